@@ -1,0 +1,67 @@
+# make demo   install into .venv and show what widen does
+# make test   the same with the test extra: lint, tests, docstring examples
+# make help   the other targets
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-gpu lint format bench clean
+
+help:
+	@echo "make demo      install into $(VENV) and run the demonstration"
+	@echo "make test      lint, tests and docstring examples"
+	@echo "make lint      ruff and strict type check"
+	@echo "make format    rewrite the sources in the house style"
+	@echo "make bench     measure on this CPU (bench/cpu.py)"
+	@echo "make test-gpu  the tests that need a GPU"
+	@echo "make clean     remove $(VENV), caches and build outputs"
+	@echo "PYTHON=python3.12 make ... chooses the interpreter"
+
+demo: $(VENV)/.installed
+	$(BIN)/widen demo
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+test-gpu: $(VENV)/.installed-gpu
+	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+
+format: $(VENV)/.installed-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-test
+	$(BIN)/python bench/cpu.py $(ARGS)
+
+# One stamp per set of extras: a second run installs nothing until pyproject.toml changes.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "widen needs Python 3.11 or newer and '$(PYTHON)' is not: name one, as in: make PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/.created
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(VENV)/.created
+	$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-gpu: pyproject.toml | $(VENV)/.created
+	$(PIP) -e '.[test,torch]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,178 @@
+"""Arguments checked: what a caller may give, and an error that names the fix where it cannot be."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from widen import bounds
+from widen.encoded import Encoded
+from widen.formats import FORMATS, RESULTS, Format
+from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE
+
+_UNITS_OF_MEMORY = {
+    "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
+}  # fmt: skip
+
+
+def as_operand(x: Any, name: str) -> np.ndarray[Any, Any]:
+    """A NumPy array of a supported format, at least one-dimensional."""
+    if not isinstance(x, np.ndarray):
+        kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
+        if hasattr(x, "__dlpack__"):
+            raise TypeError(
+                f"{name} is a {kind}; widen multiplies NumPy arrays: give np.from_dlpack({name})"
+            )
+        raise TypeError(
+            f"{name} is a {kind}; widen multiplies NumPy arrays: give np.asarray({name}, float)"
+        )
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, whose mask a product would drop: give {name}.filled(0)"
+        )
+    format_of(x.dtype, name)
+    if x.ndim == 0:
+        raise ValueError(f"{name} is a scalar; widen multiplies vectors and matrices: use *")
+    return np.asarray(x)
+
+
+def format_of(dtype: np.dtype[Any], name: str) -> Format:
+    """The format of an array's numbers."""
+    if dtype.name in FORMATS:
+        return FORMATS[dtype.name]
+    fix = f"{name}.astype(float)"
+    if dtype.kind == "V" and dtype.itemsize == 2:
+        fix = f"{name}.view(ml_dtypes.bfloat16) if these are bfloat16 bits"
+    elif dtype.kind == "c":
+        fix = f"{name}.astype(complex)"
+    raise TypeError(
+        f"{name} holds {dtype.name}; widen multiplies {', '.join(FORMATS)}: give {fix}"
+    )
+
+
+def result_format(dtype: Any, default: Format) -> Format:
+    """The format asked for by ``dtype=``, or the default one."""
+    if dtype is None:
+        return default
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = str(dtype)
+    if name not in RESULTS:
+        raise ValueError(f"dtype={name} is not a result's format; use one of {', '.join(RESULTS)}")
+    if FORMATS[name].parts < default.parts:
+        raise ValueError(
+            f"dtype={name} would drop imaginary parts; use complex64 or complex128, then .real"
+        )
+    return FORMATS[name]
+
+
+def workspace_bytes(workspace: int | str | None) -> int:
+    """Bytes of workspace from an int or a word such as "256MB".
+
+    >>> workspace_bytes("256MB"), workspace_bytes("1 GiB"), workspace_bytes(None)
+    (256000000, 1073741824, 536870912)
+    """
+    if workspace is None:
+        return DEFAULT_WORKSPACE
+    size = math.nan
+    if isinstance(workspace, str):
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*", workspace)
+        if match and match[2].upper() in _UNITS_OF_MEMORY:
+            size = float(match[1]) * _UNITS_OF_MEMORY[match[2].upper()]
+    elif isinstance(workspace, (int, np.integer)) and not isinstance(workspace, bool):
+        size = float(workspace)
+    if math.isnan(size):
+        raise ValueError(f"workspace={workspace!r} is not a size; use bytes or a word like '256MB'")
+    if size < SMALLEST_WORKSPACE:
+        raise ValueError(
+            f"workspace={workspace!r} is too small; {SMALLEST_WORKSPACE} bytes are the least"
+        )
+    return int(size)
+
+
+def matrix_dims(dims: tuple[int, ...], side: str) -> tuple[int, ...]:
+    """Dimensions as a (batch of) matrices: a vector is one row on the left, one column on the right.
+
+    >>> matrix_dims((5,), "left"), matrix_dims((5,), "right")
+    ((1, 5), (5, 1))
+    """
+    if len(dims) == 1:
+        return (1, *dims) if side == "left" else (*dims, 1)
+    return dims
+
+
+def result_dims(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[tuple[int, ...], int, int]:
+    """Batch dimensions, m and n of a product, from the operands' own dimensions."""
+    ours, theirs = matrix_dims(left, "left"), matrix_dims(right, "right")
+    if ours[-1] != theirs[-2]:
+        raise ValueError(
+            f"shapes {left} and {right} do not match: a has {ours[-1]} columns, b has "
+            f"{theirs[-2]} rows; np.matmul's rules apply"
+        )
+    if ours[-1] > bounds.LARGEST_INNER:
+        raise ValueError(f"inner dimension {ours[-1]} is above {bounds.LARGEST_INNER}; cut it")
+    try:
+        batch = np.broadcast_shapes(ours[:-2], theirs[:-2])
+    except ValueError:
+        raise ValueError(
+            f"batch dimensions {ours[:-2]} and {theirs[:-2]} of shapes {left} and {right} do not "
+            "broadcast; np.matmul's rules apply"
+        ) from None
+    return batch, ours[-2], theirs[-1]
+
+
+def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
+    """Whether a result fits the caller's array."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out is a {type(out).__name__}; give a NumPy array")
+    if out.shape != dims or out.dtype.name != fmt.name or not out.dtype.isnative:
+        raise ValueError(
+            f"out has shape {out.shape} and dtype {out.dtype}; the result needs shape {dims} and "
+            f"dtype {fmt.name}: np.empty({dims}, np.{fmt.name})"
+        )
+    if not out.flags.writeable:
+        raise ValueError("out is read-only; give an array that can be written")
+
+
+def check_encoded(encoded: Encoded, side: str, fmt: Format, options: dict[str, Any]) -> None:
+    """Whether an encoded operand serves a call."""
+    if encoded.side != side:
+        raise ValueError(
+            f"this operand was encoded for the {encoded.side} side and is given on the {side}; "
+            f"use widen.encode(x, side={side!r})"
+        )
+    wanted = options["contract"]
+    if wanted != encoded.contract:
+        raise ValueError(
+            f"this operand was encoded for accuracy={', '.join(encoded.serves)}, the call asks for "
+            f"{wanted}; use widen.encode(x, accuracy={str(wanted)!r})"
+        )
+    if (encoded.fmt.precision, encoded.fmt.parts) != (fmt.precision, fmt.parts):
+        raise ValueError(
+            f"this operand was encoded for {encoded.fmt.name} results, the call gives {fmt.name}; "
+            f"use widen.encode(x, dtype={fmt.name!r})"
+        )
+    for word in ("unit", "system"):
+        if options[word] not in (None, getattr(encoded, word)):
+            raise ValueError(
+                f"this operand was encoded for {word}={getattr(encoded, word)!r}, the call asks "
+                f"for {options[word]!r}; encode it again"
+            )
+
+
+def scalar(value: Any, name: str) -> complex | float:
+    """alpha or beta, a finite number."""
+    if isinstance(value, (bool, np.bool_)) or not np.isscalar(value) and np.ndim(value) != 0:
+        raise TypeError(f"{name}={value!r} is not a number")
+    try:
+        number = complex(value) if np.iscomplexobj(value) else float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}={value!r} is not a number") from None
+    if not np.isfinite(number):
+        raise ValueError(f"{name}={value!r} is not finite; apply it to the result instead")
+    return number

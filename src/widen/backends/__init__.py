@@ -1,0 +1,1 @@
+"""Where it runs: backends with the same four verbs."""

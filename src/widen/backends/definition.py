@@ -1,0 +1,213 @@
+"""The living definition: the four stages in plain Python integers, slow and obviously right.
+
+Every other backend must give the bits of this one. Numbers are tuples of parts (one, or two for
+complex), each part a float; a line is a row of A or a column of B.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from widen import bounds
+from widen.bounds import NORM_BITS, Goal
+from widen.contract import Contract
+from widen.formats import Binary
+from widen.plan import Layout, Product
+
+Number = tuple[Fraction, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A quantised line: integers a' = RN(2^exponent a), and the integer norms of a."""
+
+    integers: tuple[tuple[int, ...], ...]
+    exponent: int
+    top: int
+    q1: int
+    q2: int
+    exact: bool
+
+    @property
+    def sigma(self) -> int:
+        """Exponent of the largest magnitude after scaling."""
+        return self.exponent + self.top
+
+
+def numbers(line: np.ndarray) -> list[Number]:
+    """The exact values of a finite line, part by part."""
+    if np.iscomplexobj(line):
+        return [(Fraction(float(x.real)), Fraction(float(x.imag))) for x in line]
+    return [(Fraction(float(x)),) for x in line]
+
+
+def quantise(line: Sequence[Number], goal: Goal | None) -> Line:
+    """Scale a line by the power of two its goal allows, no further than its last bit; round."""
+    values = [abs(part) for number in line for part in number if part]
+    if not values:
+        return Line(tuple((0,) * len(number) for number in line), 0, 0, 0, 0, exact=True)
+    top = bounds.floor_log2_ratio(*max(values).as_integer_ratio())
+    q = [math.ceil(value * Fraction(2) ** (NORM_BITS - top)) for value in values]
+    q1, q2 = sum(q), sum(x * x for x in q)
+    exponent = max(value.denominator.bit_length() - 1 - _trailing_zeros(value) for value in values)
+    exact = True
+    if goal is not None:
+        norm = q1 if goal.norm == 1 else math.isqrt(q2 - 1) + 1
+        wanted = bounds.floor_log2_ratio(goal.root, norm) + goal.shift + NORM_BITS - top
+        exponent, exact = min(exponent, wanted), wanted >= exponent
+    scale = Fraction(2) ** exponent
+    integers = tuple(tuple(round(part * scale) for part in number) for number in line)
+    return Line(integers, exponent, top, q1, q2, exact)
+
+
+def _trailing_zeros(value: Fraction) -> int:
+    """Trailing zeros of the numerator: a value m / 2^d with odd m, or m 2^z, has its last bit."""
+    return (value.numerator & -value.numerator).bit_length() - 1
+
+
+def encode(lines: Sequence[Line], layout: Layout, side: int) -> list[list[list[int]]]:
+    """planes[plane][line][h]."""
+    written = [[layout.write(number, side) for number in line.integers] for line in lines]
+    return [
+        [[entry[plane] for entry in line] for line in written]
+        for plane in range(layout.planes[side])
+    ]
+
+
+def multiply(
+    left: list[list[list[int]]], right: list[list[list[int]]], products: Sequence[Product]
+) -> list[list[list[int]]]:
+    """groups[group][i][j], from planes of rows and planes of columns."""
+    count = 1 + max(product.group for product in products)
+    rows, columns = len(left[0]), len(right[0])
+    groups = [[[0] * columns for _ in range(rows)] for _ in range(count)]
+    for product in products:
+        for i, row in enumerate(left[product.left]):
+            for j, column in enumerate(right[product.right]):
+                groups[product.group][i][j] += sum(
+                    x * y for x, y in zip(row, column, strict=True)
+                )
+    return groups
+
+
+def integers(groups: list[list[list[int]]], layout: Layout) -> list[list[tuple[int, ...]]]:
+    """X[i][j], a tuple of parts: weights times groups, as a balanced residue if there is P."""
+    p = layout.modulus
+
+    def part(weights: Sequence[int], i: int, j: int) -> int:
+        x = sum(w * group[i][j] for w, group in zip(weights, groups, strict=True))
+        return (x + p // 2) % p - p // 2 if p else x
+
+    return [
+        [tuple(part(weights, i, j) for weights in layout.weights) for j in range(len(groups[0][0]))]
+        for i in range(len(groups[0]))
+    ]
+
+
+def round_once(value: Fraction, fmt: Binary) -> float:
+    """The nearest number of a format, ties to even; zero is +0, beyond the range +-infinity."""
+    if not value:
+        return 0.0
+    length = bounds.floor_log2_ratio(*abs(value).as_integer_ratio()) + 1
+    unit = max(length - fmt.precision, fmt.lowest)
+    whole = round(abs(value) / Fraction(2) ** unit)
+    magnitude = math.inf if whole >= 2 ** (fmt.highest - unit) else math.ldexp(whole, unit)
+    return math.copysign(magnitude, value)
+
+
+def lead_product(left: Sequence[Number], row: Line, right: Sequence[Number], column: Line) -> int:
+    """D, the product of leading integers: D 2^(e_i + e_j - 2f) <= (|A||B|)_ij."""
+    kept = bounds.lead_bits(len(left))
+
+    def lead(number: Number, top: int) -> int:
+        return sum(math.floor(abs(part) * Fraction(2) ** (kept - top)) for part in number)
+
+    return sum(
+        lead(x, row.top) * lead(y, column.top) for x, y in zip(left, right, strict=True)
+    )
+
+
+def exact_dot(left: Sequence[Number], right: Sequence[Number]) -> Number:
+    """The exact value of an element."""
+    if len(left) and len(left[0]) == 2:
+        pairs = list(zip(left, right, strict=True))
+        return (
+            sum((x[0] * y[0] - x[1] * y[1] for x, y in pairs), Fraction(0)),
+            sum((x[0] * y[1] + x[1] * y[0] for x, y in pairs), Fraction(0)),
+        )
+    return (sum((x[0] * y[0] for x, y in zip(left, right, strict=True)), Fraction(0)),)
+
+
+@dataclass(frozen=True)
+class Defined:
+    """A product by the definition: the rounded elements and which of them were repaired."""
+
+    values: np.ndarray
+    repaired: np.ndarray
+    rows: list[Line]
+    columns: list[Line]
+    planes: tuple[list[list[list[int]]], list[list[list[int]]]]
+    groups: list[list[list[int]]]
+
+
+def matmul(
+    a: np.ndarray, b: np.ndarray, contract: Contract, fmt: Binary, layout_of: Any
+) -> Defined:
+    """A finite two-dimensional product, k >= 1, in the part format `fmt`.
+
+    ``layout_of(rows, columns)`` chooses the layout; any that holds X gives the same values.
+    """
+    parts = 2 if np.iscomplexobj(a) or np.iscomplexobj(b) else 1
+    k = a.shape[1]
+    row_numbers = [_with_parts(numbers(row), parts) for row in a]
+    column_numbers = [_with_parts(numbers(column), parts) for column in b.T]
+    goal = bounds.goal(contract, fmt.precision, k, parts, None)
+    rows = [quantise(line, goal) for line in row_numbers]
+    columns = [quantise(line, goal) for line in column_numbers]
+    layout = layout_of(rows, columns)
+    planes = encode(rows, layout, 0), encode(columns, layout, 1)
+    groups = multiply(*planes, layout.products)
+    x = integers(groups, layout)
+
+    values = np.empty((len(rows), len(columns), parts))
+    repaired = np.zeros((len(rows), len(columns)), bool)
+    for i, j in _indices(len(rows), len(columns)):
+        row, column = rows[i], columns[j]
+        repaired[i, j] = contract.certified_by_data and not certified(
+            row, column, lead_product(row_numbers[i], row, column_numbers[j], column),
+            bounds.certificate(contract, fmt.precision, k, parts, layout.dropped),
+        )  # fmt: skip
+        scale = Fraction(2) ** -(row.exponent + column.exponent)
+        exact = (
+            exact_dot(row_numbers[i], column_numbers[j])
+            if repaired[i, j]
+            else tuple(part * scale for part in x[i][j])
+        )
+        values[i, j] = [round_once(part, fmt) for part in exact]
+    joined = values[..., 0] + 1j * values[..., 1] if parts == 2 else values[..., 0]
+    return Defined(joined, repaired, rows, columns, planes, groups)
+
+
+def certified(row: Line, column: Line, lead: int, test: bounds.Certificate) -> bool:
+    """Whether an element keeps its contract without repair."""
+    weights = (
+        (0 if column.exact else test.weight(row.q1, row.sigma))
+        + (0 if row.exact else test.weight(column.q1, column.sigma))
+        + (0 if row.exact or column.exact else test.both)
+        + test.always
+    )
+    return test.holds(weights, lead, row.sigma + column.sigma)
+
+
+def _with_parts(line: list[Number], parts: int) -> list[Number]:
+    return [number + (Fraction(0),) * (parts - len(number)) for number in line]
+
+
+def _indices(rows: int, columns: int) -> Iterator[tuple[int, int]]:
+    return ((i, j) for i in range(rows) for j in range(columns))

@@ -1,0 +1,117 @@
+"""Batches and broadcasting: an `np.matmul` of any shape as few three-dimensional products.
+
+Nothing is copied: where views of the operands and of the result can be merged into one batch axis
+that is done, and a batch times one matrix becomes one tall product, since rows do not know of each
+other. Otherwise the items are taken one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from widen.backends.numpy import Array, Operand, joined
+from widen.encoded import Encoded
+
+Source = Operand | Encoded
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One run: operands as lines, and views (parts, batch, m, n) of what it reads and writes."""
+
+    left: Source
+    right: Source
+    out: Array
+    addend: Array | None
+    bound: Array | None
+
+
+def pieces(
+    left: Array | Encoded, right: Array | Encoded, batch: tuple[int, ...], parts: int,
+    out: Array, addend: Array | None, bound: Array | None,
+) -> Iterator[Piece]:  # fmt: skip
+    """Split a product of matrices (..., m, k) and (..., k, n); results are (*batch, m, n)."""
+    count = math.prod(batch)
+    if count == 0:
+        return
+    written = [out] + [x for x in (addend, bound) if x is not None]
+    merged = [_merge(x, batch) for x in (left, right)]
+    results = [_reshaped(x, (count, *x.shape[-2:])) for x in written]
+    if all(x is not None for x in (*merged, *results)):
+        ours, theirs = merged
+        if isinstance(ours, np.ndarray) and len(ours) > 1 and _length(theirs) == 1:
+            tall = [_reshaped(x, (1, x.shape[0] * x.shape[1], x.shape[2])) for x in results]
+            rows = _reshaped(ours, (1, -1, ours.shape[2]))
+            if rows is not None and all(x is not None for x in tall):
+                ours, results = rows, tall
+        yield _piece(ours, theirs, parts, results, addend is not None, bound is not None)
+        return
+    for index in np.ndindex(*batch):
+        items = [_item(x, index, batch) for x in (left, right)]
+        results = [x[index][None] for x in written]
+        yield _piece(*items, parts, results, addend is not None, bound is not None)
+
+
+def _piece(
+    left: Any, right: Any, parts: int, results: list[Any], has_addend: bool, has_bound: bool
+) -> Piece:
+    out, *others = results
+    return Piece(
+        left if isinstance(left, Encoded) else lines(left, "left", parts),
+        right if isinstance(right, Encoded) else lines(right, "right", parts),
+        in_parts(out, parts),
+        in_parts(others[0], parts) if has_addend else None,
+        others[-1] if has_bound else None,
+    )
+
+
+def lines(matrices: Array, side: str, parts: int) -> Operand:
+    """An operand (batch, m, k) or (batch, k, n) as its rows or columns, part by part."""
+    split = in_parts(matrices, parts)
+    return Operand(tuple(x if side == "left" else x.swapaxes(1, 2) for x in split))
+
+
+def in_parts(x: Array, parts: int) -> Array:
+    """Parts on a leading axis, a view where `x` has as many; a real x has no imaginary part."""
+    if np.iscomplexobj(x):
+        return joined((x.real, x.imag))[:parts]
+    if parts == 1:
+        return x[None]
+    return np.stack([x, np.zeros_like(x)])
+
+
+def _merge(x: Array | Encoded, batch: tuple[int, ...]) -> Array | Encoded | None:
+    """One batch axis, of length 1 if every item is the same; None if that needs a copy."""
+    count = math.prod(batch)
+    if isinstance(x, Encoded):
+        return x if x.shape[0] in (1, count) else None
+    own = x.shape[:-2]
+    if math.prod(own) == 1:
+        return x.reshape(1, *x.shape[-2:])
+    return _reshaped(np.broadcast_to(x, (*batch, *x.shape[-2:])), (count, *x.shape[-2:]))
+
+
+def _reshaped(x: Array, shape: tuple[int, ...]) -> Array | None:
+    try:
+        return np.reshape(x, shape, copy=False)
+    except ValueError:
+        return None
+
+
+def _length(x: Array | Encoded | None) -> int:
+    return x.shape[0] if x is not None else 0
+
+
+def _item(x: Array | Encoded, index: tuple[int, ...], batch: tuple[int, ...]) -> Any:
+    own = (x.dims if isinstance(x, Encoded) else x.shape)[:-2]
+    place = tuple(
+        0 if size == 1 else at for at, size in zip(index[len(batch) - len(own) :], own, strict=True)
+    )
+    if isinstance(x, Encoded):
+        return x.item(int(np.ravel_multi_index(place, own)) if own else 0)
+    return x[place][None]

@@ -1,0 +1,56 @@
+"""The commands, put together."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from widen.cli.demo import demo
+from widen.cli.matmul import matmul
+from widen.cli.plan import plan
+from widen.cli.units import units
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # which fills paragraphs
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        from widen import __version__
+
+        typer.echo(f"widen {__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog="Example: `widen matmul A.npy B.npy -o C.npy --accuracy correct`",
+)
+def widen(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Matrix products that are exact, or correctly rounded, or as accurate as you ask.
+
+    The bits of an element depend on its row, its column and the accuracy alone.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+EXAMPLES: dict[Callable[..., None], str] = {
+    matmul: "widen matmul A.npy B.npy -o C.npy --accuracy correct",
+    plan: "widen plan 1024 1024 1024 --accuracy correct",
+    units: "widen units",
+    demo: "widen demo",
+}
+for command, example in EXAMPLES.items():
+    app.command(epilog=f"Example: `{example}`")(command)

@@ -1,0 +1,141 @@
+"""`widen demo`: the ordinary product against widen, where the ordinary one loses digits."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from widen.cli.cases import Case, Matrix, Product, Score
+
+ROWS_ALONE = 20
+SPEED_SIZE = 512
+
+
+def demo() -> None:
+    """Compare NumPy's product with widen's on matrices that cost the ordinary one its digits.
+
+    Takes less than a minute. Every number is checked against exact integer arithmetic.
+    """
+    from rich.console import Console
+
+    from widen.cli.cases import cases
+
+    console = Console(highlight=False)
+    with console.status("multiplying (the first run compiles kernels) ..."):
+        scores = [(case, scores_of(case)) for case in cases()]
+        changed = changed_bits()
+        seconds, plan = speed()
+    console.print(accuracy_table(scores))
+    console.print(
+        f"[bold]Same bits?[/bold] {ROWS_ALONE} rows of the first matrix multiplied alone, of "
+        f"{ROWS_ALONE * 300} elements: "
+        + ", ".join(f"{name} changes {count}" for name, count in changed.items())
+        + ".\n"
+    )
+    console.print(
+        f"[bold]Time[/bold] at n = {SPEED_SIZE}: "
+        + ", ".join(f"{name} {1e3 * time:.1f} ms" for name, time in seconds.items())
+        + ". What the last one runs:"
+    )
+    console.print(plan, markup=False)
+    console.print(
+        "\n[bold]In words.[/bold] How many digits NumPy gets depends on the data, and its last "
+        "bits on what is multiplied beside them. "
+        'widen.matmul(a, b, accuracy="correct") returns the float64 nearest to the exact value, '
+        'always. The default, "standard", costs less and promises less: an error that is small '
+        "next to |A||B|, which is not small next to a result that cancels. Both return the same "
+        "bits every time."
+    )
+
+
+def products() -> "dict[str, Product]":
+    """Return the products that are compared, by the name of their column."""
+    import numpy as np
+
+    import widen
+
+    def ordinary(a: "Matrix", b: "Matrix") -> "Matrix":
+        with np.errstate(all="ignore"):
+            product: Matrix = np.matmul(a, b)
+        return product
+
+    def standard(a: "Matrix", b: "Matrix") -> "Matrix":
+        return np.asarray(widen.matmul(a, b))
+
+    def correct(a: "Matrix", b: "Matrix") -> "Matrix":
+        return np.asarray(widen.matmul(a, b, accuracy="correct"))
+
+    return {"NumPy": ordinary, "widen standard": standard, "widen correct": correct}
+
+
+def scores_of(case: "Case") -> "dict[str, Score]":
+    """Return the score of every product on a case."""
+    from widen.cli.cases import score
+
+    return {name: score(product, case) for name, product in products().items()}
+
+
+def changed_bits() -> dict[str, int]:
+    """Return how many elements change when their row is multiplied alone, for every product."""
+    from widen.cli.cases import cases, elements_that_change
+
+    first = cases()[0]
+    return {
+        name: elements_that_change(product, first.a, first.b, ROWS_ALONE)
+        for name, product in products().items()
+    }
+
+
+def speed(n: int = SPEED_SIZE) -> tuple[dict[str, float], str]:
+    """Return the best time of every product of two n×n matrices, and the plan of "correct"."""
+    from time import perf_counter
+
+    import numpy as np
+
+    import widen
+    from widen.cli.cases import SEED
+
+    random = np.random.default_rng(SEED)
+    a, b = random.standard_normal((2, n, n))
+    seconds = {}
+    for name, product in products().items():
+        times = []
+        for _ in range(4):
+            started = perf_counter()
+            product(a, b)
+            times.append(perf_counter() - started)
+        seconds[name] = min(times)
+    return seconds, str(widen.plan(a, b, accuracy="correct"))
+
+
+def accuracy_table(scores: "list[tuple[Case, dict[str, Score]]]") -> "Table":
+    """Return the table of digits."""
+    from rich import box
+    from rich.table import Table
+
+    checked = next(iter(scores[0][1].values())).checked
+    table = Table(
+        box=box.ROUNDED,
+        show_lines=True,
+        title="Correct decimal digits of the worst element",
+        caption=f"{checked} elements of each checked exactly; off: not the nearest float64",
+    )
+    table.add_column("what is multiplied", ratio=1)
+    for name in scores[0][1]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for case, row in scores:
+        cells = [cell(score) for score in row.values()]
+        table.add_row(f"[bold]{case.name}[/bold]\n{case.why}", *cells)
+    return table
+
+
+def cell(score: "Score") -> str:
+    """Return a score as the three lines of its cell."""
+    if not score.finite:
+        digits = "[red]NaN or Inf[/red]"
+    elif score.wrong == 0:
+        digits = "[green]all digits[/green]"
+    else:
+        colour = "red" if score.digits < 6 else "yellow"
+        digits = f"[{colour}]{score.digits:.1f} digits[/{colour}]"
+    return f"{digits}\n{score.wrong} off\n{1e3 * score.seconds:.1f} ms"

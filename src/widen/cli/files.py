@@ -1,0 +1,161 @@
+"""Matrices in .npy files: mapped, not read; and written whole or not at all."""
+
+import errno
+import os
+import secrets
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widen.cli.errors import CommandError
+
+Array = NDArray[Any]
+
+
+def map_matrix(path: Path) -> Array:
+    """Map the array of floats in a .npy file, without reading it."""
+    check_magic(path)
+    try:
+        array = np.asarray(np.lib.format.open_memmap(path, mode="r"))
+    except ValueError as error:
+        if "Python objects" in str(error):
+            raise CommandError(
+                f"{path} holds pickled Python objects: save an array of floats, "
+                "np.save(path, a.astype(float))"
+            ) from error
+        raise CommandError(f"{path} is damaged ({error}): save it again with np.save") from error
+    check_numbers(path, array.dtype)
+    return array
+
+
+def check_magic(path: Path) -> None:
+    """Refuse what is not a .npy file, saying what to do instead."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(6)
+    except FileNotFoundError as error:
+        raise CommandError(f"{path} does not exist: check the name") from error
+    except IsADirectoryError as error:
+        raise CommandError(f"{path} is a directory: name a .npy file in it") from error
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {reason(error)}") from error
+    if magic[:4] == b"PK\x03\x04":
+        raise CommandError(
+            f"{path} is an archive of arrays: save the one you mean with np.save(path, a)"
+        )
+    if magic != b"\x93NUMPY":
+        raise CommandError(f"{path} is not a .npy file: write it with np.save(path, a)")
+
+
+def check_numbers(path: Path, dtype: np.dtype[Any]) -> None:
+    """Refuse what is not an array of real or complex floats."""
+    if dtype.kind in "fc":
+        return
+    if dtype.kind == "V" and dtype.names is None:
+        raise CommandError(
+            f"{path} holds raw {dtype.itemsize}-byte items: .npy files cannot name bfloat16 or "
+            "float8; save it as float32, np.save(path, a.astype(np.float32))"
+        )
+    raise CommandError(
+        f"{path} holds {dtype}: widen multiplies floats; save it with "
+        "np.save(path, a.astype(float))"
+    )
+
+
+@contextmanager
+def new_matrix(target: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Array]:
+    """Give a mapped array that becomes the file `target` when the block ends well.
+
+    The array lies in a temporary file beside the target. An error, Ctrl-C or a request to
+    terminate removes it and leaves the target as it was.
+    """
+    check_target(target)
+    target = Path(os.path.realpath(target))  # a link stays a link
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    with terminate_by_exception():
+        try:
+            with write_errors(target):
+                array = create(temporary, shape, dtype)
+            yield np.asarray(array)
+            with write_errors(target):
+                array.flush()
+                if target.exists():
+                    shutil.copymode(target, temporary)
+                temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def check_target(target: Path) -> None:
+    """Refuse a target that cannot be written, before any work is done."""
+    directory = target.parent
+    if not directory.exists():
+        raise CommandError(
+            f"the directory {directory} does not exist: make it, mkdir -p {directory}"
+        )
+    if not directory.is_dir():
+        raise CommandError(f"{directory} is not a directory: choose another output with -o")
+    if target.is_dir():
+        raise CommandError(f"{target} is a directory: name a file in it, -o {target / 'C.npy'}")
+    if target.exists() and not target.is_file():
+        raise CommandError(f"{target} is not a regular file: choose another output with -o")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise CommandError(f"{target} is read-only: choose another output with -o")
+
+
+def create(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> "np.memmap[Any, Any]":
+    """Create a .npy file and map it, with its space on the disk reserved."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    # A mapped file is sparse: without this a full disk is a bus error in the middle of the work.
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, max(1, path.stat().st_size))
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                    raise
+    return array
+
+
+@contextmanager
+def write_errors(target: Path) -> Iterator[None]:
+    """Explain why a file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = "free some space, or " if full else ""
+        raise CommandError(
+            f"cannot write {target}: {reason(error)}; {advice}choose another output with -o"
+        ) from error
+
+
+def reason(error: OSError) -> str:
+    """Return the system's words for an error, without its number."""
+    return (error.strerror or str(error)).lower()
+
+
+@contextmanager
+def terminate_by_exception() -> Iterator[None]:
+    """Let SIGTERM, which batch systems send, unwind the stack as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

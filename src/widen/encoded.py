@@ -1,0 +1,102 @@
+"""An encoded operand: quantised and written in planes once, to be multiplied often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from widen.backends.numpy import Array, Operand, Quantised, Survey
+from widen.contract import Contract
+from widen.formats import Format
+from widen.plan import Layout
+from widen.systems import Residues
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A left or right operand, with its planes; made by `widen.encode`.
+
+    It owns everything it holds (a private copy of the numbers as well, for elements that must be
+    repaired), so it cannot go stale when the array it came from changes. It serves one contract
+    and one precision of the result; `matmul` refuses others.
+
+    Attributes
+    ----------
+    side
+        ``"left"`` or ``"right"``.
+    dims
+        The shape of the array it came from.
+    contract, fmt
+        What it was encoded for.
+    unit, system
+        What multiplies its planes, and the number system they are written in.
+    """
+
+    side: str
+    dims: tuple[int, ...]
+    contract: Contract
+    fmt: Format
+    unit: str
+    system: str
+    operand: Operand
+    lines: Quantised
+    layout: Layout
+    planes: Array
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(batch, lines, inner)."""
+        return self.operand.shape
+
+    @property
+    def survey(self) -> Survey:
+        """What is known of its lines."""
+        return self.lines.survey
+
+    @property
+    def serves(self) -> tuple[str, ...]:
+        """The contracts it can be used with."""
+        return (str(self.contract),)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it owns."""
+        return int(self.planes.nbytes + sum(part.nbytes for part in self.operand.parts))
+
+    def planes_for(
+        self, layout: Layout, side: int, batch: slice, lines: slice, inner: slice
+    ) -> list[Array]:
+        """Views of the planes a layout asks for, a block of each.
+
+        Lists of moduli begin alike, so fewer planes are the first ones of each part.
+        """
+        if isinstance(layout, Residues) and isinstance(self.layout, Residues):
+            ours, wanted = len(self.layout.moduli), len(layout.moduli)
+            assert self.layout.moduli[:wanted] == layout.moduli
+            streams = self.planes.shape[0] // ours
+            chosen = [stream * ours + i for stream in range(streams) for i in range(wanted)]
+        else:
+            assert layout.planes[side] == self.planes.shape[0]
+            chosen = list(range(self.planes.shape[0]))
+        batch = slice(None) if self.shape[0] == 1 else batch
+        return [self.planes[plane][batch, lines, inner] for plane in chosen]
+
+    def item(self, index: int) -> Encoded:
+        """One item of a batch, as a view."""
+        if self.shape[0] == 1:
+            return self
+        only = slice(index, index + 1)
+        everything = slice(None)
+        return replace(
+            self,
+            dims=self.dims[-2:],
+            operand=self.operand.cut(only, everything),
+            lines=self.lines.cut(only, everything),
+            planes=self.planes[:, only],
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<widen.Encoded {self.side} operand {self.dims}, for {self.fmt.name} results, "
+            f"accuracy={str(self.contract)!r}: {self.planes.shape[0]} planes of {self.system} "
+            f"for {self.unit}, {self.nbytes / 1e6:.1f} MB>"
+        )

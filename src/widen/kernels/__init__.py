@@ -1,0 +1,1 @@
+"""Device code, no policy."""

@@ -1,0 +1,1 @@
+"""Fused CPU kernels: parallel, cached on disk, no fast-math."""

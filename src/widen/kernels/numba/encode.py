@@ -1,0 +1,131 @@
+"""Encoding: a float's scaled and rounded integer, written in residues or digits, one pass."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange, types
+
+from widen.kernels.numba.limbs import BITS2, BITS3, FRACTION
+
+TILE = 256
+HALF = 2.0**26
+LOW = np.int64((1 << 26) - 1)
+
+
+@njit
+def quantised(bits, shift):
+    """round-to-nearest-even(|x| 2^shift) = r 2^left, as (r, left): r <= 2^53, left >= 0.
+
+    Without branches, so that neighbours are done together.
+    """
+    field = (bits >> 52) & 0x7FF
+    m = (bits & FRACTION) | (np.int64(min(field, 1)) << 52)
+    left = max(field, 1) - 1075 + shift
+    right = min(max(-left, 0), 55)
+    # Adding half less one, plus the last bit kept, rounds to nearest even.
+    half = (np.int64(1) << right) >> 1
+    up = half - 1 + ((m >> right) & 1) if half else np.int64(0)
+    return (m + up) >> right, max(left, 0)
+
+
+@njit
+def balance(x, p, inverse):
+    """The residue of an integer x in [-p/2, p/2], for |x| <= 2^26 p and p <= 2^23.
+
+    x * inverse is within 2^26 * 2^-52 of x/p, and x/p is at least 1/(2p) >= 2^-24 from a midpoint
+    unless it is one, so rint finds the nearest quotient; its product with p is exact.
+    """
+    return x - p * np.rint(x * inverse)
+
+
+@njit(
+    types.void(
+        BITS3, BITS2, BITS2, types.float64[:, ::1], types.float64[:, ::1],
+        types.float64[:, :, :, ::1],
+    ),  # fmt: skip
+    parallel=True,
+    cache=True,
+    nogil=True,
+)
+def residues(bits, row_shift, column_shift, constants, powers, planes):
+    """planes[i] = balanced residues modulo p_i of x 2^(row_shift + column_shift), rounded.
+
+    ``constants[i]`` is (p, 1/p, 2^26 mod p); ``powers[i, j]`` is 2^j mod p, both balanced.
+    """
+    batch, rows, columns = bits.shape
+    count = constants.shape[0]
+    for job in prange(batch * rows):
+        b, i = job // rows, job % rows
+        high, low = np.empty(TILE), np.empty(TILE)
+        entries, moved, left = (
+            np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+        )  # fmt: skip
+        for start in range(0, columns, TILE):
+            size = min(TILE, columns - start)
+            source = bits[b, i, start : start + size]
+            shifts = column_shift[b, start : start + size]
+            for at in range(size):
+                entries[at], moved[at] = source[at], shifts[at] + row_shift[b, i]
+            for at in range(size):
+                r, left[at] = quantised(entries[at], moved[at])
+                sign = 1.0 if entries[at] >= 0 else -1.0
+                high[at] = sign * np.float64(np.int32(r >> 26))
+                low[at] = sign * np.float64(np.int32(r & LOW))
+            most = left[:size].max()
+            for c in range(count):
+                p, inverse, half = constants[c, 0], constants[c, 1], constants[c, 2]
+                # A slice, so that the compiler sees neighbours and not indices that might wrap.
+                target = planes[c, b, i, start : start + size]
+                for at in range(size):
+                    r = balance(high[at] * half + low[at], p, inverse)
+                    target[at] = r - p if r + r >= p else r
+                if most > 0:
+                    for at in range(size):
+                        r = balance(target[at] * powers[c, left[at]], p, inverse)
+                        target[at] = r - p if r + r >= p else r
+
+
+@njit("void(float64[:,::1], float64[:,:,:,::1])", parallel=True, cache=True, nogil=True)
+def residue_sums(constants, planes):
+    """Third part of complex planes: real plus imaginary residues, balanced again."""
+    count = constants.shape[0]
+    _, batch, rows, columns = planes.shape
+    for job in prange(batch * rows):
+        b, i = job // rows, job % rows
+        for c in range(count):
+            p, inverse = constants[c, 0], constants[c, 1]
+            for j in range(columns):
+                r = balance(planes[c, b, i, j] + planes[count + c, b, i, j], p, inverse)
+                planes[2 * count + c, b, i, j] = r - p if r + r >= p else r
+
+
+@njit(
+    types.void(BITS3, BITS2, BITS2, types.int64, types.float64[:, :, :, ::1]),
+    parallel=True,
+    cache=True,
+    nogil=True,
+)
+def digits(bits, row_shift, column_shift, beta, planes):
+    """planes[d] = balanced digit d, in base 2^beta, of x 2^(row_shift + column_shift), rounded."""
+    batch, rows, columns = bits.shape
+    count = planes.shape[0]
+    half = np.int64(1) << (beta - 1)
+    for job in prange(batch * rows):
+        b, i = job // rows, job % rows
+        for j in range(columns):
+            shift = row_shift[b, i] + column_shift[b, j]
+            rest, left = quantised(bits[b, i, j], shift)
+            rest = rest if bits[b, i, j] >= 0 else -rest
+            skip, inside = left // beta, left % beta
+            for d in range(min(skip, count)):
+                planes[d, b, i, j] = 0.0
+            # The first digit takes beta - inside bits of the rest and shifts them up by `inside`.
+            width = beta - inside
+            for d in range(skip, count):
+                digit = (rest & ((np.int64(1) << width) - 1)) << inside
+                rest >>= width
+                if digit >= half:
+                    digit -= 2 * half
+                    rest += 1
+                planes[d, b, i, j] = np.float64(digit)
+                width, inside = beta, np.int64(0)

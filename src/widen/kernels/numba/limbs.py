@@ -1,0 +1,176 @@
+"""Integers in limbs of 32 bits, and their one rounding into a float: device functions only.
+
+A number is ``sum(limbs[l] * 2^(32 l))`` times a power of two, with int64 slots so that additions
+need no carry until `settle`. No float arithmetic that rounds is used anywhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+# Types of what kernels read and do not write: any strides, read-only arrays as well.
+BITS1, BITS2, BITS3, BITS4 = (
+    types.Array(types.int64, ndim, "A", readonly=True) for ndim in (1, 2, 3, 4)
+)
+
+MASK = np.int64(0xFFFFFFFF)
+FRACTION = np.int64((1 << 52) - 1)
+
+# A superaccumulator takes alpha * a * b and beta * c for any float64s and k < 2^29: its bits weigh
+# 2^-ZERO up to 2^(32 * LIMBS - ZERO). The smallest product of three is 2^-3222.
+ZERO = 3232
+LIMBS = 202
+
+
+@njit
+def power_of_two(exponent):
+    """2^exponent for -1022 <= exponent <= 1023."""
+    return np.int64((exponent + 1023) << 52).view(np.float64)
+
+
+@njit
+def bit_length(x):
+    """Number of bits of a positive integer below 2^53."""
+    return (np.float64(x).view(np.int64) >> 52) - 1022
+
+
+@njit
+def mantissa(bits):
+    """The signed integer m of a float64 m 2^e given by its bits."""
+    m = bits & FRACTION
+    if bits & 0x7FF0000000000000:
+        m |= np.int64(1) << 52
+    return -m if bits < 0 else m
+
+
+@njit
+def exponent(bits):
+    """The exponent e of a float64 m 2^e given by its bits."""
+    field = (bits >> 52) & 0x7FF
+    return max(field, 1) - 1075
+
+
+@njit
+def place(limbs, value, bit):
+    """Add value * 2^bit, for any int64 value; limbs stay exact for 2^30 calls."""
+    low, shift = bit >> 5, bit & 31
+    limbs[low] += (value << shift) & MASK
+    limbs[low + 1] += (value >> (32 - shift)) & MASK
+    limbs[low + 2] += value >> min(64 - shift, 63)
+
+
+@njit
+def place_product(limbs, x, y, bit):
+    """Add x * y * 2^bit for integers of up to 53 bits."""
+    x1, y1 = x >> 27, y >> 27
+    x0, y0 = x - (x1 << 27), y - (y1 << 27)
+    place(limbs, x0 * y0, bit)
+    place(limbs, x1 * y0 + x0 * y1, bit + 27)
+    place(limbs, x1 * y1, bit + 54)
+
+
+@njit
+def settle(limbs, first, last):
+    """Carry limbs first..last of column 0 and make them a magnitude; its sign (-1, 0 or 1)."""
+    carry, some = np.int64(0), np.int64(0)
+    for l in range(first, last + 1):
+        value = limbs[l, 0] + carry
+        limbs[l, 0] = value & MASK
+        some |= value & MASK
+        carry = value >> 32
+    if carry >= 0:
+        return np.int64(1 if some else 0)
+    carry = np.int64(1)
+    for l in range(first, last + 1):
+        value = (limbs[l, 0] ^ MASK) + carry
+        limbs[l, 0] = value & MASK
+        carry = value >> 32
+    return np.int64(-1)
+
+
+@njit
+def round_magnitude(limbs, at, first, last, base, precision, lowest, highest):
+    """Round a magnitude once, to nearest even, into a binary format.
+
+    The magnitude is sum(limbs[l, at] 2^(32 (l - first))) * 2^base over limbs first..last, each in
+    [0, 2^32); the format has multiples of 2^lowest with `precision` bits, below 2^highest.
+    """
+    top = last
+    while top >= first and limbs[top, at] == 0:
+        top -= 1
+    if top < first:
+        return 0.0
+    length = 32 * (top - first) + bit_length(limbs[top, at])
+    if length + base > highest:
+        return np.inf
+    unit = max(length + base - precision, lowest)
+    drop = unit - base
+    if drop > length:
+        return 0.0
+    if drop <= 0:
+        whole = limbs[first, at]
+        if top > first:
+            whole |= limbs[first + 1, at] << 32
+        whole <<= -drop
+    else:
+        l, shift = first + (drop >> 5), drop & 31
+        whole = np.int64(0)
+        if l <= top:
+            whole = limbs[l, at] >> shift
+            if l + 1 <= top:
+                whole |= limbs[l + 1, at] << (32 - shift)
+            if l + 2 <= top and shift > 0:
+                whole |= limbs[l + 2, at] << (64 - shift)
+        l, shift = first + ((drop - 1) >> 5), (drop - 1) & 31
+        half = (limbs[l, at] >> shift) & 1
+        below = limbs[l, at] & ((np.int64(1) << shift) - 1)
+        while below == 0 and l > first:
+            l -= 1
+            below = limbs[l, at]
+        # No branch on random bits: up if above the half, or at it and odd.
+        whole += half & (whole | np.int64(below != 0))
+    if whole >> min(highest - unit, 62):
+        return np.inf
+    if unit >= -1022:
+        return np.float64(whole) * power_of_two(unit)
+    return np.float64(whole) * power_of_two(unit + 60) * power_of_two(np.int64(-60))
+
+
+@njit
+def rounded_sum(sums, limbs, sign, base, alpha, beta, addend, part, fmt):
+    """RN(alpha x + beta c), one part of it, where x has magnitudes in limbs and c is float64 bits.
+
+    ``limbs[q]`` with ``sign[q]`` is part q of x; its limb l weighs 2^(32 l + base). `sums` is a
+    superaccumulator (one column), all zero before and after.
+    """
+    parts, count = limbs.shape[0], limbs.shape[1]
+    low, high = np.int64(LIMBS), np.int64(-1)
+    for q in range(parts):
+        # Part 0 of a complex product: alpha_r x_r - alpha_i x_i; part 1: alpha_i x_r + alpha_r x_i.
+        flip = -1 if part == 0 and q == 1 else 1
+        scalar = alpha[part ^ q]
+        m = mantissa(scalar) * sign[q] * flip
+        m1 = m >> 27
+        m0 = m - (m1 << 27)
+        for l in range(count):
+            if limbs[q, l, 0] != 0 and m != 0:
+                bit = ZERO + base + exponent(scalar) + 32 * l
+                place(sums[:, 0], limbs[q, l, 0] * m0, bit)
+                place(sums[:, 0], limbs[q, l, 0] * m1, bit + 27)
+                low, high = min(low, bit >> 5), max(high, (bit >> 5) + 4)
+        scalar = beta[part ^ q]
+        m = mantissa(scalar) * flip
+        if m != 0 and addend[q] & np.int64(0x7FFFFFFFFFFFFFFF):
+            bit = ZERO + exponent(scalar) + exponent(addend[q])
+            place_product(sums[:, 0], m, mantissa(addend[q]), bit)
+            low, high = min(low, bit >> 5), max(high, (bit >> 5) + 5)
+    if high < 0:
+        return 0.0
+    high = min(high, LIMBS - 1)
+    total = settle(sums, low, high)
+    value = total * round_magnitude(
+        sums, 0, low, high, 32 * low - ZERO, fmt[0], fmt[1], fmt[2]
+    )
+    sums[low : high + 1] = 0
+    return value

@@ -1,0 +1,87 @@
+"""Reconstruction with scalars: alpha X + beta c as one exact sum, rounded once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange, types
+
+from widen.kernels.numba.limbs import BITS4, LIMBS, rounded_sum
+from widen.kernels.numba.reconstruct import (
+    TILE,
+    gather_digits,
+    gather_residues,
+    nudged,
+    same,
+    settle_all,
+    slack,
+)
+
+
+@njit(
+    types.void(
+        types.float64[:, ::1], types.int64[:, ::1], types.float64[:, ::1], types.int64[:, ::1],
+        types.int64[::1], types.int64[::1],
+        types.int64[:, ::1], types.int64[:, ::1], types.int64[:, ::1], types.int64[:, ::1],
+        types.boolean[:, ::1], types.boolean[:, ::1],
+        types.int64, types.int64[::1], types.float64[:, :, :, :], types.boolean[:, :, ::1],
+        types.int64[::1], types.int64[::1], BITS4,
+    ),  # fmt: skip
+    parallel=True,
+    cache=True,
+    nogil=True,
+)
+def scaled(
+    groups, signs, constants, basis, modulus, offsets,
+    row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
+    always, fmt, out, unsettled, alpha, beta, addend,
+):  # fmt: skip
+    """Round alpha X 2^-(s+t) + beta c into `out`, once; scalars and `addend` are float64 bits."""
+    parts, batch, rows, columns = out.shape
+    total = batch * rows * columns
+    width = modulus.shape[0]
+    for job in prange((total + TILE - 1) // TILE):
+        start = job * TILE
+        size = min(TILE, total - start)
+        limbs = np.empty((parts, width, TILE), np.int64)
+        signs_of_x = np.empty((parts, TILE), np.int64)
+        work = np.empty((parts, width, 1), np.int64)
+        sign = np.empty(parts, np.int64)
+        sums = np.zeros((LIMBS, 1), np.int64)
+        for part in range(parts):
+            if constants.shape[0] > 0:
+                gather_residues(
+                    groups, start, size, signs[part], constants, basis, modulus, limbs[part]
+                )
+            else:
+                gather_digits(groups, start, size, signs[part], offsets, limbs[part])
+            settle_all(limbs[part], size, signs_of_x[part])
+        j, i, b = start % columns, start // columns % rows, start // columns // rows
+        for at in range(size):
+            base = -(row_exponent[b, i] + column_exponent[b, j])
+            nudge = np.int64(-1)
+            if always >= 0:
+                nudge = slack(
+                    row_bits[b, i], row_exact[b, i], column_bits[b, j], column_exact[b, j], always
+                )
+            # X lies in an interval, for complex numbers in a square: rounding is monotone in each
+            # part, so the same value at all corners is the value of every point between.
+            corners = 1 if nudge < 0 else 2 * parts
+            for corner in range(corners):
+                for part in range(parts):
+                    direction = 1 - 2 * ((corner >> part) & 1)
+                    sign[part] = nudged(
+                        limbs[part], at, signs_of_x[part, at], work[part], nudge, direction
+                    )
+                for part in range(parts):
+                    value = rounded_sum(
+                        sums, work, sign, base, alpha, beta, addend[:, b, i, j], part, fmt
+                    )
+                    if corner == 0:
+                        out[part, b, i, j] = value
+                    elif not same(value, out[part, b, i, j]):
+                        unsettled[b, i, j] = True
+            j += 1
+            if j == columns:
+                j, i = 0, i + 1
+                if i == rows:
+                    i, b = 0, b + 1

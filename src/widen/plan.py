@@ -1,0 +1,192 @@
+"""Records: what will run (Plan), how planes are multiplied (Layout), and what ran (Info)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from widen.contract import Contract
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Product(NamedTuple):
+    """One product of planes: ``groups[group] += left_planes[left] @ right_planes[right]``."""
+
+    left: int
+    right: int
+    group: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How integers are written in planes and how products of planes give X = A'B' again.
+
+    Each part (real, imaginary) of X is ``sum(weight * group)``, reduced to the residue of
+    smallest magnitude modulo `modulus` where that is not 0. `multiply` needs `products` alone, so
+    it does not know which number system it serves.
+
+    Attributes
+    ----------
+    system
+        The number system's name.
+    parts
+        1 for real numbers, 2 for complex ones.
+    planes
+        Planes of the left and of the right operand.
+    products
+        Every product of planes, with the group it is added to.
+    weights
+        For each part, one integer per group.
+    modulus
+        Product of the moduli of a residue system; 0 for digits.
+    dropped
+        Upper bound of what products that were left out could add to |X|; 0 if none were.
+    """
+
+    system: str
+    parts: int
+    planes: tuple[int, int]
+    products: tuple[Product, ...]
+    weights: tuple[tuple[int, ...], ...] = field(repr=False)
+    modulus: int = field(repr=False)
+    dropped: int = field(repr=False)
+
+    @property
+    def groups(self) -> int:
+        """Number of groups, the exact integer matrices that multiply gives."""
+        return len(self.weights[0])
+
+    def write(self, integers: Sequence[int], side: int) -> list[int]:
+        """One entry of every plane for a number whose parts are `integers` (the definition)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Sizes of the blocks a product is computed in: batch items, rows, columns, inner length."""
+
+    batch: int
+    rows: int
+    columns: int
+    inner: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every choice of a product, frozen; ``print(plan)`` says what would run and why.
+
+    Attributes
+    ----------
+    shape
+        (batch, m, k, n).
+    contract, result
+        The promise, and the name of the result's format.
+    unit, layout
+        What multiplies, and the planes and products it multiplies.
+    depth
+        Inner length after which the unit's exact accumulator is emptied.
+    cap
+        For "correct": rows are quantised to about this many bits before the final rounding is
+        tried, or exactly where that is no wider. ``None``: every row and column is kept exactly.
+    bits
+        Bits that |X| may need, so that nothing wraps.
+    blocks, workspace
+        Block sizes, and the bytes they may take.
+    why
+        The reasons, one a line.
+    """
+
+    shape: tuple[int, int, int, int]
+    contract: Contract
+    result: str
+    unit: str
+    layout: Layout
+    depth: int
+    cap: int | None
+    bits: float
+    blocks: Blocks
+    workspace: int
+    why: tuple[str, ...]
+
+    @property
+    def system(self) -> str:
+        """Name of the number system."""
+        return self.layout.system
+
+    @property
+    def products(self) -> int:
+        """Number of exact products of planes."""
+        return len(self.layout.products)
+
+    def __str__(self) -> str:
+        batch, m, k, n = self.shape
+        size = f"{m} x {k} times {k} x {n}" + (f", batch of {batch}" if batch != 1 else "")
+        blocks = self.blocks
+        lines = [
+            f"widen plan: {size}, {self.result} result",
+            f"  contract  {self.contract}: {self.contract.promise}",
+            f"  system    {self.system}: {self.layout.planes[0]} and {self.layout.planes[1]} "
+            f"planes for |X| < 2^{self.bits:.1f}",
+            f"  unit      {self.unit}: {self.products} exact products, "
+            f"accumulator emptied every {min(self.depth, max(k, 1))} of {k}",
+            f"  blocks    {blocks.rows} rows x {blocks.columns} columns x {blocks.inner} inner, "
+            f"within {self.workspace / 1e6:.0f} MB",
+        ]
+        return "\n".join(lines + [f"  because   {reason}" for reason in self.why])
+
+
+@dataclass(frozen=True)
+class Info:
+    """What ran, and what is proven about the result; ``print(info)`` reads it aloud.
+
+    Attributes
+    ----------
+    plan
+        The plan that ran (for several batches: that of the last).
+    bound
+        Certified absolute error of each element, an array of the result's shape (for complex
+        results the bound of the error's modulus); infinite where the result overflowed, NaN where
+        it is NaN.
+    repaired
+        Elements that were not certified and became the correctly rounded ones.
+    products
+        Exact products of planes that ran, blocks and repairs not counted twice.
+    workspace
+        Most bytes of workspace in use at one time, by our own count.
+    seconds
+        Wall-clock time by stage.
+    """
+
+    plan: Plan
+    bound: np.ndarray
+    repaired: int
+    products: int
+    workspace: int
+    seconds: dict[str, float]
+
+    @property
+    def system(self) -> str:
+        """Name of the number system that ran."""
+        return self.plan.system
+
+    @property
+    def unit(self) -> str:
+        """Name of the unit that ran."""
+        return self.plan.unit
+
+    def __str__(self) -> str:
+        total = sum(self.seconds.values())
+        stages = ", ".join(f"{name} {value * 1e3:.1f}" for name, value in self.seconds.items())
+        largest = float(self.bound.max()) if self.bound.size else 0.0
+        return "\n".join(
+            [
+                str(self.plan),
+                f"  ran       {self.products} products, {self.repaired} elements repaired, "
+                f"{self.workspace / 1e6:.1f} MB of workspace",
+                f"  bound     every |c - AB| <= {largest:.3g}, proven",
+                f"  time      {total * 1e3:.1f} ms ({stages})",
+            ]
+        )

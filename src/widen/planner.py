@@ -1,0 +1,164 @@
+"""The planner: format, shape, contract and norms in, a frozen Plan out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from widen import bounds
+from widen.contract import Contract
+from widen.formats import Format
+from widen.plan import Blocks, Layout, Plan
+from widen.systems import SYSTEMS, digits, residues
+from widen.units import UNITS, Unit
+
+DEFAULT_WORKSPACE = 512 * 2**20
+SMALLEST_WORKSPACE = 2**16
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What quantised operands need: log2 of their largest 2-norms, and |a'| <= 2^width."""
+
+    norms: tuple[float, float]
+    widths: tuple[int, int]
+
+    @property
+    def bits(self) -> float:
+        """|X| <= 2^bits, by Cauchy and Schwarz; in eighths, so that equal layouts are shared."""
+        return math.ceil(8 * max(sum(self.norms), 0.0)) / 8
+
+
+def choose_layout(
+    contract: Contract, fmt: Format, k: int, unit: Unit, system: str | None, needs: Needs,
+    cap: int | None,
+) -> Layout:  # fmt: skip
+    """Planes and products that hold X exactly (the triangle: but for what it may leave out)."""
+    digit = bounds.plane_digit(unit, k)
+    if system in (None, "residues"):
+        try:
+            return residues(digit, needs.bits, fmt.parts)
+        except ValueError:
+            if system is not None:
+                raise
+    digit = 1 << (digit.bit_length() - 1)
+    stretch = min(max(k, 1), unit.span)
+    limit = min(unit.exact // (stretch * digit**2), bounds.ACCUMULATOR // (max(k, 1) * digit**2))
+    budget = 0
+    if system == "triangle" and contract.name != "bits":
+        goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap)
+        budget = bounds.floor_shift(goal.root, goal.shift) if goal is not None else 0
+    return digits(digit, needs.widths, fmt.parts, k, max(limit, 1), budget)
+
+
+def first_cap(precision: int, k: int) -> int:
+    """Bits to try "correct" with before repairing: the error is then near 2^-11 ulp.
+
+    Rows scaled to 2^cap have an error of X near 2^cap sqrt(k), while a sum with random signs is
+    near 2^(2 cap) / sqrt(k): 2^(precision - cap) k ulps.
+    """
+    return precision + max(k, 1).bit_length() + 11
+
+
+def typical_needs(contract: Contract, fmt: Format, k: int) -> Needs:
+    """What rows of similar magnitudes need, (rand - 0.5) exp(randn / 2) for one.
+
+    Their 2-norm is 1.31 times the mean magnitude times sqrt(k): 0.39 bits; and their largest
+    entry is some 16 times the mean.
+    """
+    goal = bounds.goal(contract, fmt.precision, k, fmt.parts, first_cap(fmt.precision, k))
+    assert goal is not None
+    norm = math.log2(goal.root) + goal.shift + 0.5
+    if goal.norm == 1:
+        norm -= 0.5 * math.log2(max(k * fmt.parts, 1))
+    width = math.ceil(norm - 0.5 * math.log2(max(k * fmt.parts, 1)) + 4)
+    return Needs((norm, norm), (width, width))
+
+
+def unit_for(name: str | None) -> tuple[Unit, str]:
+    """The unit asked for, or the best on a CPU, and why."""
+    if name is None:
+        return UNITS["fp64"], "fp64 gives the most exact bits a second of BLAS (21 a product)"
+    if name not in UNITS:
+        raise ValueError(f"unit={name!r} is not known; use one of {', '.join(UNITS)}")
+    engine = {"float64": "dgemm", "float32": "sgemm"}[UNITS[name].engine]
+    return UNITS[name], f"unit={name!r} was asked for; {engine} runs it on this CPU"
+
+
+def check_system(name: str | None) -> str:
+    """Check a user's word for a system and say why it is used."""
+    if name is None:
+        return "residues need one product a plane"
+    if name not in SYSTEMS:
+        raise ValueError(f"system={name!r} is not known; use one of {', '.join(SYSTEMS)}")
+    return f"system={name!r} was asked for"
+
+
+def make_plan(
+    contract: Contract,
+    fmt: Format,
+    shape: tuple[int, int, int, int],
+    needs: Needs,
+    *,
+    unit: str | None = None,
+    system: str | None = None,
+    cap: int | None = None,
+    workspace: int = DEFAULT_WORKSPACE,
+    why: tuple[str, ...] = (),
+) -> Plan:
+    """Choose planes, products and blocks for operands with these needs."""
+    chosen, unit_reason = unit_for(unit)
+    system_reason = check_system(system)
+    k = shape[2]
+    layout = choose_layout(contract, fmt, k, chosen, system, needs, cap)
+    if system is None and layout.system != "residues":
+        system_reason = f"the moduli of {chosen.name} do not reach 2^{needs.bits:.0f}"
+    digit = bounds.plane_digit(chosen, k)
+    return Plan(
+        shape=shape,
+        contract=contract,
+        result=fmt.name,
+        unit=chosen.name,
+        layout=layout,
+        depth=chosen.depth(digit),
+        cap=cap,
+        bits=needs.bits,
+        blocks=choose_blocks(shape, layout, workspace),
+        workspace=workspace,
+        why=(unit_reason, system_reason, *why),
+    )
+
+
+def line_bytes(layout: Layout, side: int) -> int:
+    """Bytes a line takes per unit of inner length: planes, a converted copy, leading integers."""
+    return 8 * (layout.planes[side] + 2 * layout.parts + 1)
+
+
+def element_bytes(layout: Layout) -> int:
+    """Bytes an element of a block takes: groups, a product on its way in, results, marks."""
+    return 8 * (layout.groups + layout.parts + 4)
+
+
+def choose_blocks(shape: tuple[int, int, int, int], layout: Layout, workspace: int) -> Blocks:
+    """Blocks within `workspace` bytes.
+
+    The left planes of a block of rows are kept while blocks of columns pass, so rows are many and
+    columns (which are encoded once a block of rows) come in pieces of 256 or more. Only if a few
+    lines of full length do not fit is the inner dimension cut.
+    """
+    batch, m, k, n = (max(size, 1) for size in shape)
+    left, right, element = line_bytes(layout, 0), line_bytes(layout, 1), element_bytes(layout)
+    whole = m * k * left + n * k * right + m * n * element
+    if whole <= workspace:
+        return Blocks(max(1, min(batch, workspace // whole)), m, n, k)
+    columns = min(n, 256)
+    rows = (workspace - columns * k * right) // (k * left + columns * element)
+    if rows >= m:
+        columns = min(n, (workspace - m * k * left) // (k * right + m * element))
+        return Blocks(1, m, columns, k)
+    if rows >= min(m, 64):
+        return Blocks(1, rows, columns, k)
+    side = max(1, math.isqrt(workspace // (2 * element)))
+    rows, columns = min(m, side, 512), min(n, side, 512)
+    inner = (workspace - rows * columns * element) // (rows * left + columns * right)
+    return Blocks(1, rows, columns, max(1, min(k, inner)))

@@ -1,0 +1,107 @@
+"""The positional system: an integer as balanced digits in base 2^beta, one plane a digit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from widen.plan import Layout, Product
+
+
+@dataclass(frozen=True)
+class Digits(Layout):
+    """A layout of digits; plane ``part * count + d`` holds digit d (weight 2^(beta d)) of a part.
+
+    Products of equal weight share a group while its sum stays exact. Complex numbers take four
+    products a pair of digits: rr, ii, and ri + ir in one group.
+    """
+
+    beta: int
+    counts: tuple[int, int]
+
+    def write(self, integers: Sequence[int], side: int) -> list[int]:
+        """Balanced digits of each part, lowest first."""
+        return [d for part in integers for d in self._digits(part, self.counts[side])]
+
+    def _digits(self, x: int, count: int) -> list[int]:
+        half, found = 1 << (self.beta - 1), []
+        for _ in range(count):
+            digit = (x + half) % (2 * half) - half  # in [-half, half)
+            found.append(digit)
+            x = (x - digit) >> self.beta
+        if x:
+            raise ValueError(f"{count} digits of {self.beta} bits do not hold this integer")
+        return found
+
+
+def digit_count(width: int, beta: int) -> int:
+    """Fewest balanced digits that hold every integer of magnitude up to 2^width.
+
+    The largest such number has all digits 2^(beta-1) - 1, so s digits reach
+    (2^(beta-1) - 1)(2^(beta s) - 1)/(2^beta - 1).
+
+    >>> digit_count(54, 8), digit_count(55, 8)
+    (7, 8)
+    """
+    count = 1
+    while ((1 << (beta - 1)) - 1) * ((1 << beta * count) - 1) // ((1 << beta) - 1) < 1 << width:
+        count += 1
+    return count
+
+
+@lru_cache(maxsize=256)
+def digits(
+    digit: int, widths: tuple[int, int], parts: int, k: int, limit: int, budget: int
+) -> Digits:
+    """The layout for |a'| <= 2^widths[0], |b'| <= 2^widths[1].
+
+    Parameters
+    ----------
+    digit
+        Largest magnitude of an entry.
+    k, limit
+        Inner dimension, and how many products of planes a group may gather.
+    budget
+        Products of lowest weight are left out while all that they could add to |X| stays within
+        this; 0 keeps all of them (the triangle of the papers is a budget near 2^-beta(s) |X|).
+    """
+    beta = digit.bit_length()
+    counts = (digit_count(widths[0], beta), digit_count(widths[1], beta))
+    pairs: dict[int, list[tuple[int, int]]] = {}
+    for p in range(counts[0]):
+        for q in range(counts[1]):
+            pairs.setdefault(p + q, []).append((p, q))
+    dropped = 0
+    for weight in range(counts[0] + counts[1] - 1):
+        # A product of two digits is at most 4^(beta-1); a part of X sums k * parts of them a pair.
+        lost = len(pairs[weight]) * max(k, 1) * parts << (2 * beta - 2 + beta * weight)
+        if dropped + lost > budget:
+            break
+        dropped += lost
+        del pairs[weight]
+
+    streams = {0: ((0, 0),)} if parts == 1 else {0: ((0, 0),), 1: ((1, 1),), 2: ((0, 1), (1, 0))}
+    signs = ((1,),) if parts == 1 else ((1, -1, 0), (0, 0, 1))
+    products: list[Product] = []
+    group_weights: list[tuple[int, ...]] = []
+    for weight, of_weight in pairs.items():
+        for stream, part_pairs in streams.items():
+            terms = [
+                (x * counts[0] + p, y * counts[1] + q) for p, q in of_weight for x, y in part_pairs
+            ]
+            for start in range(0, len(terms), limit):
+                group = len(group_weights)
+                products += [Product(x, y, group) for x, y in terms[start : start + limit]]
+                group_weights.append(tuple(s[stream] << beta * weight for s in signs))
+    return Digits(
+        system="triangle" if budget else "digits",
+        parts=parts,
+        planes=(parts * counts[0], parts * counts[1]),
+        products=tuple(products),
+        weights=tuple(zip(*group_weights, strict=True)),
+        modulus=0,
+        dropped=dropped,
+        beta=beta,
+        counts=counts,
+    )
