@@ -19,7 +19,8 @@ from widen.encoded import Encoded
 from widen.formats import FORMATS, Format, default_result
 from widen.plan import Info, Plan
 from widen.planner import check_system, first_cap, make_plan, typical_needs, unit_for
-from widen.stages import Ledger, Problem, encode_operand, quantise_both, run
+from widen.ledger import Ledger
+from widen.stages import Problem, encode_operand, quantise_both, run
 
 Accuracy = str | int | Contract | None
 Progress = Callable[[float], None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def as_operand(x: Any, name: str) -> np.ndarray[Any, Any]:
     return np.asarray(x)
 
 
+@lru_cache(maxsize=64)
 def format_of(dtype: np.dtype[Any], name: str) -> Format:
     """The format of an array's numbers."""
     if dtype.name in FORMATS:

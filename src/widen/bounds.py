@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from widen.contract import Contract
 from widen.units import Unit
@@ -53,6 +54,7 @@ class Goal:
     shift: int
 
 
+@lru_cache(maxsize=256)
 def goal(contract: Contract, precision: int, k: int, parts: int, cap: int | None) -> Goal | None:
     """How far rows and columns are scaled up; None means as far as their last bit.
 
@@ -144,6 +146,7 @@ def floor_shift(value: int, shift: int) -> int:
     return value << shift if shift >= 0 else value >> -shift
 
 
+@lru_cache(maxsize=256)
 def certificate(
     contract: Contract, precision: int, k: int, parts: int, dropped: int
 ) -> Certificate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from widen.backends.numpy import Array, Operand, Quantised, Survey
+from widen.backends.numpy import Array, Operand, Quantised
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout
@@ -46,11 +46,6 @@ class Encoded:
     def shape(self) -> tuple[int, int, int]:
         """(batch, lines, inner)."""
         return self.operand.shape
-
-    @property
-    def survey(self) -> Survey:
-        """What is known of its lines."""
-        return self.lines.survey
 
     @property
     def serves(self) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ def round_once(value: Fraction, fmt: Binary) -> float:
     unit = max(length - fmt.precision, fmt.lowest)
     whole = round(abs(value) / Fraction(2) ** unit)
     magnitude = math.inf if whole >= 2 ** (fmt.highest - unit) else math.ldexp(whole, unit)
-    return math.copysign(magnitude, value)
+    return -magnitude if value < 0 else magnitude
 
 
 def lead_product(left: Sequence[Number], row: Line, right: Sequence[Number], column: Line) -> int:
@@ -190,8 +190,8 @@ def matmul(
             else tuple(part * scale for part in x[i][j])
         )
         values[i, j] = [round_once(part, fmt) for part in exact]
-    joined = values[..., 0] + 1j * values[..., 1] if parts == 2 else values[..., 0]
-    return Defined(joined, repaired, rows, columns, planes, groups)
+    joined = values.view(np.complex128) if parts == 2 else values
+    return Defined(joined[..., 0], repaired, rows, columns, planes, groups)
 
 
 def certified(row: Line, column: Line, lead: int, test: bounds.Certificate) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from widen import bounds
+from widen.backends import threads
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary, Format
 from widen.plan import Layout, Product
@@ -25,19 +26,26 @@ NOTHING = -(1 << 20)
 CONVERSION = 1 << 21
 """Entries of other formats converted to float64 at a time while lines are looked at."""
 
+LINES_TILE, ELEMENTS_TILE = 128, 128
+"""How many lines, or elements, are one job of some kernels."""
+
 Array = np.ndarray[Any, Any]
-_kernels = threading.Lock()
+_compiling = threading.Lock()
+_loaded: dict[str, Callable[..., None]] = {}
 
 
-def launch(kernel: str, *arguments: Any) -> None:
-    """Run the kernel named "module.function" of `widen.kernels.numba`.
+def launch(kernel: str, jobs: int, work: int, *arguments: Any) -> None:
+    """Run the kernel named "module.function" of `widen.kernels.numba` on all its jobs.
 
-    Kernels are compiled (or read from the cache on disk) when first asked for. One runs at a time:
-    not every threading layer of Numba bears two callers.
+    Kernels are compiled (or read from the cache on disk) when first asked for.
     """
-    module, function = kernel.split(".")
-    with _kernels:
-        getattr(import_module(f"widen.kernels.numba.{module}"), function)(*arguments)
+    found = _loaded.get(kernel)
+    if found is None:
+        module, function = kernel.split(".")
+        with _compiling:
+            found = getattr(import_module(f"widen.kernels.numba.{module}"), function)
+        _loaded[kernel] = found
+    threads.run(found, jobs, work, *arguments)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,10 @@ class Operand:
         """A block of it, a view. A batch of 1 stays whole."""
         batch = slice(None) if self.shape[0] == 1 else batch
         return Operand(tuple(part[batch, lines, inner] for part in self.parts))
+
+    def inner(self, stretch: slice) -> Operand:
+        """A stretch of the inner dimension of all lines, a view."""
+        return self.cut(slice(None), slice(None), stretch)
 
     def bits(self) -> list[Array]:
         """The float64 bits of each part; other formats are converted, which is exact."""
@@ -123,9 +135,11 @@ def survey(operand: Operand, shift: Array | None = None, *, norms: bool = True) 
     special = np.zeros(shape, bool)
     shift = np.zeros(inner, np.int64) if shift is None else shift
     near = operand.lines_near
+    tiles = batch * -(-lines // LINES_TILE)
     for inner_piece, piece in _pieces(operand):
         for bits in piece.bits():
-            launch("lines.extremes", bits, near, shift[inner_piece], top, last, special
+            launch(
+                "lines.extremes", tiles, bits.size, bits, near, shift[inner_piece], top, last, special
             )
     empty = special | (top == NOTHING)
     top[empty] = last[empty] = 0
@@ -133,7 +147,9 @@ def survey(operand: Operand, shift: Array | None = None, *, norms: bool = True) 
     if norms:
         for _, piece in _pieces(operand):
             for bits in piece.bits():
-                launch("lines.norms", bits, near, top, empty, bounds.NORM_BITS, q1, q2)
+                launch(
+                    "lines.norms", tiles, bits.size, bits, near, top, empty, bounds.NORM_BITS, q1, q2
+                )  # fmt: skip
     return Survey(top, last, q1, q2, special)
 
 
@@ -185,8 +201,9 @@ def weights(lines: Quantised, test: Certificate) -> Array:
     top = -(-q1 >> reduced)
     quotient = -(-(top << 22) // test.divisor)
     shift = reduced + lines.sigma + (test.unit - bounds.NORM_BITS - 22)
-    up = quotient << np.clip(shift, 0, 38)
-    return np.where(shift >= 0, up, -(-quotient >> np.clip(-shift, 0, 63)))
+    up = quotient << np.minimum(np.maximum(shift, 0), 38)
+    down = -(-quotient >> np.minimum(np.maximum(-shift, 0), 63))
+    return np.where(shift >= 0, up, down)
 
 
 def needs(left: Quantised, right: Quantised, k: int) -> Needs:
@@ -196,13 +213,15 @@ def needs(left: Quantised, right: Quantised, k: int) -> Needs:
 
 
 def _side_needs(lines: Quantised, k: int) -> tuple[float, int]:
-    held = (lines.survey.q1 > 0) & ~lines.survey.special
+    q2, sigma = lines.survey.q2, lines.sigma
+    held = q2 > 0
     if not held.any():
         return 0.0, 0
-    sigma, q2 = lines.sigma[held], lines.survey.q2[held].astype(np.float64)
-    # ||a'|| <= 2^(sigma - 15) sqrt(q2) + sqrt(parts k)/2; floats err by far less than the margin.
-    norm = np.logaddexp2(sigma - bounds.NORM_BITS + 0.5 * np.log2(q2), 0.5 * np.log2(2 * k) - 1)
-    return float(norm.max()) + 1e-6, max(int(sigma.max()) + 1, 1)
+    largest = np.log2(q2, where=held, out=np.full(q2.shape, -np.inf))
+    # ||a'|| <= 2^(sigma - 15) sqrt(q2) + sqrt(2k)/2; floats err by far less than the margin.
+    norm = float((sigma + 0.5 * largest).max()) - bounds.NORM_BITS
+    norm = float(np.logaddexp2(norm, 0.5 * np.log2(2 * k) - 1))
+    return norm + 1e-6, max(int(sigma.max(where=held, initial=NOTHING)) + 1, 1)
 
 
 def exact_needs(left: Quantised, right: Quantised, entries: int) -> Needs:
@@ -223,7 +242,12 @@ def _centred(x: int, p: int) -> int:
 
 
 def _limbs(x: int, width: int) -> list[int]:
-    return [(x >> (32 * at)) & 0xFFFFFFFF for at in range(width)]
+    """x = sum(limb 2^(32 l)) with balanced limbs, which fit an int32."""
+    found = []
+    for _ in range(width):
+        found.append(_centred(x, 1 << 32))
+        x = (x - found[-1]) >> 32
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -232,51 +256,61 @@ def _powers(moduli: tuple[int, ...], count: int) -> Array:
 
 
 def encode(
-    operand: Operand, lines: Quantised, layout: Layout, side: int, shift: Array | None = None
-) -> Array:
+    operand: Operand, lines: Quantised, layout: Layout, side: int, shift: Array | None = None,
+    memory: Callable[[tuple[int, ...]], Array] = np.empty,
+) -> Array:  # fmt: skip
     """Planes of shape (planes, batch, lines, inner), laid out in memory as the operand is.
 
-    Entry h of a line stands for x 2^shift[h].
+    Entry h of a line stands for x 2^shift[h]; `memory` gives an array for the planes.
     """
     batch, _, inner = operand.shape
-    along = np.zeros((1, inner), np.int64) if shift is None else shift[None, :]
-    along = np.broadcast_to(along, (batch, inner))
+    along = np.zeros((batch, inner), np.int64)
+    if shift is not None:
+        along += shift
     rows, columns, flip = lines.exponents, along, operand.lines_near
     parts = operand.bits()
     if flip:
         rows, columns = columns, rows
         parts = [bits.swapaxes(1, 2) for bits in parts]
-    planes = np.empty((layout.planes[side], *parts[0].shape))
+    jobs = batch * parts[0].shape[1]
+    planes = memory((layout.planes[side], *parts[0].shape))
     if isinstance(layout, Residues):
         constants = _remainder_constants(layout.moduli)
         # An entry m 2^e with m < 2^53 is shifted left by at most sigma - 52.
         most = max(0, int(lines.sigma.max(initial=0)) - 52)
         powers = _powers(layout.moduli, most // 64 * 64 + 64)
         for bits, target in zip(parts, _streams(planes, layout), strict=False):
-            launch("encode.residues", bits, rows, columns, constants, powers, target)
+            launch(
+                "encode.residues", jobs, target.size, bits, rows, columns, constants, powers, target
+            )  # fmt: skip
         if layout.parts == 2:
-            launch("encode.residue_sums", constants, planes)
+            launch("encode.residue_sums", jobs, planes.size, constants, planes)
     else:
         assert isinstance(layout, Digits)
         for bits, target in zip(parts, _streams(planes, layout), strict=True):
-            launch("encode.digits", bits, rows, columns, layout.beta, target)
+            launch(
+                "encode.digits", jobs, target.size, bits, rows, columns, layout.beta, target
+            )
     return planes.swapaxes(2, 3) if flip else planes
 
 
 def _streams(planes: Array, layout: Layout) -> list[Array]:
     """Planes by part: real, imaginary, and for residues their sum."""
     count = 1 if layout.parts == 1 else 3 if layout.modulus else 2
-    return np.split(planes, count)
+    each = len(planes) // count
+    return [planes[start : start + each] for start in range(0, len(planes), each)]
 
 
 def multiply(
     left: Sequence[Array], right: Sequence[Array], products: Sequence[Product], unit: Unit,
-    depth: int, groups: Array, *, add: bool = False,
+    depth: int, groups: Array, partial: Array, *, add: bool = False,
 ) -> None:  # fmt: skip
-    """groups (+)= left planes times right planes, every stretch of `depth` exact on the unit."""
+    """groups (+)= left planes times right planes, every stretch of `depth` exact on the unit.
+
+    `partial` is room for one product, in the dtype of the unit's engine.
+    """
     inner = left[0].shape[-1]
     started = set(range(len(groups))) if add else set[int]()
-    partial: Array | None = None
     for x, y, group in products:
         for start in range(0, inner, depth):
             stretch = slice(start, min(start + depth, inner))
@@ -285,7 +319,7 @@ def multiply(
             if group not in started and groups.dtype == ours.dtype:
                 np.matmul(ours, theirs, out=groups[group])
             else:
-                partial = np.matmul(ours, theirs, out=partial)
+                np.matmul(ours, theirs, out=partial)
                 if group in started:
                     groups[group] += partial
                 else:
@@ -326,15 +360,15 @@ def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
         width = (whole.bit_length() + 2) // 32 + 1  # |X| + slack < P, and a sign
         inverses = [(p, pow(whole // p, -1, p)) for p in layout.moduli]
         constants = [[p, 1 / p, _centred(w, p), _centred(w << 26, p)] for p, w in inverses]
-        basis = np.array([_limbs(whole // p, width) for p in layout.moduli])
-        modulus = np.array(_limbs(whole, width))
+        basis = np.array([_limbs(whole // p, width) for p in layout.moduli], np.int32)
+        modulus = np.array(_limbs(whole, width), np.int32)
         return np.array(signs), np.array(constants), basis, modulus, np.zeros(0, np.int64)
     largest = [max(map(abs, of_group)) for of_group in zip(*layout.weights, strict=True)]
     offsets = np.array([weight.bit_length() - 1 for weight in largest])
     signs = [[(weight > 0) - (weight < 0) for weight in part] for part in layout.weights]
     width = (int(offsets.max()) + 69) // 32 + 3
-    empty = np.zeros((0, width), np.int64)
-    return np.array(signs), np.zeros((0, 4)), empty, np.zeros(width, np.int64), offsets
+    empty = np.zeros((0, width), np.int32)
+    return np.array(signs), np.zeros((0, 4)), empty, np.zeros(width, np.int32), offsets
 
 
 def reconstruct(
@@ -360,16 +394,19 @@ def reconstruct(
         *(_every(flags, batch) for flags in exact),
         always, np.array([fmt.precision, fmt.lowest, fmt.highest]), out, unsettled,
     )  # fmt: skip
+    jobs = -(-unsettled.size // ELEMENTS_TILE)
     if scaling is None:
-        launch("reconstruct.plain", *arguments)
+        launch("reconstruct.plain", jobs, groups.size, *arguments)
     else:
-        launch("scaled.scaled", *arguments, scaling.alpha, scaling.beta, scaling.addend)
+        launch("scaled.scaled", jobs, 8 * groups.size, *arguments, scaling.alpha, scaling.beta, scaling.addend)
     return unsettled
 
 
 def _every(of_lines: Array, batch: int) -> Array:
-    """The same lines for every batch, as an array of its own."""
-    return np.array(np.broadcast_to(of_lines, (batch, of_lines.shape[1])))
+    """The same lines for every batch, contiguous."""
+    if len(of_lines) == batch:
+        return np.ascontiguousarray(of_lines)
+    return np.repeat(of_lines, batch, axis=0)
 
 
 def _magnitude_bits(lines: Quantised) -> Array:
@@ -378,16 +415,20 @@ def _magnitude_bits(lines: Quantised) -> Array:
     return np.maximum(length + lines.sigma - bounds.NORM_BITS, 0)
 
 
-def leads(operand: Operand, lines: Quantised, kept: int) -> Array:
+def leads(
+    operand: Operand, lines: Quantised, kept: int,
+    memory: Callable[[tuple[int, ...]], Array] = lambda shape: np.empty(shape, np.float32),
+) -> Array:  # fmt: skip
     """Leading integers floor(|x| 2^(kept - top)), summed over the parts, as float32."""
-    parts = operand.bits()
     near = operand.lines_near
     batch, count, inner = operand.shape
-    memory = np.zeros((batch, inner, count) if near else (batch, count, inner), np.float32)
-    found = lines.survey
-    for bits in parts:
-        launch("lines.leads", bits, near, found.top, found.special, kept, memory)
-    return memory.swapaxes(1, 2) if near else memory
+    out = memory((batch, inner, count) if near else (batch, count, inner))
+    found, jobs = lines.survey, batch * out.shape[1]
+    for at, bits in enumerate(operand.bits()):
+        launch(
+            "lines.leads", jobs, bits.size, bits, near, found.top, found.special, kept, at > 0, out
+        )
+    return out.swapaxes(1, 2) if near else out
 
 
 def uncertified(
@@ -403,7 +444,7 @@ def uncertified(
     ]
     always = min(test.always, 1 << 61)
     settings = np.array([test.shift, test.both, always])
-    launch("lines.certify", lead, factor, *per_line, settings, marks)
+    launch("lines.certify", batch * lead.shape[1], lead.size, lead, factor, *per_line, settings, marks)
     return marks
 
 
@@ -420,7 +461,7 @@ def dots(
         else (scaling.alpha, scaling.beta, scaling.addend)
     )
     launch(
-        "dot.dots", _joined(left), _joined(right), *map(np.ascontiguousarray, where),
+        "dot.dots", where[0].size, 8 * where[0].size * left.shape[2], _joined(left), _joined(right), *map(np.ascontiguousarray, where),
         scaling is None, alpha, beta, addend,
         np.array([fmt.precision, fmt.lowest, fmt.highest]), out,
     )  # fmt: skip
@@ -428,7 +469,9 @@ def dots(
 
 def special_values(left: Operand, right: Operand, rows: Array, columns: Array, out: Array) -> None:
     """Overwrite the elements of special rows and columns."""
-    launch("special.special", _joined(left), _joined(right), rows, columns, out)
+    _, batch, m, n = out.shape
+    work = batch * m * n * left.shape[2]
+    launch("special.special", batch * m, work, _joined(left), _joined(right), rows, columns, out)
 
 
 def scale_special(out: Array, scaling: Scaling, special: Array) -> None:

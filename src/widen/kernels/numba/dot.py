@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange, types
+from numba import njit
 
 from widen.kernels.numba.limbs import (
     BITS4,
+    BOOL,
+    FLOAT,
+    INT,
     LIMBS,
     ZERO,
     exponent,
+    kernel,
     mantissa,
     place_product,
     round_magnitude,
@@ -35,49 +39,39 @@ def _exact_dot(sums, left, right, conjugate):
     return low, min(high + 6, LIMBS - 1)
 
 
-@njit(
-    types.void(
-        BITS4, BITS4, types.int64[::1], types.int64[::1], types.int64[::1], types.boolean,
-        types.int64[::1], types.int64[::1], BITS4, types.int64[::1], types.float64[:, :, :, :],
-    ),  # fmt: skip
-    parallel=True,
-    cache=True,
-    nogil=True,
-)
-def dots(left, right, batches, rows, columns, simple, alpha, beta, addend, fmt, out):
+@kernel(
+    BITS4, BITS4, INT[::1], INT[::1], INT[::1], BOOL, INT[::1], INT[::1], BITS4, INT[::1],
+    FLOAT[:, :, :, :],
+)  # fmt: skip
+def dots(begin, end, left, right, batches, rows, columns, simple, alpha, beta, addend, fmt, out):
     """out[:, b, i, j] = RN(alpha left[:, b, i] . right[:, b, j] + beta addend) where listed.
 
     Operands are float64 bits, (parts, batch, lines, inner); a batch of 1 serves every batch.
-    `simple` says alpha = 1 and beta = 0.
+    `simple` says alpha = 1 and beta = 0. A job is an element.
     """
     parts = out.shape[0]
     inner = left.shape[3]
-    # A few elements a job, so that scratch space is not made anew for each.
-    jobs = (batches.shape[0] + 15) // 16
-    for job in prange(jobs):
-        sums = np.zeros((parts, LIMBS, 1), np.int64)
-        total = np.zeros((LIMBS, 1), np.int64)
-        sign = np.zeros(parts, np.int64)
-        ours, theirs = np.empty((parts, inner), np.int64), np.empty((parts, inner), np.int64)
-        for at in range(job * 16, min(job * 16 + 16, batches.shape[0])):
-            b, i, j = batches[at], rows[at], columns[at]
-            ours[:] = left[:, b if left.shape[1] > 1 else 0, i]
-            for part in range(parts):
-                for q in range(parts):
-                    theirs[q] = right[q ^ part, b if right.shape[1] > 1 else 0, j]
-                low, high = _exact_dot(sums[part], ours, theirs, part == 0)
-                if low >= LIMBS:
-                    sign[part] = 0
-                    low, high = 0, 0
-                else:
-                    sign[part] = settle(sums[part], low, high)
-                if simple:
+    sums = np.zeros((parts, LIMBS, 1), np.int64)
+    total = np.zeros((LIMBS, 1), np.int64)
+    sign = np.zeros(parts, np.int64)
+    ours, theirs = np.empty((parts, inner), np.int64), np.empty((parts, inner), np.int64)
+    for job in range(begin, end):
+        b, i, j = batches[job], rows[job], columns[job]
+        ours[:] = left[:, b if left.shape[1] > 1 else 0, i]
+        for part in range(parts):
+            for q in range(parts):
+                theirs[q] = right[q ^ part, b if right.shape[1] > 1 else 0, j]
+            low, high = _exact_dot(sums[part], ours, theirs, part == 0)
+            sign[part] = settle(sums[part], low, high) if low < LIMBS else 0
+            if simple:
+                out[part, b, i, j] = 0.0
+                if sign[part] != 0:
                     out[part, b, i, j] = sign[part] * round_magnitude(
                         sums[part], 0, low, high, 32 * low - ZERO, fmt[0], fmt[1], fmt[2]
                     )
-            if not simple:
-                for part in range(parts):
-                    out[part, b, i, j] = rounded_sum(
-                        total, sums, sign, -ZERO, alpha, beta, addend[:, b, i, j], part, fmt
-                    )
-            sums[:] = 0
+        if not simple:
+            for part in range(parts):
+                out[part, b, i, j] = rounded_sum(
+                    total, sums, sign, -ZERO, alpha, beta, addend[:, b, i, j], part, fmt
+                )
+        sums[:] = 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange, types
+from numba import njit
 
-from widen.kernels.numba.limbs import BITS2, BITS3, FRACTION
+from widen.kernels.numba.limbs import BITS2, BITS3, FLOAT, FRACTION, INT, kernel
 
 TILE = 256
 HALF = 2.0**26
@@ -38,28 +38,28 @@ def balance(x, p, inverse):
     return x - p * np.rint(x * inverse)
 
 
-@njit(
-    types.void(
-        BITS3, BITS2, BITS2, types.float64[:, ::1], types.float64[:, ::1],
-        types.float64[:, :, :, ::1],
-    ),  # fmt: skip
-    parallel=True,
-    cache=True,
-    nogil=True,
-)
-def residues(bits, row_shift, column_shift, constants, powers, planes):
+@njit
+def _half_is_negative(residues, p):
+    """p/2 becomes -p/2: residues lie in [-p/2, p/2)."""
+    for at in range(residues.shape[0]):
+        r = residues[at]
+        residues[at] = r - p if r + r >= p else r
+
+
+@kernel(BITS3, BITS2, BITS2, FLOAT[:, ::1], FLOAT[:, ::1], FLOAT[:, :, :, ::1])
+def residues(begin, end, bits, row_shift, column_shift, constants, powers, planes):
     """planes[i] = balanced residues modulo p_i of x 2^(row_shift + column_shift), rounded.
 
-    ``constants[i]`` is (p, 1/p, 2^26 mod p); ``powers[i, j]`` is 2^j mod p, both balanced.
+    ``constants[i]`` is (p, 1/p, 2^26 mod p); ``powers[i, j]`` is 2^j mod p, both balanced. A job is a row.
     """
     batch, rows, columns = bits.shape
     count = constants.shape[0]
-    for job in prange(batch * rows):
+    high, low = np.empty(TILE), np.empty(TILE)
+    entries, moved, left = (
+        np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+    )  # fmt: skip
+    for job in range(begin, end):
         b, i = job // rows, job % rows
-        high, low = np.empty(TILE), np.empty(TILE)
-        entries, moved, left = (
-            np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
-        )  # fmt: skip
         for start in range(0, columns, TILE):
             size = min(TILE, columns - start)
             source = bits[b, i, start : start + size]
@@ -77,40 +77,43 @@ def residues(bits, row_shift, column_shift, constants, powers, planes):
                 # A slice, so that the compiler sees neighbours and not indices that might wrap.
                 target = planes[c, b, i, start : start + size]
                 for at in range(size):
-                    r = balance(high[at] * half + low[at], p, inverse)
-                    target[at] = r - p if r + r >= p else r
+                    target[at] = balance(high[at] * half + low[at], p, inverse)
                 if most > 0:
+                    power = powers[c]
                     for at in range(size):
-                        r = balance(target[at] * powers[c, left[at]], p, inverse)
-                        target[at] = r - p if r + r >= p else r
+                        # Unsigned: an index that cannot wrap becomes a gather.
+                        target[at] = balance(target[at] * power[np.uint64(left[at])], p, inverse)
+                if c == 0:  # the only modulus that may be even
+                    _half_is_negative(target, p)
 
 
-@njit("void(float64[:,::1], float64[:,:,:,::1])", parallel=True, cache=True, nogil=True)
-def residue_sums(constants, planes):
-    """Third part of complex planes: real plus imaginary residues, balanced again."""
+@kernel(FLOAT[:, ::1], FLOAT[:, :, :, ::1])
+def residue_sums(begin, end, constants, planes):
+    """Third part of complex planes: real plus imaginary residues, balanced again; a job is a row."""
     count = constants.shape[0]
     _, batch, rows, columns = planes.shape
-    for job in prange(batch * rows):
+    for job in range(begin, end):
         b, i = job // rows, job % rows
         for c in range(count):
             p, inverse = constants[c, 0], constants[c, 1]
+            real, imaginary = planes[c, b, i], planes[count + c, b, i]
+            target = planes[2 * count + c, b, i]
             for j in range(columns):
-                r = balance(planes[c, b, i, j] + planes[count + c, b, i, j], p, inverse)
-                planes[2 * count + c, b, i, j] = r - p if r + r >= p else r
+                target[j] = balance(real[j] + imaginary[j], p, inverse)
+            if c == 0:
+                _half_is_negative(target, p)
 
 
-@njit(
-    types.void(BITS3, BITS2, BITS2, types.int64, types.float64[:, :, :, ::1]),
-    parallel=True,
-    cache=True,
-    nogil=True,
-)
-def digits(bits, row_shift, column_shift, beta, planes):
-    """planes[d] = balanced digit d, in base 2^beta, of x 2^(row_shift + column_shift), rounded."""
+@kernel(BITS3, BITS2, BITS2, INT, FLOAT[:, :, :, ::1])
+def digits(begin, end, bits, row_shift, column_shift, beta, planes):
+    """planes[d] = balanced digit d, in base 2^beta, of x 2^(row_shift + column_shift), rounded.
+
+    A job is a row.
+    """
     batch, rows, columns = bits.shape
     count = planes.shape[0]
     half = np.int64(1) << (beta - 1)
-    for job in prange(batch * rows):
+    for job in range(begin, end):
         b, i = job // rows, job % rows
         for j in range(columns):
             shift = row_shift[b, i] + column_shift[b, j]

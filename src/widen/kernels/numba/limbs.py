@@ -9,10 +9,20 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+INT, FLOAT, BOOL = types.int64, types.float64, types.boolean
+
 # Types of what kernels read and do not write: any strides, read-only arrays as well.
-BITS1, BITS2, BITS3, BITS4 = (
-    types.Array(types.int64, ndim, "A", readonly=True) for ndim in (1, 2, 3, 4)
-)
+BITS1, BITS2, BITS3, BITS4 = (types.Array(INT, ndim, "A", readonly=True) for ndim in (1, 2, 3, 4))
+
+
+def kernel(*arguments):
+    """Compile a kernel for these argument types, or read it from the cache on disk.
+
+    Every kernel takes a range of its jobs first, so that threads can share them; it does not hold
+    the interpreter's lock. What a job is, its docstring says.
+    """
+    return njit(types.void(INT, INT, *arguments), cache=True, nogil=True)
+
 
 MASK = np.int64(0xFFFFFFFF)
 FRACTION = np.int64((1 << 52) - 1)

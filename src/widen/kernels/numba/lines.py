@@ -9,11 +9,11 @@ one line; either way place t of the buffer feeds place t of the tallies.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange, types
+from numba import njit, types
 
-from widen.kernels.numba.limbs import BITS1, BITS2, BITS3, FRACTION
+from widen.kernels.numba.limbs import BITS1, BITS2, BITS3, BOOL, FRACTION, INT, kernel
 
-TILE = 128
+TILE = 128  # LINES_TILE of the backend
 MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 INFINITY = np.int64(0x7FF0000000000000)
 NOTHING = np.int64(-(1 << 20))
@@ -35,28 +35,23 @@ def _exponents(buffer, shift, size, largest, top, last):
         last[t] = min(last[t], low if m else -NOTHING)
 
 
-@njit(
-    types.void(
-        BITS3, types.boolean, BITS1, types.int64[:, :], types.int64[:, :], types.boolean[:, :]
-    ),
-    parallel=True,
-    cache=True,
-    nogil=True,
-)
-def extremes(bits, lines_near, shift, top, last, special):
+@kernel(BITS3, BOOL, BITS1, INT[:, :], INT[:, :], BOOL[:, :])
+def extremes(begin, end, bits, lines_near, shift, top, last, special):
     """Exponents of the largest magnitude and of the last set bit of every line.
 
     `bits` is (batch, lines, inner), entry h standing for x 2^shift[h]; results are merged into
-    what is there. A line with an infinity or a NaN becomes special.
+    what is there. A line with an infinity or a NaN becomes special. A job is TILE lines.
     """
     batch, lines, inner = bits.shape
     tiles = (lines + TILE - 1) // TILE
-    for job in prange(batch * tiles):
+    buffer, shifts = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
+    largest, tops, lasts = (
+        np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+    )  # fmt: skip
+    for job in range(begin, end):
         b, start = job // tiles, job % tiles * TILE
         stop = min(start + TILE, lines)
-        buffer, shifts = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
-        largest = np.zeros(TILE, np.int64)
-        tops, lasts = np.full(TILE, NOTHING), np.full(TILE, -NOTHING)
+        largest[:], tops[:], lasts[:] = 0, NOTHING, -NOTHING
         if lines_near:
             for h in range(inner):
                 source = bits[b, start:stop, h]
@@ -96,24 +91,17 @@ def _norms(buffer, top, size, kept, q1, q2):
         q2[t] += q * q
 
 
-@njit(
-    types.void(
-        BITS3, types.boolean, BITS2, types.boolean[:, :], types.int64, types.int64[:, :],
-        types.int64[:, :],
-    ),  # fmt: skip
-    parallel=True,
-    cache=True,
-    nogil=True,
-)
-def norms(bits, lines_near, top, skip, kept, q1, q2):
-    """Add q and q^2 over each line that is not skipped (skipped: zero or special)."""
+@kernel(BITS3, BOOL, BITS2, BOOL[:, :], INT, INT[:, :], INT[:, :])
+def norms(begin, end, bits, lines_near, top, skip, kept, q1, q2):
+    """Add q and q^2 over each line that is not skipped (zero or special). A job is TILE lines."""
     batch, lines, inner = bits.shape
     tiles = (lines + TILE - 1) // TILE
-    for job in prange(batch * tiles):
+    buffer, tops = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
+    one, two = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
+    for job in range(begin, end):
         b, start = job // tiles, job % tiles * TILE
         stop = min(start + TILE, lines)
-        buffer, tops = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
-        one, two = np.zeros(TILE, np.int64), np.zeros(TILE, np.int64)
+        one[:], two[:] = 0, 0
         if lines_near:
             for t in range(stop - start):
                 tops[t] = top[b, start + t]
@@ -150,52 +138,50 @@ def _lead(bits, top, kept):
     return np.float32(np.int32((m << max(-shift, 0)) >> max(shift, 0)))
 
 
-@njit(
-    types.void(
-        BITS3, types.boolean, BITS2, types.boolean[:, :], types.int64, types.float32[:, :, ::1]
-    ),
-    parallel=True,
-    cache=True,
-    nogil=True,
-)
-def leads(bits, lines_near, top, skip, kept, out):
-    """Add floor(|x| 2^(kept - top)) to `out`; skipped lines add 0.
+@kernel(BITS3, BOOL, BITS2, BOOL[:, :], INT, BOOL, types.float32[:, :, ::1])
+def leads(begin, end, bits, lines_near, top, skip, kept, add, out):
+    """Put floor(|x| 2^(kept - top)) into `out`, or add it; skipped lines are 0.
 
-    `out` is (batch, lines, inner), or (batch, inner, lines) with `lines_near`.
+    `out` is (batch, lines, inner), or (batch, inner, lines) with `lines_near`; a job is a row of
+    it.
     """
     batch, outer, near = out.shape
-    for job in prange(batch * outer):
+    for job in range(begin, end):
         b, i = job // outer, job % outer
+        target = out[b, i]
+        if not add:
+            target[:] = 0
         if lines_near:
+            source, tops, skipped = bits[b, :, i], top[b], skip[b]
             for t in range(near):
-                lead = _lead(bits[b, t, i], top[b, t], kept)
-                out[b, i, t] += np.float32(0) if skip[b, t] else lead
+                lead = _lead(source[t], tops[t], kept)
+                target[t] += np.float32(0) if skipped[t] else lead
         elif not skip[b, i]:
+            source = bits[b, i]
             for t in range(near):
-                out[b, i, t] += _lead(bits[b, i, t], top[b, i], kept)
+                target[t] += _lead(source[t], top[b, i], kept)
 
 
 @njit(
     [
-        f"void({kind}[:,:,::1], float64, int64[:,::1], int64[:,::1], boolean[:,::1], "
+        f"void(int64, int64, {kind}[:,:,::1], float64, int64[:,::1], int64[:,::1], boolean[:,::1], "
         "int64[:,::1], int64[:,::1], boolean[:,::1], int64[::1], boolean[:,:,::1])"
         for kind in ("float32", "float64")
     ],
-    parallel=True,
     cache=True,
     nogil=True,
 )
 def certify(
-    lead, factor, row_weight, row_sigma, row_exact, column_weight, column_sigma, column_exact,
+    begin, end, lead, factor, row_weight, row_sigma, row_exact, column_weight, column_sigma, column_exact,
     test, uncertified,
 ):  # fmt: skip
     """Mark the elements whose weights pass floor(lead factor 2^(sigma + tau + shift)).
 
     `test` is (shift, both, always) of a certificate; lead * factor is a lower bound of the product
-    of leading integers, or that product itself.
+    of leading integers, or that product itself. A job is a row.
     """
     batch, rows, columns = lead.shape
-    for job in prange(batch * rows):
+    for job in range(begin, end):
         b, i = job // rows, job % rows
         for j in range(columns):
             weights = test[2]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit, types
 
 from widen.kernels.numba.encode import HALF, balance
-from widen.kernels.numba.limbs import MASK, place, round_magnitude, settle
+from widen.kernels.numba.limbs import BOOL, FLOAT, INT, MASK, kernel, place, power_of_two, round_magnitude, settle
 
-TILE = 128
+TILE = 128  # ELEMENTS_TILE of the backend
 
 
 @njit
@@ -17,12 +17,13 @@ def gather_residues(groups, start, size, signs, constants, basis, modulus, limbs
 
     With w_i the inverse of P/p_i modulo p_i and c_i = (group w_i mod p_i) balanced,
     X = sum c_i P/p_i - q P, q = rint(sum c_i/p_i). `constants` are (p, 1/p, w, 2^26 w mod p). Limbs
-    take 32 + 22 bits a term and at most 256 terms, so an int64 holds them.
+    of P and P/p are balanced int32, so that products of 32-bit numbers do; sums take 31 + 22 bits
+    a term and at most 512 terms, which an int64 holds.
     """
     count, width = basis.shape
     streams = signs.shape[0]
     quotient, rest = np.zeros(TILE), np.empty(TILE)
-    whole = np.empty(TILE, np.int64)
+    whole = np.empty(TILE, np.int32)
     limbs[:, :size] = 0
     for c in range(count):
         p, inverse, low, high = (
@@ -44,17 +45,17 @@ def gather_residues(groups, start, size, signs, constants, basis, modulus, limbs
                 rest[at] = balance(rest[at], p, inverse)
         for at in range(size):
             quotient[at] += rest[at] * inverse
-            whole[at] = np.int64(rest[at])
+            whole[at] = np.int32(rest[at])
         for l in range(width):
-            factor = basis[c, l]
+            factor = np.int64(basis[c, l])
             for at in range(size):
-                limbs[l, at] += whole[at] * factor
+                limbs[l, at] += np.int64(whole[at]) * factor
     for at in range(size):
-        whole[at] = np.int64(np.rint(quotient[at]))
+        whole[at] = np.int32(np.rint(quotient[at]))
     for l in range(width):
-        factor = modulus[l]
+        factor = np.int64(modulus[l])
         for at in range(size):
-            limbs[l, at] -= whole[at] * factor
+            limbs[l, at] -= np.int64(whole[at]) * factor
 
 
 @njit
@@ -84,6 +85,55 @@ def settle_all(limbs, size, sign):
             value = (limbs[l, at] ^ ((sign[at] >> 1) & MASK)) + carry[at]
             limbs[l, at] = value & MASK
             carry[at] = value >> 32
+
+
+@njit
+def leading_bits(limbs, size, head, tail, length):
+    """Length in bits of every magnitude, its 64 leading bits, and nonzero if any others are set."""
+    for at in range(size):
+        head[at], tail[at], length[at] = 0, 0, 0
+    for l in range(limbs.shape[0]):
+        for at in range(size):
+            bits = (np.float64(np.int64(limbs[l, at])).view(np.int64) >> 52) - 1022
+            length[at] = 32 * l + bits if limbs[l, at] else length[at]
+    for l in range(limbs.shape[0]):
+        for at in range(size):
+            place_in_head = 64 - length[at] + 32 * l
+            left = min(max(place_in_head, 0), 63)
+            right = min(max(-place_in_head, 0), 32)
+            head[at] |= (limbs[l, at] >> right) << left
+            tail[at] |= limbs[l, at] & ((np.int64(1) << right) - 1)
+
+
+@njit
+def round_easy(
+    head, tail, length, sign, base, nudge, precision, lowest, highest, value, easy
+):
+    """Round the elements that are normal numbers, far from the ends of the range.
+
+    `easy` says which; with a nudge (|error of X| <= 2^nudge) also far enough from a midpoint that
+    the error cannot matter. The dropped bits d of the head then lie more than the error away from
+    the half, and the error is below a quarter of an ulp, so a power of two is no trap either.
+    """
+    drop = 64 - precision
+    half = np.int64(1) << (drop - 1)
+    for at in range(head.shape[0]):
+        unit = length[at] + base[at] - precision
+        whole = (head[at] >> drop) & ((np.int64(1) << precision) - 1)
+        dropped = head[at] & (2 * half - 1)
+        up = (dropped >> (drop - 1)) & (whole | np.int64((dropped & (half - 1)) | tail[at] != 0))
+        # The error in units of the head's last bit, with one more for the tail.
+        place_of_error = min(max(nudge[at] + 65 - length[at], 1), 62)
+        margin = np.int64(1) << place_of_error if nudge[at] >= 0 else np.int64(0)
+        exponent = min(max(unit, -1022), 971)
+        value[at] = sign[at] * np.float64(whole + (up & 1)) * power_of_two(exponent)
+        easy[at] = (
+            (unit == exponent)
+            & (unit >= lowest)
+            & (length[at] + base[at] < highest)
+            & (abs(dropped - half) >= margin)
+            & (margin <= half >> 2)
+        )
 
 
 @njit
@@ -118,16 +168,16 @@ def slack(row_bits, row_exact, column_bits, column_exact, always):
     return largest + 2 if largest >= 0 else largest
 
 
-@njit(
-    "void(float64[:,::1], int64[:,::1], float64[:,::1], int64[:,::1], int64[::1], int64[::1], "
-    "int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], boolean[:,::1], boolean[:,::1], "
-    "int64, int64[::1], float64[:,:,:,:], boolean[:,:,::1])",
-    parallel=True,
-    cache=True,
-    nogil=True,
-)
+ARGUMENTS = (
+    FLOAT[:, ::1], INT[:, ::1], FLOAT[:, ::1], types.int32[:, ::1], types.int32[::1], INT[::1],
+    INT[:, ::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], BOOL[:, ::1], BOOL[:, ::1],
+    INT, INT[::1], FLOAT[:, :, :, :], BOOL[:, :, ::1],
+)  # fmt: skip
+
+
+@kernel(*ARGUMENTS)
 def plain(
-    groups, signs, constants, basis, modulus, offsets,
+    begin, end, groups, signs, constants, basis, modulus, offsets,
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
     always, fmt, out, unsettled,
 ):  # fmt: skip
@@ -137,18 +187,23 @@ def plain(
     `gather_residues`, limbs of P/p in `basis` and of P in `modulus`; digits with no constants and
     the bit offset of each group. `row_bits` and `column_bits` bound V and U by
     powers of two, `always` the rest of the error (negative: X is exact, or exact enough). An element
-    whose rounding the error could change is marked in `unsettled`.
+    whose rounding the error could change is marked in `unsettled`. A job is TILE elements.
     """
     parts, batch, rows, columns = out.shape
     total = batch * rows * columns
     width = modulus.shape[0]
     precision, lowest, highest = fmt[0], fmt[1], fmt[2]
-    for job in prange((total + TILE - 1) // TILE):
+    limbs = np.empty((width, TILE), np.int64)
+    work = np.empty((width, 1), np.int64)
+    sign = np.empty(TILE, np.int64)
+    head, tail, length = (
+        np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+    )  # fmt: skip
+    base, nudge = np.empty(TILE, np.int64), np.full(TILE, -1)
+    value, easy = np.empty(TILE), np.empty(TILE, np.bool_)
+    for job in range(begin, end):
         start = job * TILE
         size = min(TILE, total - start)
-        limbs = np.empty((width, TILE), np.int64)
-        work = np.empty((width, 1), np.int64)
-        sign = np.empty(TILE, np.int64)
         for part in range(parts):
             if constants.shape[0] > 0:
                 gather_residues(
@@ -157,36 +212,38 @@ def plain(
             else:
                 gather_digits(groups, start, size, signs[part], offsets, limbs)
             settle_all(limbs, size, sign)
+            leading_bits(limbs, size, head, tail, length)
             j, i, b = start % columns, start // columns % rows, start // columns // rows
             at = 0
-            while at < size:
-                # The rest of a row, or of the tile.
-                for at in range(at, min(at + columns - j, size)):
-                    base = -(row_exponent[b, i] + column_exponent[b, j])
-                    nudge = np.int64(-1)
-                    if always >= 0:
-                        nudge = slack(
-                            row_bits[b, i], row_exact[b, i], column_bits[b, j], column_exact[b, j],
-                            always,
+            while at < size:  # the rest of a row, or of the tile
+                stop = min(at + columns - j, size)
+                here, there = slice(at, stop), slice(j, j + stop - at)
+                base[here] = -(row_exponent[b, i] + column_exponent[b, there])
+                if always >= 0:
+                    for t in range(at, stop):
+                        nudge[t] = slack(
+                            row_bits[b, i], row_exact[b, i],
+                            column_bits[b, j + t - at], column_exact[b, j + t - at], always,
                         )  # fmt: skip
-                    if nudge < 0:
-                        value = sign[at] * round_magnitude(
-                            limbs, at, 0, width - 1, base, precision, lowest, highest
+                # Slices, so that the compiler sees neighbours and not indices that might wrap.
+                round_easy(
+                    head[here], tail[here], length[here], sign[here], base[here], nudge[here],
+                    precision, lowest, highest, value[here], easy[here],
+                )  # fmt: skip
+                for t in range(at, stop):
+                    if not easy[t]:
+                        up = nudged(limbs, t, sign[t], work, nudge[t], 1)
+                        value[t] = up * round_magnitude(
+                            work, 0, 0, width - 1, base[t], precision, lowest, highest
                         )
-                    else:
-                        up = nudged(limbs, at, sign[at], work, nudge, 1)
-                        value = up * round_magnitude(
-                            work, 0, 0, width - 1, base, precision, lowest, highest
-                        )
-                        down = nudged(limbs, at, sign[at], work, nudge, -1)
-                        other = down * round_magnitude(
-                            work, 0, 0, width - 1, base, precision, lowest, highest
-                        )
-                        if not same(value, other):
-                            unsettled[b, i, j] = True
-                    out[part, b, i, j] = value
-                    j += 1
-                at += 1
-                j, i = 0, i + 1
+                        if nudge[t] >= 0:
+                            down = nudged(limbs, t, sign[t], work, nudge[t], -1)
+                            other = down * round_magnitude(
+                                work, 0, 0, width - 1, base[t], precision, lowest, highest
+                            )
+                            if not same(value[t], other):
+                                unsettled[b, i, j + t - at] = True
+                    out[part, b, i, j + t - at] = value[t]
+                at, j, i = stop, 0, i + 1
                 if i == rows:
                     i, b = 0, b + 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange, types
 
-from widen.kernels.numba.limbs import BITS4, LIMBS, rounded_sum
+from widen.kernels.numba.limbs import BITS4, INT, LIMBS, kernel, rounded_sum
 from widen.kernels.numba.reconstruct import (
+    ARGUMENTS,
     TILE,
     gather_digits,
     gather_residues,
@@ -17,21 +17,9 @@ from widen.kernels.numba.reconstruct import (
 )
 
 
-@njit(
-    types.void(
-        types.float64[:, ::1], types.int64[:, ::1], types.float64[:, ::1], types.int64[:, ::1],
-        types.int64[::1], types.int64[::1],
-        types.int64[:, ::1], types.int64[:, ::1], types.int64[:, ::1], types.int64[:, ::1],
-        types.boolean[:, ::1], types.boolean[:, ::1],
-        types.int64, types.int64[::1], types.float64[:, :, :, :], types.boolean[:, :, ::1],
-        types.int64[::1], types.int64[::1], BITS4,
-    ),  # fmt: skip
-    parallel=True,
-    cache=True,
-    nogil=True,
-)
+@kernel(*ARGUMENTS, INT[::1], INT[::1], BITS4)
 def scaled(
-    groups, signs, constants, basis, modulus, offsets,
+    begin, end, groups, signs, constants, basis, modulus, offsets,
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
     always, fmt, out, unsettled, alpha, beta, addend,
 ):  # fmt: skip
@@ -39,14 +27,14 @@ def scaled(
     parts, batch, rows, columns = out.shape
     total = batch * rows * columns
     width = modulus.shape[0]
-    for job in prange((total + TILE - 1) // TILE):
+    limbs = np.empty((parts, width, TILE), np.int64)
+    signs_of_x = np.empty((parts, TILE), np.int64)
+    work = np.empty((parts, width, 1), np.int64)
+    sign = np.empty(parts, np.int64)
+    sums = np.zeros((LIMBS, 1), np.int64)
+    for job in range(begin, end):
         start = job * TILE
         size = min(TILE, total - start)
-        limbs = np.empty((parts, width, TILE), np.int64)
-        signs_of_x = np.empty((parts, TILE), np.int64)
-        work = np.empty((parts, width, 1), np.int64)
-        sign = np.empty(parts, np.int64)
-        sums = np.zeros((LIMBS, 1), np.int64)
         for part in range(parts):
             if constants.shape[0] > 0:
                 gather_residues(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange, types
+from numba import njit
 
-from widen.kernels.numba.limbs import BITS4
+from widen.kernels.numba.limbs import BITS4, BOOL, FLOAT, kernel
 from widen.kernels.numba.lines import INFINITY, MAGNITUDE
 
 
@@ -19,23 +19,17 @@ def _sign_or_special(bits):
     return 0.0 if magnitude == 0 else sign
 
 
-@njit(
-    types.void(
-        BITS4, BITS4, types.boolean[:, :], types.boolean[:, :], types.float64[:, :, :, :]
-    ),
-    parallel=True,
-    cache=True,
-    nogil=True,
-)
-def special(left, right, rows, columns, out):
+@kernel(BITS4, BITS4, BOOL[:, :], BOOL[:, :], FLOAT[:, :, :, :])
+def special(begin, end, left, right, rows, columns, out):
     """Overwrite elements of special rows and columns with NaN or an infinity.
 
     Finite numbers stand in by their signs, so that sums are exact unless they are special. The
-    real part is re re - im im, the imaginary one re im + im re, term by term.
+    real part is re re - im im, the imaginary one re im + im re, term by term. A job is a
+    row.
     """
     parts, batch, m, n = out.shape
     inner = left.shape[3]
-    for job in prange(batch * m):
+    for job in range(begin, end):
         b, i = job // m, job % m
         lb = b if left.shape[1] > 1 else 0
         rb = b if right.shape[1] > 1 else 0

@@ -1,0 +1,162 @@
+"""Repair: elements that are not certified become the correctly rounded ones, and no others.
+
+Few of them by exact dot products; many in a row, a column or everywhere by an exact product of
+those rows and columns. Either way the value is the same, so it does not matter which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from widen.backends import numpy as backend
+from widen.backends.numpy import Array, Operand, Quantised, Scaling
+from widen.contract import CONTRACTS
+from widen.formats import Format
+from widen.planner import block_slices, make_plan
+from widen.units import UNITS
+
+FEW = 256
+"""So few elements are repaired by exact dot products, whatever their pattern."""
+
+DENSE = 0.1
+"""A row or column of which more than this share is to be repaired is repaired as a whole.
+
+An exact dot product costs an element what some 300 products of planes do (5 ns a term on two cores
+against 0.02), and exact products of hard rows take 10 to 100 of them.
+"""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some rows and columns: operands, and their lines as they were quantised."""
+
+    operands: tuple[Operand, Operand]
+    lines: tuple[Quantised, Quantised]
+
+    def pick(self, b: int, rows: Array, columns: Array) -> Chosen:
+        """Fewer rows and columns, of one batch item: copies of them."""
+        items = [b if operand.shape[0] > 1 else 0 for operand in self.operands]
+        few = (rows, columns)
+        operands = [
+            Operand(tuple(part[item, index][None] for part in operand.parts))
+            for operand, item, index in zip(self.operands, items, few, strict=True)
+        ]
+        quantised = [
+            lines.pick(item, index)
+            for lines, item, index in zip(self.lines, items, few, strict=True)
+        ]
+        return Chosen((operands[0], operands[1]), (quantised[0], quantised[1]))
+
+
+def repair(
+    chosen: Chosen, marks: Array, out: Array, scaling: Scaling | None, fmt: Format, workspace: int
+) -> None:
+    """Make every marked element of `out`, (parts, batch, m, n), the correctly rounded one."""
+    rest = marks.copy()
+    for b in np.flatnonzero(marks.sum(axis=(1, 2)) >= FEW):
+        for axis in (1, 0):
+            rows = np.flatnonzero(rest[b].any(axis=1))
+            columns = np.flatnonzero(rest[b].any(axis=0))
+            if not rows.size:
+                break
+            dense = rest[b][np.ix_(rows, columns)].mean(axis=axis) > DENSE
+            rows, columns = (rows[dense], columns) if axis == 1 else (rows, columns[dense])
+            if rows.size and columns.size:
+                _by_products(chosen, int(b), rows, columns, rest, out, scaling, fmt, workspace)
+                rest[b][np.ix_(rows, columns)] = False
+    where = np.nonzero(rest)
+    if where[0].size:
+        backend.dots(*chosen.operands, where, fmt.part, out, scaling)
+
+
+def _by_products(
+    chosen: Chosen, b: int, rows: Array, columns: Array, marks: Array, out: Array,
+    scaling: Scaling | None, fmt: Format, workspace: int,
+) -> None:  # fmt: skip
+    """Exact products of some rows and columns, written where marked."""
+    k = chosen.operands[0].shape[2]
+    # Copies of the chosen lines (twice) take a quarter of the workspace, their blocks a half.
+    step = max(1, workspace // (4 * 2 * 2 * 8 * fmt.parts * k))
+    for i in range(0, rows.size, step):
+        for j in range(0, columns.size, step):
+            few = rows[i : i + step], columns[j : j + step]
+            operands = chosen.pick(b, *few).operands
+            for some_rows, some_columns, groups in exact_groups(*operands, fmt, workspace // 2):
+                at = (b, *np.ix_(few[0][some_rows], few[1][some_columns]))
+                wanted = marks[at]
+                part = None
+                if scaling is not None:
+                    addend = np.stack([c[at][None] for c in scaling.addend])
+                    part = Scaling(scaling.alpha, scaling.beta, addend)
+                values = np.empty((fmt.parts, 1, *wanted.shape))
+                groups.round_into(values, fmt, part)
+                for target, value in zip(out, values, strict=True):
+                    target[at] = np.where(wanted, value[0], target[at])
+
+
+@dataclass(frozen=True)
+class ExactGroups:
+    """An exact product before its rounding."""
+
+    groups: Array
+    layout: backend.Layout
+    lines: tuple[Quantised, Quantised]
+
+    def round_into(self, out: Array, fmt: Format, scaling: Scaling | None) -> None:
+        """Round it once."""
+        backend.reconstruct(
+            self.groups, self.layout, *self.lines, fmt.part, out, scaling=scaling
+        )
+
+
+def exact_groups(
+    ours: Operand, theirs: Operand, fmt: Format, workspace: int
+) -> Iterator[tuple[slice, slice, ExactGroups]]:
+    """Exact products of all rows and columns of one batch item, block by block.
+
+    Powers of two are moved along the inner dimension first, (A D)(D^-1 B), which is exact and
+    undoes graded columns; terms that are zero in every element are left out.
+    """
+    tops = [
+        np.max([np.abs(part[0].astype(np.float64)).max(axis=0) for part in side.parts], axis=0)
+        for side in (ours, theirs)
+    ]
+    inner = np.flatnonzero((tops[0] > 0) & (tops[1] > 0) & np.isfinite(tops).all(axis=0))
+    inner = inner if inner.size else np.arange(1)
+    exponents = [np.frexp(top[inner])[1].astype(np.int64) for top in tops]
+    balance = (exponents[1] - exponents[0]) // 2
+    shifts = (balance, -balance)
+    sides = [Operand(tuple(part[:, :, inner] for part in side.parts)) for side in (ours, theirs)]
+    lines = [
+        backend.quantise(backend.survey(side, shift, norms=False), None)
+        for side, shift in zip(sides, shifts, strict=True)
+    ]
+    needs = backend.exact_needs(lines[0], lines[1], inner.size * fmt.parts)
+    shape = (1, ours.shape[1], inner.size, theirs.shape[1])
+    plan = make_plan(
+        CONTRACTS["correct"], fmt, shape, needs, unit="fp64", workspace=workspace
+    )
+    everything = slice(None)
+    for _, rows, columns in block_slices(plan):
+        pieces = (rows, columns)
+        block = [line.cut(everything, piece) for line, piece in zip(lines, pieces, strict=True)]
+        size = (1, rows.stop - rows.start, columns.stop - columns.start)
+        groups, partial = np.empty((plan.layout.groups, *size)), np.empty(size)
+        for start in range(0, inner.size, plan.blocks.inner):
+            stretch = slice(start, start + plan.blocks.inner)
+            planes = [
+                backend.encode(
+                    side.cut(everything, piece, stretch), line, plan.layout, at, shift[stretch]
+                )
+                for at, (side, piece, line, shift) in enumerate(
+                    zip(sides, pieces, block, shifts, strict=True)
+                )
+            ]
+            backend.multiply(
+                planes[0], planes[1], plan.layout.products, UNITS[plan.unit], plan.depth, groups,
+                partial, add=start > 0,
+            )  # fmt: skip
+        yield rows, columns, ExactGroups(groups, plan.layout, (block[0], block[1]))
