@@ -51,9 +51,7 @@ def format_of(dtype: np.dtype[Any], name: str) -> Format:
         fix = f"{name}.view(ml_dtypes.bfloat16) if these are bfloat16 bits"
     elif dtype.kind == "c":
         fix = f"{name}.astype(complex)"
-    raise TypeError(
-        f"{name} holds {dtype.name}; widen multiplies {', '.join(FORMATS)}: give {fix}"
-    )
+    raise TypeError(f"{name} holds {dtype.name}; widen multiplies {', '.join(FORMATS)}: give {fix}")
 
 
 def result_format(dtype: Any, default: Format) -> Format:
@@ -86,7 +84,7 @@ def workspace_bytes(workspace: int | str | None) -> int:
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*", workspace)
         if match and match[2].upper() in _UNITS_OF_MEMORY:
             size = float(match[1]) * _UNITS_OF_MEMORY[match[2].upper()]
-    elif isinstance(workspace, (int, np.integer)) and not isinstance(workspace, bool):
+    elif not isinstance(workspace, bool):
         size = float(workspace)
     if math.isnan(size):
         raise ValueError(f"workspace={workspace!r} is not a size; use bytes or a word like '256MB'")
@@ -98,7 +96,7 @@ def workspace_bytes(workspace: int | str | None) -> int:
 
 
 def matrix_dims(dims: tuple[int, ...], side: str) -> tuple[int, ...]:
-    """Dimensions as a (batch of) matrices: a vector is one row on the left, one column on the right.
+    """Dimensions of (a batch of) matrices: a vector is a row on the left, a column on the right.
 
     >>> matrix_dims((5,), "left"), matrix_dims((5,), "right")
     ((1, 5), (5, 1))
@@ -168,8 +166,8 @@ def check_encoded(encoded: Encoded, side: str, fmt: Format, options: dict[str, A
 
 
 def scalar(value: Any, name: str) -> complex | float:
-    """alpha or beta, a finite number."""
-    if isinstance(value, (bool, np.bool_)) or not np.isscalar(value) and np.ndim(value) != 0:
+    """Alpha or beta, a finite number."""
+    if isinstance(value, (bool, np.bool_)) or (not np.isscalar(value) and np.ndim(value) != 0):
         raise TypeError(f"{name}={value!r} is not a number")
     try:
         number = complex(value) if np.iscomplexobj(value) else float(value)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.backends.numpy import Array, Operand, joined
+from widen.backends.operands import Array, Operand, joined
 from widen.encoded import Encoded
 
 Source = Operand | Encoded
@@ -39,34 +39,36 @@ def pieces(
     count = math.prod(batch)
     if count == 0:
         return
-    written = [out] + [x for x in (addend, bound) if x is not None]
+    written = [out, addend, bound]
     merged = [_merge(x, batch) for x in (left, right)]
-    results = [_reshaped(x, (count, *x.shape[-2:])) for x in written]
-    if all(x is not None for x in (*merged, *results)):
+    results = [_reshaped(x, (count, *out.shape[-2:])) for x in written]
+    if all(x is not None for x in merged) and _same(written, results):
         ours, theirs = merged
         if isinstance(ours, np.ndarray) and len(ours) > 1 and _length(theirs) == 1:
-            tall = [_reshaped(x, (1, x.shape[0] * x.shape[1], x.shape[2])) for x in results]
+            tall = [_reshaped(x, (1, count * out.shape[-2], out.shape[-1])) for x in written]
             rows = _reshaped(ours, (1, -1, ours.shape[2]))
-            if rows is not None and all(x is not None for x in tall):
+            if rows is not None and _same(written, tall):
                 ours, results = rows, tall
-        yield _piece(ours, theirs, parts, results, addend is not None, bound is not None)
+        yield _piece(ours, theirs, parts, results)
         return
     for index in np.ndindex(*batch):
-        items = [_item(x, index, batch) for x in (left, right)]
-        results = [x[index][None] for x in written]
-        yield _piece(*items, parts, results, addend is not None, bound is not None)
+        ours, theirs = (_item(x, index, batch) for x in (left, right))
+        yield _piece(ours, theirs, parts, [None if x is None else x[index][None] for x in written])
 
 
-def _piece(
-    left: Any, right: Any, parts: int, results: list[Any], has_addend: bool, has_bound: bool
-) -> Piece:
-    out, *others = results
+def _same(wanted: list[Array | None], found: list[Array | None]) -> bool:
+    """Whether everything wanted was found."""
+    return all((x is None) == (y is None) for x, y in zip(wanted, found, strict=True))
+
+
+def _piece(left: Any, right: Any, parts: int, results: list[Any]) -> Piece:
+    out, addend, bound = results
     return Piece(
         left if isinstance(left, Encoded) else lines(left, "left", parts),
         right if isinstance(right, Encoded) else lines(right, "right", parts),
         in_parts(out, parts),
-        in_parts(others[0], parts) if has_addend else None,
-        others[-1] if has_bound else None,
+        None if addend is None else in_parts(addend, parts),
+        bound,
     )
 
 
@@ -96,7 +98,10 @@ def _merge(x: Array | Encoded, batch: tuple[int, ...]) -> Array | Encoded | None
     return _reshaped(np.broadcast_to(x, (*batch, *x.shape[-2:])), (count, *x.shape[-2:]))
 
 
-def _reshaped(x: Array, shape: tuple[int, ...]) -> Array | None:
+def _reshaped(x: Array | None, shape: tuple[int, ...]) -> Array | None:
+    """The same data in another shape, without a copy, or None."""
+    if x is None:
+        return None
     try:
         return np.reshape(x, shape, copy=False)
     except ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from widen.backends.numpy import Array, Operand, Quantised
+from widen.backends.operands import Array, Operand, Quantised
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout

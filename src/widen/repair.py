@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from widen.backends import elements
 from widen.backends import numpy as backend
-from widen.backends.numpy import Array, Operand, Quantised, Scaling
+from widen.backends.elements import Scaling
+from widen.backends.operands import Array, Operand, Quantised
 from widen.contract import CONTRACTS
 from widen.formats import Format
+from widen.plan import Layout
 from widen.planner import block_slices, make_plan
 from widen.units import UNITS
 
@@ -69,7 +73,7 @@ def repair(
                 rest[b][np.ix_(rows, columns)] = False
     where = np.nonzero(rest)
     if where[0].size:
-        backend.dots(*chosen.operands, where, fmt.part, out, scaling)
+        elements.dots(*chosen.operands, where, fmt.part, out, scaling)
 
 
 def _by_products(
@@ -85,7 +89,7 @@ def _by_products(
             few = rows[i : i + step], columns[j : j + step]
             operands = chosen.pick(b, *few).operands
             for some_rows, some_columns, groups in exact_groups(*operands, fmt, workspace // 2):
-                at = (b, *np.ix_(few[0][some_rows], few[1][some_columns]))
+                at: Any = (b, *np.ix_(few[0][some_rows], few[1][some_columns]))
                 wanted = marks[at]
                 part = None
                 if scaling is not None:
@@ -102,14 +106,12 @@ class ExactGroups:
     """An exact product before its rounding."""
 
     groups: Array
-    layout: backend.Layout
+    layout: Layout
     lines: tuple[Quantised, Quantised]
 
     def round_into(self, out: Array, fmt: Format, scaling: Scaling | None) -> None:
         """Round it once."""
-        backend.reconstruct(
-            self.groups, self.layout, *self.lines, fmt.part, out, scaling=scaling
-        )
+        backend.reconstruct(self.groups, self.layout, *self.lines, fmt.part, out, scaling=scaling)
 
 
 def exact_groups(
@@ -136,9 +138,7 @@ def exact_groups(
     ]
     needs = backend.exact_needs(lines[0], lines[1], inner.size * fmt.parts)
     shape = (1, ours.shape[1], inner.size, theirs.shape[1])
-    plan = make_plan(
-        CONTRACTS["correct"], fmt, shape, needs, unit="fp64", workspace=workspace
-    )
+    plan = make_plan(CONTRACTS["correct"], fmt, shape, needs, unit="fp64", workspace=workspace)
     everything = slice(None)
     for _, rows, columns in block_slices(plan):
         pieces = (rows, columns)
@@ -156,7 +156,7 @@ def exact_groups(
                 )
             ]
             backend.multiply(
-                planes[0], planes[1], plan.layout.products, UNITS[plan.unit], plan.depth, groups,
-                partial, add=start > 0,
+                list(planes[0]), list(planes[1]), plan.layout.products, UNITS[plan.unit], plan.depth,
+                groups, partial, add=start > 0,
             )  # fmt: skip
         yield rows, columns, ExactGroups(groups, plan.layout, (block[0], block[1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,10 @@ import numpy as np
 
 from widen import bounds
 from widen.arguments import matrix_dims
+from widen.backends import certificates, elements
 from widen.backends import numpy as backend
-from widen.backends.numpy import Array, Operand, Quantised, Scaling, Survey
+from widen.backends.elements import Scaling
+from widen.backends.operands import Array, Operand, Quantised, Survey
 from widen.batches import lines
 from widen.contract import Contract
 from widen.encoded import Encoded
@@ -258,7 +260,7 @@ class Stages:
             return self.scratch.take(f"leads {side}", shape, "float32")
 
         operand = chosen.operands[side].inner(slice(0, stop))
-        return backend.leads(operand, chosen.lines[side], kept, memory)
+        return certificates.leads(operand, chosen.lines[side], kept, memory)
 
     @property
     def _looked_at(self) -> int:
@@ -274,12 +276,12 @@ class Stages:
         # Sums of non-negative terms in float32 exceed the true ones by a factor of at most
         # 1 + terms 2^-24, to first order; twice that covers the rest.
         factor = 1 - 2.0**-23 * (self._looked_at + 8)
-        open_elements = backend.uncertified(lead, factor, *chosen.lines, test)
+        open_elements = certificates.uncertified(lead, factor, *chosen.lines, test)
         for b in np.flatnonzero(open_elements.any(axis=(1, 2))):
             rows = np.flatnonzero(open_elements[b].any(axis=1))
             columns = np.flatnonzero(open_elements[b].any(axis=0))
             few = chosen.pick(int(b), rows, columns)
-            marks = backend.uncertified(
+            marks = certificates.uncertified(
                 self._lead_product(np.float64, few, k), 1.0, *few.lines, test
             )
             open_elements[b][np.ix_(rows, columns)] &= marks[0]
@@ -292,7 +294,7 @@ class Stages:
         for start in range(0, stop, self.plan.blocks.inner):
             inner = slice(start, min(start + self.plan.blocks.inner, stop))
             ours, theirs = (
-                backend.leads(operand.inner(inner), lines_, kept).astype(dtype, copy=False)
+                certificates.leads(operand.inner(inner), lines_, kept).astype(dtype, copy=False)
                 for operand, lines_ in zip(chosen.operands, chosen.lines, strict=True)
             )
             total = total + np.matmul(ours, theirs.swapaxes(1, 2))
@@ -302,9 +304,9 @@ class Stages:
         """NaN and infinities where the ordinary product (and alpha, beta, c) has them."""
         rows, columns = (lines_.survey.special for lines_ in chosen.lines)
         if rows.any() or columns.any():
-            backend.special_values(*chosen.operands, rows, columns, out)
+            elements.special_values(*chosen.operands, rows, columns, out)
         if scaling is not None:
-            backend.scale_special(out, scaling, rows[:, :, None] | columns[:, None, :])
+            elements.scale_special(out, scaling, rows[:, :, None] | columns[:, None, :])
 
     def bound(
         self, block: tuple[slice, slice, slice], out: Array, repaired: Array,
@@ -315,7 +317,7 @@ class Stages:
         scale = 1.0
         if scaling is not None:
             scale = math.hypot(*scaling.alpha.view(np.float64)) * (1 + 2.0**-50)
-        backend.error_bound(
+        certificates.error_bound(
             *self._chosen(block).lines, self.plan.shape[2], self.plan.layout, self.problem.fmt,
             out, exact, scale, target,
         )  # fmt: skip

@@ -90,9 +90,7 @@ def multiply(
     for product in products:
         for i, row in enumerate(left[product.left]):
             for j, column in enumerate(right[product.right]):
-                groups[product.group][i][j] += sum(
-                    x * y for x, y in zip(row, column, strict=True)
-                )
+                groups[product.group][i][j] += sum(x * y for x, y in zip(row, column, strict=True))
     return groups
 
 
@@ -128,9 +126,7 @@ def lead_product(left: Sequence[Number], row: Line, right: Sequence[Number], col
     def lead(number: Number, top: int) -> int:
         return sum(math.floor(abs(part) * Fraction(2) ** (kept - top)) for part in number)
 
-    return sum(
-        lead(x, row.top) * lead(y, column.top) for x, y in zip(left, right, strict=True)
-    )
+    return sum(lead(x, row.top) * lead(y, column.top) for x, y in zip(left, right, strict=True))
 
 
 def exact_dot(left: Sequence[Number], right: Sequence[Number]) -> Number:

@@ -50,9 +50,10 @@ def _half_is_negative(residues, p):
 def residues(begin, end, bits, row_shift, column_shift, constants, powers, planes):
     """planes[i] = balanced residues modulo p_i of x 2^(row_shift + column_shift), rounded.
 
-    ``constants[i]`` is (p, 1/p, 2^26 mod p); ``powers[i, j]`` is 2^j mod p, both balanced. A job is a row.
+    ``constants[i]`` is (p, 1/p, 2^26 mod p); ``powers[i, j]`` is 2^j mod p, both
+    balanced. A job is a row.
     """
-    batch, rows, columns = bits.shape
+    _, rows, columns = bits.shape
     count = constants.shape[0]
     high, low = np.empty(TILE), np.empty(TILE)
     entries, moved, left = (
@@ -89,9 +90,9 @@ def residues(begin, end, bits, row_shift, column_shift, constants, powers, plane
 
 @kernel(FLOAT[:, ::1], FLOAT[:, :, :, ::1])
 def residue_sums(begin, end, constants, planes):
-    """Third part of complex planes: real plus imaginary residues, balanced again; a job is a row."""
+    """Third part of complex planes: real plus imaginary residues, balanced; a job is a row."""
     count = constants.shape[0]
-    _, batch, rows, columns = planes.shape
+    _, _, rows, columns = planes.shape
     for job in range(begin, end):
         b, i = job // rows, job % rows
         for c in range(count):
@@ -110,7 +111,7 @@ def digits(begin, end, bits, row_shift, column_shift, beta, planes):
 
     A job is a row.
     """
-    batch, rows, columns = bits.shape
+    _, rows, columns = bits.shape
     count = planes.shape[0]
     half = np.int64(1) << (beta - 1)
     for job in range(begin, end):

@@ -140,7 +140,7 @@ def round_magnitude(limbs, at, first, last, base, precision, lowest, highest):
             below = limbs[l, at]
         # No branch on random bits: up if above the half, or at it and odd.
         whole += half & (whole | np.int64(below != 0))
-    if whole >> min(highest - unit, 62):
+    if whole >> min(highest - unit, np.int64(62)):
         return np.inf
     if unit >= -1022:
         return np.float64(whole) * power_of_two(unit)
@@ -179,8 +179,6 @@ def rounded_sum(sums, limbs, sign, base, alpha, beta, addend, part, fmt):
         return 0.0
     high = min(high, LIMBS - 1)
     total = settle(sums, low, high)
-    value = total * round_magnitude(
-        sums, 0, low, high, 32 * low - ZERO, fmt[0], fmt[1], fmt[2]
-    )
+    value = total * round_magnitude(sums, 0, low, high, 32 * low - ZERO, fmt[0], fmt[1], fmt[2])
     sums[low : high + 1] = 0
     return value

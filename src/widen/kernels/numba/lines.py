@@ -42,7 +42,7 @@ def extremes(begin, end, bits, lines_near, shift, top, last, special):
     `bits` is (batch, lines, inner), entry h standing for x 2^shift[h]; results are merged into
     what is there. A line with an infinity or a NaN becomes special. A job is TILE lines.
     """
-    batch, lines, inner = bits.shape
+    _, lines, inner = bits.shape
     tiles = (lines + TILE - 1) // TILE
     buffer, shifts = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
     largest, tops, lasts = (
@@ -94,7 +94,7 @@ def _norms(buffer, top, size, kept, q1, q2):
 @kernel(BITS3, BOOL, BITS2, BOOL[:, :], INT, INT[:, :], INT[:, :])
 def norms(begin, end, bits, lines_near, top, skip, kept, q1, q2):
     """Add q and q^2 over each line that is not skipped (zero or special). A job is TILE lines."""
-    batch, lines, inner = bits.shape
+    _, lines, inner = bits.shape
     tiles = (lines + TILE - 1) // TILE
     buffer, tops = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
     one, two = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
@@ -145,7 +145,7 @@ def leads(begin, end, bits, lines_near, top, skip, kept, add, out):
     `out` is (batch, lines, inner), or (batch, inner, lines) with `lines_near`; a job is a row of
     it.
     """
-    batch, outer, near = out.shape
+    _, outer, near = out.shape
     for job in range(begin, end):
         b, i = job // outer, job % outer
         target = out[b, i]
@@ -172,15 +172,15 @@ def leads(begin, end, bits, lines_near, top, skip, kept, add, out):
     nogil=True,
 )
 def certify(
-    begin, end, lead, factor, row_weight, row_sigma, row_exact, column_weight, column_sigma, column_exact,
-    test, uncertified,
+    begin, end, lead, factor, row_weight, row_sigma, row_exact,
+    column_weight, column_sigma, column_exact, test, uncertified,
 ):  # fmt: skip
     """Mark the elements whose weights pass floor(lead factor 2^(sigma + tau + shift)).
 
     `test` is (shift, both, always) of a certificate; lead * factor is a lower bound of the product
     of leading integers, or that product itself. A job is a row.
     """
-    batch, rows, columns = lead.shape
+    _, rows, columns = lead.shape
     for job in range(begin, end):
         b, i = job // rows, job % rows
         for j in range(columns):

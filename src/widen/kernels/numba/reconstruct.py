@@ -6,7 +6,17 @@ import numpy as np
 from numba import njit, types
 
 from widen.kernels.numba.encode import HALF, balance
-from widen.kernels.numba.limbs import BOOL, FLOAT, INT, MASK, kernel, place, power_of_two, round_magnitude, settle
+from widen.kernels.numba.limbs import (
+    BOOL,
+    FLOAT,
+    INT,
+    MASK,
+    kernel,
+    place,
+    power_of_two,
+    round_magnitude,
+    settle,
+)
 
 TILE = 128  # ELEMENTS_TILE of the backend
 
@@ -106,9 +116,7 @@ def leading_bits(limbs, size, head, tail, length):
 
 
 @njit
-def round_easy(
-    head, tail, length, sign, base, nudge, precision, lowest, highest, value, easy
-):
+def round_easy(head, tail, length, sign, base, nudge, precision, lowest, highest, value, easy):
     """Round the elements that are normal numbers, far from the ends of the range.
 
     `easy` says which; with a nudge (|error of X| <= 2^nudge) also far enough from a midpoint that
@@ -155,7 +163,7 @@ def same(x, y):
 
 @njit
 def slack(row_bits, row_exact, column_bits, column_exact, always):
-    """nudge with |error of X| <= 2^nudge; -1 if there is none.
+    """Nudge with |error of X| <= 2^nudge; -1 if there is none.
 
     The error is at most (V + U)/2 + k/4 + dropped, V counting if the column was rounded and U if
     the row was; ``always`` bounds the last two: four times the largest of them is enough.
@@ -186,8 +194,8 @@ def plain(
     `groups` is (groups, batch * rows * columns). Residues come with the constants of
     `gather_residues`, limbs of P/p in `basis` and of P in `modulus`; digits with no constants and
     the bit offset of each group. `row_bits` and `column_bits` bound V and U by
-    powers of two, `always` the rest of the error (negative: X is exact, or exact enough). An element
-    whose rounding the error could change is marked in `unsettled`. A job is TILE elements.
+    powers of two, `always` the rest of the error (negative: X is exact, or exact enough). An
+    element whose rounding the error could change is marked in `unsettled`. A job is TILE elements.
     """
     parts, batch, rows, columns = out.shape
     total = batch * rows * columns
@@ -206,9 +214,7 @@ def plain(
         size = min(TILE, total - start)
         for part in range(parts):
             if constants.shape[0] > 0:
-                gather_residues(
-                    groups, start, size, signs[part], constants, basis, modulus, limbs
-                )
+                gather_residues(groups, start, size, signs[part], constants, basis, modulus, limbs)
             else:
                 gather_digits(groups, start, size, signs[part], offsets, limbs)
             settle_all(limbs, size, sign)

@@ -27,7 +27,7 @@ def special(begin, end, left, right, rows, columns, out):
     real part is re re - im im, the imaginary one re im + im re, term by term. A job is a
     row.
     """
-    parts, batch, m, n = out.shape
+    parts, _, m, n = out.shape
     inner = left.shape[3]
     for job in range(begin, end):
         b, i = job // m, job % m

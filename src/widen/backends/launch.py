@@ -1,18 +1,23 @@
-"""Threads that share the jobs of a kernel, each taking the next piece when it has done its last.
+"""Kernels launched: compiled when first asked for, their jobs shared by threads.
+
+Each thread takes the next piece of the jobs when it has done its last.
 
 Numba's own parallel loops divide the work evenly beforehand. After a BLAS product, though, the
-threads of OpenBLAS keep a core busy waiting (24 ms at 2.8 GHz), and an even share on that core takes
-twice as long: encoding and reconstruction at n = 1024 took 1.7 times what they take here. These
-threads sleep while they wait, so they do not slow the next product down either.
+threads of OpenBLAS keep a core busy for 50 ms or more, waiting for the next one, and an even share
+on that core takes twice as long. Threads that take small pieces as they can lose less (at n = 1024
+reconstruction took 30 ms instead of 85), they sleep while they wait, so that the next product is
+not slowed down in its turn, and two callers do not disturb each other.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 PIECES = 8
@@ -20,6 +25,24 @@ PIECES = 8
 
 SMALL = 1 << 17
 """Work (entries times planes, about a nanosecond each) that is not worth waking a thread for."""
+
+
+_compiling = threading.Lock()
+_loaded: dict[str, Callable[..., None]] = {}
+
+
+def launch(kernel: str, jobs: int, work: int, *arguments: Any) -> None:
+    """Run the kernel named "module.function" of `widen.kernels.numba` on all its jobs.
+
+    Kernels are compiled (or read from the cache on disk) when first asked for.
+    """
+    found = _loaded.get(kernel)
+    if found is None:
+        module, function = kernel.split(".")
+        with _compiling:
+            found = getattr(import_module(f"widen.kernels.numba.{module}"), function)
+        _loaded[kernel] = found
+    share(found, jobs, work, *arguments)
 
 
 @cache
@@ -37,7 +60,7 @@ def _threads() -> int:
     return int(numba.get_num_threads())
 
 
-def run(kernel: Callable[..., None], jobs: int, work: int, *arguments: Any) -> None:
+def share(kernel: Callable[..., None], jobs: int, work: int, *arguments: Any) -> None:
     """Call ``kernel(begin, end, *arguments)`` for ranges that make up all the jobs.
 
     ``numba.set_num_threads`` (and NUMBA_NUM_THREADS) says how many threads take part.
@@ -49,15 +72,15 @@ def run(kernel: Callable[..., None], jobs: int, work: int, *arguments: Any) -> N
     size = -(-jobs // (threads * PIECES))
     begins = itertools.count(0, size)  # next() is atomic
 
-    def share() -> None:
+    def take() -> None:
         for begin in begins:
             if begin >= jobs:
                 return
             kernel(begin, min(begin + size, jobs), *arguments)
 
-    others = [_pool(threads - 1).submit(share) for _ in range(threads - 1)]
+    others = [_pool(threads - 1).submit(take) for _ in range(threads - 1)]
     try:
-        share()
+        take()
     finally:
         for other in others:
             other.result()

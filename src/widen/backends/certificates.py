@@ -1,0 +1,109 @@
+"""Certificates on a CPU: which elements keep their contract, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from widen import bounds
+from widen.backends.launch import launch
+from widen.backends.operands import Array, Operand, Quantised, every
+from widen.bounds import Certificate
+from widen.formats import Format
+from widen.plan import Layout
+
+TINY = 5e-324
+
+
+def weights(lines: Quantised, test: Certificate) -> Array:
+    """`Certificate.weight` of every line."""
+    q1 = lines.survey.q1
+    reduced = np.maximum(np.frexp(q1.astype(np.float64))[1].astype(np.int64) - 24, 0)
+    top = -(-q1 >> reduced)
+    quotient = -(-(top << 22) // test.divisor)
+    shift = reduced + lines.sigma + (test.unit - bounds.NORM_BITS - 22)
+    up = quotient << np.minimum(np.maximum(shift, 0), 38)
+    down = -(-quotient >> np.minimum(np.maximum(-shift, 0), 63))
+    weight: Array = np.where(shift >= 0, up, down)
+    return weight
+
+
+def leads(
+    operand: Operand, lines: Quantised, kept: int,
+    memory: Callable[[tuple[int, ...]], Array] = lambda shape: np.empty(shape, np.float32),
+) -> Array:  # fmt: skip
+    """Leading integers floor(|x| 2^(kept - top)), summed over the parts, as float32."""
+    near = operand.lines_near
+    batch, count, inner = operand.shape
+    out = memory((batch, inner, count) if near else (batch, count, inner))
+    found, jobs = lines.survey, batch * out.shape[1]
+    for at, bits in enumerate(operand.bits()):
+        launch(
+            "lines.leads", jobs, bits.size, bits, near, found.top, found.special, kept, at > 0, out
+        )
+    return out.swapaxes(1, 2) if near else out
+
+
+def uncertified(
+    lead: Array, factor: float, left: Quantised, right: Quantised, test: Certificate
+) -> Array:
+    """Mask of the elements that `test` does not certify, given (a lower bound of) D."""
+    batch = lead.shape[0]
+    marks = np.empty(lead.shape, bool)
+    per_line = [
+        every(of_lines, batch)
+        for side in (left, right)
+        for of_lines in (weights(side, test), side.sigma, side.exact)
+    ]
+    always = min(test.always, 1 << 61)
+    settings = np.array([test.shift, test.both, always])
+    launch(
+        "lines.certify", batch * lead.shape[1], lead.size, lead, factor, *per_line, settings, marks
+    )
+    return marks
+
+
+def error_bound(
+    left: Quantised, right: Quantised, k: int, layout: Layout, fmt: Format, out: Array,
+    rounded_once: Array, scale: float, target: Array,
+) -> None:  # fmt: skip
+    """|c - AB| <= target, from the lines' norms and exponents (`bounds.Certificate`), rounded up.
+
+    (2^-s ||b||_1 [row rounded] + 2^-t ||a||_1 [column rounded])/2 + parts k/4 2^-(s+t) [both], and
+    what was dropped; complex numbers sqrt(2) of it; then half an ulp of each part. Every factor is
+    rounded up and 2^-40 more covers the sums. `scale` is |alpha|.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        step_left, step_right = (_power(-side.exponents) for side in (left, right))
+        norm_left, norm_right = (
+            np.ldexp(
+                side.survey.q1.astype(np.float64), side.survey.top - bounds.NORM_BITS
+            ) + TINY
+            for side in (left, right)
+        )  # fmt: skip
+        lost_left = np.where(left.exact, 0.0, step_left)[:, :, None]
+        lost_right = np.where(right.exact, 0.0, step_right)[:, None, :]
+        error = 0.5 * (lost_left * norm_right[:, None, :] + lost_right * norm_left[:, :, None])
+        error = error + (0.25 * layout.parts * k) * lost_left * lost_right
+        if layout.dropped:
+            error = error + float(layout.dropped) * step_left[:, :, None] * step_right[:, None, :]
+        error = np.where(
+            error > 0, scale * (error * (1 + 2.0**-40) * layout.parts**0.5 + 4 * TINY) + TINY, 0.0
+        )
+        error = np.where(rounded_once, 0.0, error)
+        smallest = np.ldexp(1.0, fmt.part.lowest)
+        ulps = [
+            np.maximum(np.ldexp(1.0, np.frexp(part)[1] - fmt.precision), smallest) for part in out
+        ]
+        half = 0.5 * ulps[0] if len(ulps) == 1 else 0.5 * np.hypot(*ulps) * (1 + 2.0**-40)
+        total = np.where(error > 0, np.nextafter(error + half, np.inf), np.maximum(half, TINY))
+        finite = np.isfinite(out).all(axis=0)
+        total = np.where(finite, total, np.where(np.isnan(out).any(axis=0), np.nan, np.inf))
+    target[...] = total
+
+
+def _power(exponents: Array) -> Array:
+    """2^exponents, rounded up into the range of float64 (infinity above it)."""
+    power: Array = np.maximum(np.ldexp(1.0, np.clip(exponents, -5000, 5000)), TINY)
+    return power

@@ -1,0 +1,101 @@
+"""Single elements on a CPU: exact dot products, special values, alpha and beta."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from widen.backends.launch import launch
+from widen.backends.operands import Array, Operand
+from widen.formats import Binary
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """alpha and beta as float64 bits, one a part, and the addend c, (parts, batch, m, n)."""
+
+    alpha: Array
+    beta: Array
+    addend: Array
+
+    def cut(self, batch: slice, rows: slice, columns: slice) -> Scaling:
+        """The same for a block; its part of c as float64 bits."""
+        block = self.addend[:, batch, rows, columns].astype(np.float64, copy=False)
+        return Scaling(self.alpha, self.beta, block.view(np.int64))
+
+
+def scaling(alpha: complex, beta: complex, addend: Array | None, shape: tuple[int, ...]) -> Scaling:
+    """alpha, beta and c for results of this shape, (parts, batch, m, n)."""
+    if addend is None:
+        addend = np.broadcast_to(np.zeros(()), shape)
+    bits = [
+        np.array([x.real, x.imag][: shape[0]], np.float64).view(np.int64) for x in (alpha, beta)
+    ]
+    return Scaling(bits[0], bits[1], addend)
+
+
+def dots(
+    left: Operand, right: Operand, where: tuple[Array, ...], fmt: Binary, out: Array,
+    scaling: Scaling | None,
+) -> None:  # fmt: skip
+    """Correctly rounded elements by exact dot products: out[:, b, i, j] for the listed b, i, j."""
+    parts = out.shape[0]
+    scalar = np.zeros(parts, np.int64)
+    alpha, beta, addend = (
+        (scalar, scalar, np.zeros((1, 1, 1, 1), np.int64))
+        if scaling is None
+        else (scaling.alpha, scaling.beta, scaling.addend)
+    )
+    places = [np.ascontiguousarray(index) for index in where]
+    work = 8 * left.shape[2] * places[0].size
+    settings = np.array([fmt.precision, fmt.lowest, fmt.highest])
+    launch(
+        "dot.dots", places[0].size, work, left.joined_bits(), right.joined_bits(), *places,
+        scaling is None, alpha, beta, addend, settings, out,
+    )  # fmt: skip
+
+
+def special_values(left: Operand, right: Operand, rows: Array, columns: Array, out: Array) -> None:
+    """Overwrite the elements of special rows and columns."""
+    _, batch, m, n = out.shape
+    work = batch * m * n * left.shape[2]
+    launch(
+        "special.special",
+        batch * m,
+        work,
+        left.joined_bits(),
+        right.joined_bits(),
+        rows,
+        columns,
+        out,
+    )
+
+
+def scale_special(out: Array, scaling: Scaling, special: Array) -> None:
+    """Alpha T + beta c in ordinary arithmetic where T is special or c is not finite."""
+    addend = scaling.addend.view(np.float64)
+    special = special | ~np.isfinite(addend).all(axis=0)
+    if not special.any():
+        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        values = [_number(part[special] for part in parts) for parts in (out, addend)]
+        values[0] = np.where(np.isfinite(values[0]), 0, values[0])
+        alpha, beta = (_number(x.view(np.float64)) for x in (scaling.alpha, scaling.beta))
+        total = alpha * values[0]
+        if beta != 0:
+            total = total + beta * values[1]
+    for part, value in zip(out, (total.real, total.imag), strict=False):
+        part[special] = value
+
+
+def _number(parts: Iterable[Any]) -> Any:
+    """A real or complex number (or array) from its parts."""
+    real, *imaginary = parts
+    if not imaginary:
+        return real
+    joined_parts = np.empty(np.shape(real), np.complex128)
+    joined_parts.real, joined_parts.imag = real, imaginary[0]
+    return joined_parts[()]

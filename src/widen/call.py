@@ -1,0 +1,203 @@
+"""A checked call: operands, shapes and choices, and the product they stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from widen import arguments
+from widen.arguments import as_operand, format_of
+from widen.backends import elements
+from widen.backends.operands import Array, Operand
+from widen.batches import pieces
+from widen.contract import Contract, as_contract
+from widen.encoded import Encoded
+from widen.formats import Format, default_result
+from widen.ledger import Ledger
+from widen.plan import Info, Plan
+from widen.planner import check_system, make_plan, typical_needs, unit_for
+from widen.stages import Problem, run
+
+Accuracy = str | int | Contract | None
+Progress = Callable[[float], None]
+"""Called with the share of the work that is done, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A checked call: operands, the result's shape and format, and the choices made."""
+
+    left: Array | Encoded
+    right: Array | Encoded
+    batch: tuple[int, ...]
+    m: int
+    n: int
+    contract: Contract
+    fmt: Format
+    unit: str | None
+    system: str | None
+    workspace: int
+
+    @property
+    def work(self) -> Format:
+        """The format computed in: real if both operands are, whatever the result's."""
+        return self.fmt if any(_format(x).parts == 2 for x, _ in self.sides) else self.fmt.part
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The result's shape: what vectors add to make matrices is taken away again."""
+        rows = () if len(_dims(self.left)) == 1 else (self.m,)
+        columns = () if len(_dims(self.right)) == 1 else (self.n,)
+        return (*self.batch, *rows, *columns)
+
+    def matrices(self, *, unread: bool) -> tuple[Array | Encoded, Array | Encoded]:
+        """Both operands as (batches of) matrices; zeros where there is nothing to read."""
+        dims = [arguments.matrix_dims(_dims(x), side) for x, side in self.sides]
+        if unread or dims[0][-1] == 0:
+            zero = np.zeros((), self.work.name)
+            shapes = ((*self.batch, self.m, 1), (*self.batch, 1, self.n))
+            return np.broadcast_to(zero, shapes[0]), np.broadcast_to(zero, shapes[1])
+        left, right = (
+            x if isinstance(x, Encoded) else x.reshape(shape)
+            for (x, _), shape in zip(self.sides, dims, strict=True)
+        )
+        return left, right
+
+    @property
+    def sides(self) -> tuple[tuple[Array | Encoded, str], tuple[Array | Encoded, str]]:
+        """The operands with the names of their sides."""
+        return (self.left, "left"), (self.right, "right")
+
+    def as_matrices(self, x: Array) -> Array:
+        """An array of the result's shape with the axes that vectors take away, a view."""
+        if len(_dims(self.right)) == 1:
+            x = x[..., None]
+        return x[..., None, :] if len(_dims(self.left)) == 1 else x
+
+    def problem(self, left: Operand | Encoded, right: Operand | Encoded) -> Problem:
+        """The product of these two, as this call wants it."""
+        return Problem(
+            left, right, self.contract, self.work, self.unit, self.system, self.workspace
+        )
+
+
+def _dims(x: Array | Encoded) -> tuple[int, ...]:
+    return x.dims if isinstance(x, Encoded) else x.shape
+
+
+def _format(x: Array | Encoded) -> Format:
+    return x.fmt if isinstance(x, Encoded) else format_of(x.dtype, "operand")
+
+
+def check_call(
+    a: Any, b: Any, accuracy: Accuracy, dtype: Any, unit: str | None, system: str | None,
+    workspace: int | str | None,
+) -> Call:  # fmt: skip
+    """Check what every function of the interface takes."""
+    left = a if isinstance(a, Encoded) else as_operand(a, "a")
+    right = b if isinstance(b, Encoded) else as_operand(b, "b")
+    encoded = [x for x in (left, right) if isinstance(x, Encoded)]
+    if accuracy is None:
+        accuracy = encoded[0].contract if encoded else "standard"
+    contract = as_contract(accuracy)
+    unit_for(unit)
+    check_system(system)
+    fmt = arguments.result_format(dtype, default_result(_format(left), _format(right)))
+    batch, m, n = arguments.result_dims(_dims(left), _dims(right))
+    call = Call(
+        left, right, batch, m, n, contract, fmt, unit, system, arguments.workspace_bytes(workspace)
+    )
+    options = {"contract": contract, "unit": unit, "system": system}
+    for x, side in ((left, "left"), (right, "right")):
+        if isinstance(x, Encoded):
+            arguments.check_encoded(x, side, call.work, options)
+    if encoded:
+        choices = {(x.unit, x.system) for x in encoded}
+        if len(choices) > 1:
+            raise ValueError(
+                "a and b were encoded for different units or systems; encode one again"
+            )
+        call = Call(left, right, batch, m, n, contract, fmt, *choices.pop(), call.workspace)
+    return call
+
+
+def product(
+    call: Call, alpha: complex, beta: complex, c: Array | None, out: Array | None, info: bool,
+    progress: Progress | None,
+) -> Any:  # fmt: skip
+    """Alpha a b + beta c, and an Info if asked for."""
+    dims = call.dims
+    target = np.empty(dims, call.fmt.name) if out is None else out
+    arguments.check_out(target, dims, call.fmt)
+    sources = [x for x in (call.left, call.right) if isinstance(x, np.ndarray)]
+    if out is not None and any(np.may_share_memory(out, x) for x in sources):
+        target = np.empty(dims, call.fmt.name)
+    addend = None if c is None else _addend(call, c, target)
+    bound = np.empty(dims) if info else None
+    plan, ledger = _run(call, (alpha, beta), target, addend, bound, progress)
+    if out is not None and target is not out:
+        out[...] = target
+    result = out if out is not None else target if target.ndim else target[()]
+    if bound is None:
+        return result
+    return result, Info(
+        plan, bound, ledger.repaired, plan.products, ledger.workspace, ledger.seconds
+    )
+
+
+def _addend(call: Call, c: Array, out: Array) -> Array:
+    try:
+        full = np.broadcast_to(c, call.dims)
+    except ValueError:
+        raise ValueError(
+            f"c has shape {c.shape}, which does not broadcast to the result's {call.dims}"
+        ) from None
+    # c is read again where elements are repaired, after `out` was first written.
+    return full.copy() if np.may_share_memory(full, out) else full
+
+
+def _run(
+    call: Call, scalars: tuple[complex, complex], out: Array, addend: Array | None,
+    bound: Array | None, progress: Progress | None,
+) -> tuple[Plan, Ledger]:  # fmt: skip
+    """Run the product, or those that a batch falls into."""
+    ledger = Ledger()
+    complex_scalars = any(isinstance(x, complex) for x in scalars)
+    complex_addend = addend is not None and np.iscomplexobj(addend)
+    parts = 2 if complex_scalars or complex_addend else call.work.parts
+    left, right = call.matrices(unread=scalars[0] == 0)
+    views = [None if x is None else call.as_matrices(x) for x in (addend, bound)]
+    target = call.as_matrices(out)
+    if call.fmt.parts > parts:
+        out.imag = 0
+    plan = empty_plan(call) if out.size == 0 else None
+    todo = list(pieces(left, right, call.batch, parts, target, *views)) if out.size else []
+    for at, piece in enumerate(todo):
+        scaling = None
+        if scalars[0] != 1 or piece.addend is not None:
+            scaling = elements.scaling(*scalars, piece.addend, piece.out.shape)
+
+        def report(done: float, at: int = at) -> None:
+            if progress is not None:
+                progress((at + done) / len(todo))
+
+        plan = run(
+            call.problem(piece.left, piece.right), piece.out, scaling, piece.bound, report, ledger
+        )
+    assert plan is not None
+    return plan, ledger
+
+
+def empty_plan(call: Call) -> Plan:
+    """A plan for a product that has no elements."""
+    k = _dims(call.left)[-1]
+    shape = (math.prod(call.batch), call.m, k, call.n)
+    needs = typical_needs(call.contract, call.work, k)
+    return make_plan(
+        call.contract, call.work, shape, needs, unit=call.unit, system=call.system,
+        workspace=call.workspace, why=("the result is empty",),
+    )  # fmt: skip
