@@ -91,14 +91,14 @@ def matmul(
 
 @overload
 def gemm(
-    a: Any, b: Any, c: Array | None = ..., *, alpha: complex = ..., beta: complex = ...,
+    a: Any, b: Any, c: Any = ..., *, alpha: complex = ..., beta: complex = ...,
     accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ..., system: str | None = ...,
     workspace: int | str | None = ..., out: Array | None = ..., info: Literal[False] = ...,
     progress: Progress | None = ...,
 ) -> Array: ...  # fmt: skip
 @overload
 def gemm(
-    a: Any, b: Any, c: Array | None = ..., *, alpha: complex = ..., beta: complex = ...,
+    a: Any, b: Any, c: Any = ..., *, alpha: complex = ..., beta: complex = ...,
     accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ..., system: str | None = ...,
     workspace: int | str | None = ..., out: Array | None = ..., info: Literal[True],
     progress: Progress | None = ...,
@@ -106,7 +106,7 @@ def gemm(
 def gemm(
     a: Any,
     b: Any,
-    c: Array | None = None,
+    c: Any = None,
     *,
     alpha: complex = 1.0,
     beta: complex = 0.0,
@@ -139,9 +139,9 @@ def gemm(
     --------
     >>> import numpy as np, widen
     >>> a = np.array([[0.1, 0.2], [0.3, 0.4]])
-    >>> x = np.array([1.0, 3.0])
-    >>> widen.gemm(a, x, a @ x, alpha=-1.0, beta=1.0, accuracy="correct")   # what a @ x lost
-    array([8.32667268e-17, 0.00000000e+00])
+    >>> x, c = np.array([1.0, 3.0]), np.array([0.7, 1.5])
+    >>> widen.gemm(a, x, c, alpha=-1.0, beta=1.0, accuracy="correct")    # c - a x, exactly rounded
+    array([-8.32667268e-17, -5.55111512e-17])
     """
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
     alpha, beta = arguments.scalar(alpha, "alpha"), arguments.scalar(beta, "beta")

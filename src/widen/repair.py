@@ -156,7 +156,7 @@ def exact_groups(
                 )
             ]
             backend.multiply(
-                list(planes[0]), list(planes[1]), plan.layout.products, UNITS[plan.unit], plan.depth,
-                groups, partial, add=start > 0,
+                list(planes[0]), list(planes[1]), plan.layout.products, UNITS[plan.unit],
+                plan.depth, groups, partial, add=start > 0,
             )  # fmt: skip
         yield rows, columns, ExactGroups(groups, plan.layout, (block[0], block[1]))

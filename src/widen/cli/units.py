@@ -2,8 +2,8 @@
 
 from time import perf_counter
 
-#: The product of NumPy that runs a unit's engine on a CPU, by the BLAS routine it names.
-ROUTINES = {"dgemm": "float64", "sgemm": "float32"}
+#: The BLAS routine behind NumPy's product, by the dtype a unit's engine multiplies in.
+ROUTINES = {"float64": "dgemm", "float32": "sgemm"}
 
 
 def units() -> None:
@@ -23,12 +23,11 @@ def units() -> None:
     table.add_column("exact up to", justify="right")
     table.add_column("runs here on")
     table.add_column("GFLOP/s", justify="right")
-    rates = {routine: rate(dtype) for routine, dtype in ROUTINES.items()}
+    rates = {dtype: rate(dtype) for dtype in ROUTINES}
     for unit in UNITS.values():
-        measured = [f"{rates[name]:.0f}" for name in ROUTINES if name in unit.engine]
-        table.add_row(
-            unit.name, number(unit.digit), number(unit.exact), unit.engine, *measured[:1] or ["-"]
-        )
+        engine = f"BLAS {ROUTINES[unit.engine]}" + ("" if unit.native else ", standing in")
+        speed = f"{rates[unit.engine]:.0f}"
+        table.add_row(unit.name, number(unit.digit), number(unit.exact), engine, speed)
     console = Console(highlight=False)
     console.print(table)
     for unit in UNITS.values():

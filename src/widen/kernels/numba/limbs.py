@@ -15,13 +15,24 @@ INT, FLOAT, BOOL = types.int64, types.float64, types.boolean
 BITS1, BITS2, BITS3, BITS4 = (types.Array(INT, ndim, "A", readonly=True) for ndim in (1, 2, 3, 4))
 
 
-def kernel(*arguments):
+def kernel(*arguments, instead=None):
     """Compile a kernel for these argument types, or read it from the cache on disk.
 
     Every kernel takes a range of its jobs first, so that threads can share them; it does not hold
-    the interpreter's lock. What a job is, its docstring says.
+    the interpreter's lock. What a job is, its docstring says. `instead` is a second type that the
+    first argument may have.
     """
-    return njit(types.void(INT, INT, *arguments), cache=True, nogil=True)
+    signatures = [types.void(INT, INT, *arguments)]
+    if instead is not None:
+        signatures.append(types.void(INT, INT, instead, *arguments[1:]))
+
+    def compiled(function):
+        try:
+            return njit(signatures, cache=True, nogil=True)(function)
+        except RuntimeError:  # there is nowhere to keep a cache
+            return njit(signatures, nogil=True)(function)
+
+    return compiled
 
 
 MASK = np.int64(0xFFFFFFFF)
@@ -177,7 +188,7 @@ def rounded_sum(sums, limbs, sign, base, alpha, beta, addend, part, fmt):
             low, high = min(low, bit >> 5), max(high, (bit >> 5) + 5)
     if high < 0:
         return 0.0
-    high = min(high, LIMBS - 1)
+    high = min(high, np.int64(LIMBS - 1))
     total = settle(sums, low, high)
     value = total * round_magnitude(sums, 0, low, high, 32 * low - ZERO, fmt[0], fmt[1], fmt[2])
     sums[low : high + 1] = 0

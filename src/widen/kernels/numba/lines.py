@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from widen.kernels.numba.limbs import BITS1, BITS2, BITS3, BOOL, FRACTION, INT, kernel
+from widen.kernels.numba.limbs import BITS1, BITS2, BITS3, BOOL, FLOAT, FRACTION, INT, kernel
 
 TILE = 128  # LINES_TILE of the backend
 MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -162,15 +162,11 @@ def leads(begin, end, bits, lines_near, top, skip, kept, add, out):
                 target[t] += _lead(source[t], top[b, i], kept)
 
 
-@njit(
-    [
-        f"void(int64, int64, {kind}[:,:,::1], float64, int64[:,::1], int64[:,::1], boolean[:,::1], "
-        "int64[:,::1], int64[:,::1], boolean[:,::1], int64[::1], boolean[:,:,::1])"
-        for kind in ("float32", "float64")
-    ],
-    cache=True,
-    nogil=True,
-)
+@kernel(
+    types.float32[:, :, ::1], FLOAT, INT[:, ::1], INT[:, ::1], BOOL[:, ::1],
+    INT[:, ::1], INT[:, ::1], BOOL[:, ::1], INT[::1], BOOL[:, :, ::1],
+    instead=FLOAT[:, :, ::1],
+)  # fmt: skip
 def certify(
     begin, end, lead, factor, row_weight, row_sigma, row_exact,
     column_weight, column_sigma, column_exact, test, uncertified,

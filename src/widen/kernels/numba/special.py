@@ -14,7 +14,7 @@ def _sign_or_special(bits):
     """-1, 0 or 1 for finite numbers; infinities and NaN as they are."""
     magnitude = bits & MAGNITUDE
     if magnitude >= INFINITY:
-        return bits.view(np.float64)
+        return np.int64(bits).view(np.float64)
     sign = 1.0 if bits > 0 else -1.0
     return 0.0 if magnitude == 0 else sign
 

@@ -1,0 +1,169 @@
+"""Speed on a CPU: `python bench/cpu.py` prints a table and appends dated rows to bench/results/.
+
+Every ratio is to NumPy's `a @ b` of the same run, the two timed in turn, medians, after warm-up.
+The floor is the bare BLAS products of the plan. `--quick` leaves out the sizes above 1024.
+
+OpenBLAS keeps its threads spinning for some 50 ms after a product, on cores that the next stage
+needs; the script tells it not to (OPENBLAS_THREAD_TIMEOUT=4, for both sides of every ratio).
+`--spin` leaves OpenBLAS as it comes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+if "--spin" not in sys.argv:
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # read when NumPy is imported
+
+import numba
+import numpy as np
+
+import widen
+from widen.testing import phi
+
+RESULTS = Path(__file__).parent / "results" / "cpu.jsonl"
+STAGES = ("quantise", "encode", "multiply", "certify", "reconstruct", "repair")
+SHAPES = [(n, n, n) for n in (64, 128, 256, 512, 1024, 2048, 4096)] + [
+    (4096, 64, 4096),
+    (64, 65536, 64),
+    (2048, 2048, 1),
+    (1, 4096, 4096),
+]
+
+
+def alternate(first: Callable[[], object], second: Callable[[], object], seconds: float) -> tuple:
+    """Median times of two functions, called in turn for about this long."""
+    first(), second()
+    times: tuple[list[float], list[float]] = ([], [])
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times[0]) < 5:
+        for function, found in zip((first, second), times, strict=True):
+            function()  # once more, so that each runs as it would run by itself
+            start = time.perf_counter()
+            function()
+            found.append(time.perf_counter() - start)
+    return median(times[0]), median(times[1])
+
+
+def floor(plan: widen.Plan, rng: np.random.Generator) -> float:
+    """Seconds of the plan's bare BLAS products."""
+    _, m, k, n = plan.shape
+    a, b = rng.integers(-9, 9, (m, k)).astype(float), rng.integers(-9, 9, (k, n)).astype(float)
+    out = np.empty((m, n))
+    np.matmul(a, b, out=out)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        np.matmul(a, b, out=out)
+        times.append(time.perf_counter() - start)
+    return median(times) * plan.products
+
+
+def measure(shape: tuple[int, int, int], accuracy: str, rng: np.random.Generator) -> dict:
+    """One row: a shape and a contract."""
+    m, k, n = shape
+    a, b = phi(rng, (m, k), 0.1), phi(rng, (k, n), 0.1)
+    budget = 2.0 if m * k * n <= 1024**3 else 0.1
+    numpy_seconds, seconds = alternate(
+        lambda: a @ b, lambda: widen.matmul(a, b, accuracy=accuracy), budget
+    )
+    infos = [widen.matmul(a, b, accuracy=accuracy, info=True)[1] for _ in range(3)]
+    stages = {name: median(info.seconds[name] for info in infos) for name in STAGES}
+    return {
+        "shape": shape,
+        "accuracy": accuracy,
+        "numpy_ms": numpy_seconds * 1e3,
+        "widen_ms": seconds * 1e3,
+        "ratio": seconds / numpy_seconds,
+        "products": infos[0].products,
+        "floor_ms": floor(infos[0].plan, rng) * 1e3,
+        "repaired": infos[0].repaired,
+        "workspace_mb": infos[0].workspace / 1e6,
+        "stages_ms": {name: value * 1e3 for name, value in stages.items()},
+    }
+
+
+def flint_seconds(n: int, rng: np.random.Generator) -> tuple[float, float]:
+    """python-flint's exact product with conversion in and out, and widen's "correct" beside it."""
+    from widen.testing import correctly_rounded
+
+    a, b = phi(rng, (n, n), 0.1), phi(rng, (n, n), 0.1)
+    start = time.perf_counter()
+    exact = correctly_rounded(a, b)
+    flint = time.perf_counter() - start
+    widen.matmul(a, b, accuracy="correct")
+    start = time.perf_counter()
+    ours = widen.matmul(a, b, accuracy="correct")
+    seconds = time.perf_counter() - start
+    assert ours.tobytes() == exact.tobytes()
+    return flint, seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="sizes up to 1024 only")
+    parser.add_argument("--spin", action="store_true", help="leave OpenBLAS's threads as they come")
+    parser.add_argument("--no-save", action="store_true", help="do not append to bench/results")
+    options = parser.parse_args()
+    machine = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": cpu_name(),
+        "cores": numba.get_num_threads(),
+        "openblas_thread_timeout": os.environ.get("OPENBLAS_THREAD_TIMEOUT", "default"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "widen": widen.__version__,
+    }
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    print(
+        f"\n{'m x k x n':>18} {'accuracy':>9} {'NumPy ms':>9} {'widen ms':>9} {'ratio':>7} "
+        f"{'products':>8} {'floor ms':>9}  stages, ms: " + " ".join(STAGES)
+    )
+    rng = np.random.default_rng(1)
+    rows = []
+    shapes = [s for s in SHAPES if not options.quick or max(s) <= 1024]
+    for shape in shapes:
+        for accuracy in ("fast", "standard", "correct"):
+            row = measure(shape, accuracy, rng)
+            rows.append(machine | row)
+            stages = " ".join(f"{value:.1f}" for value in row["stages_ms"].values())
+            print(
+                f"{' x '.join(map(str, shape)):>18} {accuracy:>9} {row['numpy_ms']:9.2f} "
+                f"{row['widen_ms']:9.2f} {row['ratio']:7.2f} {row['products']:8d} "
+                f"{row['floor_ms']:9.2f}  {stages}",
+                flush=True,
+            )
+    flint, seconds = flint_seconds(1024, rng)
+    rows.append(machine | {"flint_s": flint, "correct_s": seconds, "ratio": flint / seconds})
+    print(
+        f"\npython-flint, n = 1024, exact product with conversion in and out: {flint:.2f} s; "
+        f"widen 'correct', the same bits: {seconds:.3f} s, {flint / seconds:.1f} x faster"
+    )
+    if not options.no_save:
+        RESULTS.parent.mkdir(exist_ok=True)
+        with RESULTS.open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        print(f"{len(rows)} rows appended to {RESULTS}")
+
+
+def cpu_name() -> str:
+    """The processor as the system names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
+
+
+if __name__ == "__main__":
+    main()
