@@ -133,7 +133,7 @@ def exact_groups(
     shifts = (balance, -balance)
     sides = [Operand(tuple(part[:, :, inner] for part in side.parts)) for side in (ours, theirs)]
     lines = [
-        backend.quantise(backend.survey(side, shift, norms=False), None)
+        backend.quantise(backend.balanced_survey(side, shift), None)
         for side, shift in zip(sides, shifts, strict=True)
     ]
     needs = backend.exact_needs(lines[0], lines[1], inner.size * fmt.parts)

@@ -66,11 +66,13 @@ class Problem:
 def quantise_both(problem: Problem, ledger: Ledger) -> tuple[Quantised, Quantised, Plan]:
     """Exponents of all lines, and the plan for the planes they need."""
     with ledger.stage("quantise"):
+        fmt, correct = problem.fmt, problem.contract.correct
+        goal = bounds.goal(problem.contract, fmt.precision, problem.shape[2], fmt.parts, None)
         surveys = [
-            source.lines.survey if isinstance(source, Encoded) else backend.survey(source)
+            source.lines.survey if isinstance(source, Encoded) else backend.survey(source, goal)
             for source in problem.sources
         ]
-        if problem.contract.correct:
+        if correct:
             return _correct_lines(problem, surveys)
         left, right, needs = _lines_at(problem, surveys, None)
         return left, right, _plan(problem, needs, None)
@@ -336,7 +338,7 @@ def encode_operand(
     k = operand.shape[2]
     goal = bounds.goal(contract, fmt.precision, k, fmt.parts, first_cap(fmt.precision, k))
     assert goal is not None
-    quantised = backend.quantise(backend.survey(operand), goal)
+    quantised = backend.quantise(backend.survey(operand, None if contract.correct else goal), goal)
     own = backend.needs(quantised, quantised, k)
     largest = math.log2(goal.root) + goal.shift + 1
     widths = (own.widths[0], math.ceil(largest))

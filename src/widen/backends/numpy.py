@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -21,68 +21,110 @@ from widen.units import Unit
 CONVERSION = 1 << 21
 """Entries of other formats converted to float64 at a time while lines are looked at."""
 
+INFINITY = 0x7FF << 52
+"""Bits of a float64 infinity; a magnitude's bits above it are a NaN's."""
+
 LINES_TILE, ELEMENTS_TILE = 128, 128
 """How many lines, or elements, are one job of some kernels."""
 
 
-def survey(operand: Operand, shift: Array | None = None, *, norms: bool = True) -> Survey:
-    """Look at every line once or twice; entry h may stand for x 2^shift[h]."""
-    batch, lines, inner = operand.shape
-    shape = (batch, lines)
-    top, last = np.full(shape, NOTHING), np.full(shape, -NOTHING)
-    special = np.zeros(shape, bool)
-    shift = np.zeros(inner, np.int64) if shift is None else shift
-    near = operand.lines_near
-    tiles = batch * -(-lines // LINES_TILE)
-    for inner_piece, piece in _pieces(operand):
-        for bits in piece.bits():
-            launch(
-                "lines.extremes",
-                tiles,
-                bits.size,
-                bits,
-                near,
-                shift[inner_piece],
-                top,
-                last,
-                special,
-            )
-    empty = special | (top == NOTHING)
-    top[empty] = last[empty] = 0
-    q1, q2 = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    if norms:
-        for _, piece in _pieces(operand):
-            for bits in piece.bits():
-                launch(
-                    "lines.norms", tiles, bits.size,
-                    bits, near, top, empty, bounds.NORM_BITS, q1, q2,
-                )  # fmt: skip
-    return Survey(top, last, q1, q2, special)
+def survey(operand: Operand, goal: Goal | None = None) -> Survey:
+    """Look at every line: exponents of its first and last bits, and its integer norms.
+
+    With a goal, the last bit is only looked for in lines that the goal may keep exactly.
+    """
+    if goal is None:
+        found = balanced_survey(operand, np.zeros(operand.shape[2], np.int64))
+    else:
+        found = _first_bits(operand)
+    empty = found.special | (found.top == NOTHING)
+    found.top[empty] = 0
+    tiles, near = _tiles(operand), operand.lines_near
+    for bits, _ in _bits(operand):
+        launch(
+            "lines.norms", tiles, bits.size,
+            bits, near, found.top, empty, bounds.NORM_BITS, found.q1, found.q2,
+        )  # fmt: skip
+    if goal is not None:
+        enough = np.where(empty, -NOTHING + 1, -_wanted(found, goal))
+        for bits, _ in _bits(operand):
+            launch("lines.last_bits", tiles, bits.size // 16, bits, enough, found.last)
+    found.last[empty] = 0
+    return found
 
 
-def _pieces(operand: Operand) -> list[tuple[slice, Operand]]:
-    """The operand whole, or cut along the inner dimension so that conversion stays small."""
+def balanced_survey(operand: Operand, shift: Array) -> Survey:
+    """First and last bits of lines whose entry h stands for x 2^shift[h]; no norms."""
+    found = _unknown(operand)
+    for bits, inner in _bits(operand):
+        launch(
+            "lines.extremes", _tiles(operand), bits.size,
+            bits, operand.lines_near, shift[inner], found.top, found.last, found.special,
+        )  # fmt: skip
+    return found
+
+
+def _first_bits(operand: Operand) -> Survey:
+    """The same without looking for last bits."""
+    found = _unknown(operand)
+    largest = np.zeros(found.top.shape, np.int64)
+    for bits, _ in _bits(operand):
+        launch("lines.magnitudes", _tiles(operand), bits.size, bits, operand.lines_near, largest)
+    found.special[...] = largest >= INFINITY
+    finite = (largest > 0) & ~found.special
+    found.top[finite] = np.frexp(largest[finite].view(np.float64))[1] - 1
+    return found
+
+
+def _unknown(operand: Operand) -> Survey:
+    shape = operand.shape[:2]
+    return Survey(
+        top=np.full(shape, NOTHING),
+        last=np.full(shape, -NOTHING),
+        q1=np.zeros(shape, np.int64),
+        q2=np.zeros(shape, np.int64),
+        special=np.zeros(shape, bool),
+    )
+
+
+def _tiles(operand: Operand) -> int:
+    batch, lines, _ = operand.shape
+    return batch * -(-lines // LINES_TILE)
+
+
+def _bits(operand: Operand) -> Iterator[tuple[Array, slice]]:
+    """The float64 bits of each part, and which stretch of the inner dimension they are.
+
+    Whole, or in pieces so small that converting other formats takes little memory.
+    """
     batch, lines, inner = operand.shape
-    if all(part.dtype == np.float64 for part in operand.parts):
-        return [(slice(None), operand)]
-    step = max(1, CONVERSION // max(1, batch * lines))
-    cuts = [slice(start, start + step) for start in range(0, inner, step)]
-    return [(cut, operand.cut(slice(None), slice(None), cut)) for cut in cuts]
+    step = inner
+    if any(part.dtype != np.float64 for part in operand.parts):
+        step = max(1, CONVERSION // max(1, batch * lines))
+    for start in range(0, inner, step):
+        stretch = slice(start, start + step)
+        for bits in operand.inner(stretch).bits():
+            yield bits, stretch
 
 
 def quantise(found: Survey, goal: Goal | None) -> Quantised:
     """Exponents by `bounds.goal`, no further than a line's last bit."""
-    exponents = -found.last
+    exponents = np.where(found.top == NOTHING, 0, -found.last)
     exact = np.ones(exponents.shape, bool)
     if goal is not None:
-        norm = found.q1 if goal.norm == 1 else _ceil_sqrt(found.q2)
-        nothing = norm == 0
-        wanted = _floor_log2_ratio(goal.root, np.where(nothing, 1, norm))
-        wanted += goal.shift + bounds.NORM_BITS - found.top
-        exact = nothing | (wanted >= exponents)
+        wanted = _wanted(found, goal)
+        exact = (found.q1 == 0) | (wanted >= exponents)
         exponents = np.where(exact, exponents, wanted)
     exponents = np.where(found.special, NOTHING, exponents)
     return Quantised(found, exponents, exact)
+
+
+def _wanted(found: Survey, goal: Goal) -> Array:
+    """The exponents that a goal asks for."""
+    norm = found.q1 if goal.norm == 1 else _ceil_sqrt(found.q2)
+    ratio = _floor_log2_ratio(goal.root, np.maximum(norm, 1))
+    wanted: Array = ratio + (goal.shift + bounds.NORM_BITS) - found.top
+    return wanted
 
 
 def _floor_log2_ratio(numerator: int, denominators: Array) -> Array:

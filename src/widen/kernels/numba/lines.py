@@ -77,6 +77,71 @@ def extremes(begin, end, bits, lines_near, shift, top, last, special):
 
 
 @njit
+def _largest(buffer, size, largest):
+    """Tallies of the largest magnitude's bits."""
+    for t in range(size):
+        largest[t] = max(largest[t], buffer[t] & MAGNITUDE)
+
+
+@kernel(BITS3, BOOL, INT[:, :])
+def magnitudes(begin, end, bits, lines_near, largest):
+    """Bits of the largest magnitude of every line, merged into what is there.
+
+    A job is TILE lines.
+    """
+    _, lines, inner = bits.shape
+    tiles = (lines + TILE - 1) // TILE
+    buffer, tally = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
+    for job in range(begin, end):
+        b, start = job // tiles, job % tiles * TILE
+        stop = min(start + TILE, lines)
+        tally[:] = 0
+        if lines_near:
+            for h in range(inner):
+                source = bits[b, start:stop, h]
+                for t in range(stop - start):
+                    buffer[t] = source[t]
+                _largest(buffer, stop - start, tally)
+            for t in range(stop - start):
+                largest[b, start + t] = max(largest[b, start + t], tally[t])
+        else:
+            for i in range(start, stop):
+                tally[:] = 0
+                for first in range(0, inner, TILE):
+                    size = min(TILE, inner - first)
+                    source = bits[b, i, first : first + size]
+                    for t in range(size):
+                        buffer[t] = source[t]
+                    _largest(buffer, size, tally)
+                largest[b, i] = max(largest[b, i], tally.max())
+
+
+@kernel(BITS3, BITS2, INT[:, :])
+def last_bits(begin, end, bits, enough, last):
+    """Exponents of the last set bit of every line, no further down than below `enough`.
+
+    Once a line has a bit below 2^enough it is left: it will be rounded, wherever its last bit is.
+    Results are merged into what is there. A job is TILE lines.
+    """
+    _, lines, inner = bits.shape
+    tiles = (lines + TILE - 1) // TILE
+    for job in range(begin, end):
+        b, start = job // tiles, job % tiles * TILE
+        for i in range(start, min(start + TILE, lines)):
+            lowest = last[b, i]
+            for h in range(inner):
+                if lowest < enough[b, i]:
+                    break
+                magnitude = bits[b, i, h] & MAGNITUDE
+                if magnitude:
+                    field = magnitude >> 52
+                    m = (magnitude & FRACTION) | (np.int64(min(field, 1)) << 52)
+                    place = (np.float64(m & -m).view(np.int64) >> 52) - 1023
+                    lowest = min(lowest, place + max(field, 1) - 1075)
+            last[b, i] = lowest
+
+
+@njit
 def _norms(buffer, top, size, kept, q1, q2):
     """Tallies of q = ceil(|x| 2^(kept - top)) and of q^2."""
     for t in range(size):
