@@ -143,19 +143,15 @@ def gemm(
     >>> widen.gemm(a, x, c, alpha=-1.0, beta=1.0, accuracy="correct")    # c - a x, exactly rounded
     array([-8.32667268e-17, -5.55111512e-17])
     """
-    call = check_call(a, b, accuracy, dtype, unit, system, workspace)
     alpha, beta = arguments.scalar(alpha, "alpha"), arguments.scalar(beta, "beta")
     addend = None
     if beta != 0:
         if c is None:
             raise ValueError(f"beta={beta} but there is no c; give c, or beta=0")
-        addend = as_operand(np.atleast_1d(c) if isinstance(c, np.ndarray) else c, "c")
-    is_complex = isinstance(alpha, complex) or (isinstance(beta, complex) and beta != 0)
+        addend = arguments.as_addend(c)
+    is_complex = any(isinstance(x, complex) for x in (alpha, beta))
     is_complex |= addend is not None and np.iscomplexobj(addend)
-    if call.fmt.parts == 1 and is_complex:
-        raise ValueError(
-            f"alpha, beta or c is complex but the result is {call.fmt.name}; use dtype='complex128'"
-        )
+    call = check_call(a, b, accuracy, dtype, unit, system, workspace, complex_scalars=is_complex)
     result: Array | tuple[Array, Info] = product(call, alpha, beta, addend, out, info, progress)
     return result
 
@@ -187,8 +183,9 @@ def plan(
     5
     """
     if isinstance(a, tuple) and isinstance(b, tuple):
-        fmt = arguments.result_format(dtype, FORMATS["float32"])
-        fmt = fmt if dtype is not None else FORMATS["float64"]
+        fmt = arguments.result_format("float64" if dtype is None else dtype, FORMATS["float32"])
+        arguments.check_shape(a, "a")
+        arguments.check_shape(b, "b")
         batch, m, n = arguments.result_dims(a, b)
         contract = as_contract("standard" if accuracy is None else accuracy)
         k = arguments.matrix_dims(a, "left")[-1]
@@ -205,7 +202,8 @@ def plan(
     shape = (*call.batch, call.m, call.n)
     nowhere = np.broadcast_to(np.empty((), call.work.name), shape)
     first = next(pieces(left, right, call.batch, call.work.parts, nowhere, None, None))
-    return quantise_both(call.problem(first.left, first.right), Ledger())[2]
+    with np.errstate(all="ignore"):
+        return quantise_both(call.problem(first.left, first.right), Ledger())[2]
 
 
 def encode(
@@ -251,4 +249,5 @@ def encode(
     fmt = arguments.result_format(dtype, default_result(own, own))
     chosen, _ = unit_for(unit)
     check_system(system)
-    return encode_operand(array, side, as_contract(accuracy), fmt, chosen, system)
+    with np.errstate(all="ignore"):
+        return encode_operand(array, side, as_contract(accuracy), fmt, chosen, system)

@@ -71,7 +71,7 @@ def result_format(dtype: Any, default: Format) -> Format:
     return FORMATS[name]
 
 
-def workspace_bytes(workspace: int | str | None) -> int:
+def workspace_bytes(workspace: Any) -> int:
     """Bytes of workspace from an int or a word such as "256MB".
 
     >>> workspace_bytes("256MB"), workspace_bytes("1 GiB"), workspace_bytes(None)
@@ -84,9 +84,9 @@ def workspace_bytes(workspace: int | str | None) -> int:
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]*)\s*", workspace)
         if match and match[2].upper() in _UNITS_OF_MEMORY:
             size = float(match[1]) * _UNITS_OF_MEMORY[match[2].upper()]
-    elif not isinstance(workspace, bool):
+    elif isinstance(workspace, (int, float, np.number)) and not isinstance(workspace, bool):
         size = float(workspace)
-    if math.isnan(size):
+    if not math.isfinite(size):
         raise ValueError(f"workspace={workspace!r} is not a size; use bytes or a word like '256MB'")
     if size < SMALLEST_WORKSPACE:
         raise ValueError(
@@ -128,8 +128,8 @@ def result_dims(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[tuple[in
 
 def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
     """Whether a result fits the caller's array."""
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out is a {type(out).__name__}; give a NumPy array")
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"out is a {type(out).__name__}; give a NumPy array that is not masked")
     if out.shape != dims or out.dtype.name != fmt.name or not out.dtype.isnative:
         raise ValueError(
             f"out has shape {out.shape} and dtype {out.dtype}; the result needs shape {dims} and "
@@ -148,9 +148,10 @@ def check_encoded(encoded: Encoded, side: str, fmt: Format, options: dict[str, A
         )
     wanted = options["contract"]
     if wanted != encoded.contract:
+        word = wanted.bits or repr(wanted.name)
         raise ValueError(
             f"this operand was encoded for accuracy={', '.join(encoded.serves)}, the call asks for "
-            f"{wanted}; use widen.encode(x, accuracy={str(wanted)!r})"
+            f"{wanted}; use widen.encode(x, accuracy={word})"
         )
     if (encoded.fmt.precision, encoded.fmt.parts) != (fmt.precision, fmt.parts):
         raise ValueError(
@@ -165,14 +166,34 @@ def check_encoded(encoded: Encoded, side: str, fmt: Format, options: dict[str, A
             )
 
 
+def as_addend(c: Any) -> np.ndarray[Any, Any]:
+    """The array c of gemm; a float will do where an array of one element would."""
+    if isinstance(c, (float, complex, np.generic)):
+        c = np.asarray(c)
+    if isinstance(c, np.ndarray) and c.ndim == 0:
+        as_operand(c.reshape(1), "c")
+        return c
+    return as_operand(c, "c")
+
+
+def check_shape(shape: tuple[Any, ...], name: str) -> None:
+    """Whether a tuple can be an operand's shape."""
+    if not shape or not all(isinstance(size, int) and size >= 0 for size in shape):
+        raise ValueError(f"{name}={shape!r} is not a shape; give sizes such as (1024, 512)")
+
+
 def scalar(value: Any, name: str) -> complex | float:
-    """Alpha or beta, a finite number."""
-    if isinstance(value, (bool, np.bool_)) or (not np.isscalar(value) and np.ndim(value) != 0):
-        raise TypeError(f"{name}={value!r} is not a number")
+    """Alpha or beta, a finite number that float64 (or its parts) holds exactly."""
+    kinds = (int, float, complex, np.integer, np.floating, np.complexfloating)
+    value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise TypeError(f"{name}={value!r} is not a number; give a float or a complex number")
     try:
-        number = complex(value) if np.iscomplexobj(value) else float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}={value!r} is not a number") from None
+        number = complex(value)
+    except OverflowError:
+        number = complex(np.inf)
     if not np.isfinite(number):
         raise ValueError(f"{name}={value!r} is not finite; apply it to the result instead")
-    return number
+    if number != value:
+        raise ValueError(f"{name}={value!r} is not a float64; give {name}=float({value!r})")
+    return number if number.imag else number.real

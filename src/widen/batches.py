@@ -61,6 +61,28 @@ def _same(wanted: list[Array | None], found: list[Array | None]) -> bool:
     return all((x is None) == (y is None) for x, y in zip(wanted, found, strict=True))
 
 
+def split(piece: Piece, most: int) -> Iterator[Piece]:
+    """The same in pieces of about `most` lines, whose exponents and norms take memory as well.
+
+    Batch items first, then rows; an `Encoded` has its lines already and stays whole.
+    """
+    if isinstance(piece.left, Encoded) or isinstance(piece.right, Encoded):
+        yield piece
+        return
+    _, batch, m, n = piece.out.shape
+    items, rows = max(1, most // (m + n)), max(most // 2, most - n)
+    for b in range(0, batch, items):
+        for i in range(0, m, rows):
+            some = slice(b, b + items), slice(i, i + rows)
+            yield Piece(
+                piece.left.cut(*some),
+                piece.right.cut(some[0], slice(None)),
+                piece.out[:, *some],
+                None if piece.addend is None else piece.addend[:, *some],
+                None if piece.bound is None else piece.bound[some],
+            )
+
+
 def _piece(left: Any, right: Any, parts: int, results: list[Any]) -> Piece:
     out, addend, bound = results
     return Piece(
@@ -73,8 +95,12 @@ def _piece(left: Any, right: Any, parts: int, results: list[Any]) -> Piece:
 
 
 def lines(matrices: Array, side: str, parts: int) -> Operand:
-    """An operand (batch, m, k) or (batch, k, n) as its rows or columns, part by part."""
-    split = in_parts(matrices, parts)
+    """An operand (batch, m, k) or (batch, k, n) as its rows or columns, part by part, views."""
+    if parts == 2 and not np.iscomplexobj(matrices):
+        zero = np.broadcast_to(np.zeros((), matrices.dtype), matrices.shape)
+        split: Any = (matrices, zero)
+    else:
+        split = in_parts(matrices, parts)
     return Operand(tuple(x if side == "left" else x.swapaxes(1, 2) for x in split))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from widen import arguments
 from widen.arguments import as_operand, format_of
 from widen.backends import elements
 from widen.backends.operands import Array, Operand
-from widen.batches import pieces
+from widen.batches import pieces, split
 from widen.contract import Contract, as_contract
 from widen.encoded import Encoded
 from widen.formats import Format, default_result
@@ -41,11 +41,13 @@ class Call:
     unit: str | None
     system: str | None
     workspace: int
+    complex_scalars: bool = False
 
     @property
     def work(self) -> Format:
-        """The format computed in: real if both operands are, whatever the result's."""
-        return self.fmt if any(_format(x).parts == 2 for x, _ in self.sides) else self.fmt.part
+        """The format computed in: real if everything that is read is, whatever the result's."""
+        complex_operand = any(_format(x).parts == 2 for x, _ in self.sides)
+        return self.fmt if complex_operand or self.complex_scalars else self.fmt.part
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -95,7 +97,7 @@ def _format(x: Array | Encoded) -> Format:
 
 def check_call(
     a: Any, b: Any, accuracy: Accuracy, dtype: Any, unit: str | None, system: str | None,
-    workspace: int | str | None,
+    workspace: int | str | None, *, complex_scalars: bool = False,
 ) -> Call:  # fmt: skip
     """Check what every function of the interface takes."""
     left = a if isinstance(a, Encoded) else as_operand(a, "a")
@@ -108,9 +110,12 @@ def check_call(
     check_system(system)
     fmt = arguments.result_format(dtype, default_result(_format(left), _format(right)))
     batch, m, n = arguments.result_dims(_dims(left), _dims(right))
-    call = Call(
-        left, right, batch, m, n, contract, fmt, unit, system, arguments.workspace_bytes(workspace)
-    )
+    room = arguments.workspace_bytes(workspace)
+    call = Call(left, right, batch, m, n, contract, fmt, unit, system, room, complex_scalars)
+    if complex_scalars and fmt.parts == 1:
+        raise ValueError(
+            f"alpha, beta or c is complex but the result is {fmt.name}; use dtype='complex128'"
+        )
     options = {"contract": contract, "unit": unit, "system": system}
     for x, side in ((left, "left"), (right, "right")):
         if isinstance(x, Encoded):
@@ -121,7 +126,8 @@ def check_call(
             raise ValueError(
                 "a and b were encoded for different units or systems; encode one again"
             )
-        call = Call(left, right, batch, m, n, contract, fmt, *choices.pop(), call.workspace)
+        chosen_unit, chosen_system = choices.pop()
+        call = replace(call, unit=chosen_unit, system=chosen_system)
     return call
 
 
@@ -138,7 +144,8 @@ def product(
         target = np.empty(dims, call.fmt.name)
     addend = None if c is None else _addend(call, c, target)
     bound = np.empty(dims) if info else None
-    plan, ledger = _run(call, (alpha, beta), target, addend, bound, progress)
+    with np.errstate(all="ignore"):  # what is exact may well overflow or underflow on its way
+        plan, ledger = _run(call, (alpha, beta), target, addend, bound, progress)
     if out is not None and target is not out:
         out[...] = target
     result = out if out is not None else target if target.ndim else target[()]
@@ -166,16 +173,17 @@ def _run(
 ) -> tuple[Plan, Ledger]:  # fmt: skip
     """Run the product, or those that a batch falls into."""
     ledger = Ledger()
-    complex_scalars = any(isinstance(x, complex) for x in scalars)
-    complex_addend = addend is not None and np.iscomplexobj(addend)
-    parts = 2 if complex_scalars or complex_addend else call.work.parts
+    parts = call.work.parts
     left, right = call.matrices(unread=scalars[0] == 0)
     views = [None if x is None else call.as_matrices(x) for x in (addend, bound)]
     target = call.as_matrices(out)
     if call.fmt.parts > parts:
         out.imag = 0
     plan = empty_plan(call) if out.size == 0 else None
-    todo = list(pieces(left, right, call.batch, parts, target, *views)) if out.size else []
+    whole = pieces(left, right, call.batch, parts, target, *views) if out.size else ()
+    # A line's exponents and norms take some 110 bytes while they are worked out.
+    most = max(64, call.workspace // 1000)
+    todo = [piece for item in whole for piece in split(item, most)]
     for at, piece in enumerate(todo):
         scaling = None
         if scalars[0] != 1 or piece.addend is not None:
@@ -189,7 +197,8 @@ def _run(
             call.problem(piece.left, piece.right), piece.out, scaling, piece.bound, report, ledger
         )
     assert plan is not None
-    return plan, ledger
+    inner = _dims(call.left)[-1]
+    return replace(plan, shape=(*plan.shape[:2], inner, plan.shape[3])), ledger
 
 
 def empty_plan(call: Call) -> Plan:

@@ -8,7 +8,7 @@ from widen.backends.operands import Array, Operand, Quantised
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout
-from widen.systems import Residues
+from widen.systems import Digits, Residues
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,16 +62,13 @@ class Encoded:
     ) -> list[Array]:
         """Views of the planes a layout asks for, a block of each.
 
-        Lists of moduli begin alike, so fewer planes are the first ones of each part.
+        Lists of moduli begin alike and digits begin with the lowest, so fewer planes are the first
+        ones of each part.
         """
-        if isinstance(layout, Residues) and isinstance(self.layout, Residues):
-            ours, wanted = len(self.layout.moduli), len(layout.moduli)
-            assert self.layout.moduli[:wanted] == layout.moduli
-            streams = self.planes.shape[0] // ours
-            chosen = [stream * ours + i for stream in range(streams) for i in range(wanted)]
-        else:
-            assert layout.planes[side] == self.planes.shape[0]
-            chosen = list(range(self.planes.shape[0]))
+        ours, wanted = _planes_a_part(self.layout, side), _planes_a_part(layout, side)
+        assert wanted <= ours
+        parts = self.planes.shape[0] // ours
+        chosen = [part * ours + i for part in range(parts) for i in range(wanted)]
         batch = slice(None) if self.shape[0] == 1 else batch
         return [self.planes[plane][batch, lines, inner] for plane in chosen]
 
@@ -95,3 +92,10 @@ class Encoded:
             f"accuracy={str(self.contract)!r}: {self.planes.shape[0]} planes of {self.system} "
             f"for {self.unit}, {self.nbytes / 1e6:.1f} MB>"
         )
+
+
+def _planes_a_part(layout: Layout, side: int) -> int:
+    if isinstance(layout, Residues):
+        return len(layout.moduli)
+    assert isinstance(layout, Digits)
+    return layout.counts[side]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from widen.contract import Contract
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class Product(NamedTuple):
@@ -180,13 +179,16 @@ class Info:
     def __str__(self) -> str:
         total = sum(self.seconds.values())
         stages = ", ".join(f"{name} {value * 1e3:.1f}" for name, value in self.seconds.items())
-        largest = float(self.bound.max()) if self.bound.size else 0.0
+        finite = self.bound[np.isfinite(self.bound)]
+        largest = float(finite.max()) if finite.size else 0.0
+        others = self.bound.size - finite.size
+        rest = f"; {others} elements are not finite" if others else ""
         return "\n".join(
             [
                 str(self.plan),
                 f"  ran       {self.products} products, {self.repaired} elements repaired, "
                 f"{self.workspace / 1e6:.1f} MB of workspace",
-                f"  bound     every |c - AB| <= {largest:.3g}, proven",
+                f"  bound     every |c - AB| <= {largest:.3g}, proven{rest}",
                 f"  time      {total * 1e3:.1f} ms ({stages})",
             ]
         )

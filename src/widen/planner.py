@@ -54,9 +54,20 @@ def choose_layout(
     limit = min(unit.exact // (stretch * digit**2), bounds.ACCUMULATOR // (max(k, 1) * digit**2))
     budget = 0
     if system == "triangle" and contract.name != "bits":
-        goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap)
-        budget = bounds.floor_shift(goal.root, goal.shift) if goal is not None else 0
+        budget = _triangle_budget(contract, fmt, k, needs, cap)
     return digits(digit, needs.widths, fmt.parts, k, max(limit, 1), budget)
+
+
+def _triangle_budget(contract: Contract, fmt: Format, k: int, needs: Needs, cap: int | None) -> int:
+    """How much of X the triangle may leave out: no more than quantisation moves it, nor than u |X|.
+
+    The second keeps small integers whole, whose quantisation moves nothing.
+    """
+    goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap)
+    if goal is None:
+        return 0
+    small = max(0, int(needs.bits) - fmt.precision)
+    return min(bounds.floor_shift(goal.root, goal.shift), (1 << small) - 1)
 
 
 def first_cap(precision: int, k: int) -> int:

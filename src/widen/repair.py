@@ -33,6 +33,10 @@ against 0.02), and exact products of hard rows take 10 to 100 of them.
 """
 
 
+WORTHWHILE = 32
+"""Rows and columns a block of an exact product must have, or dot products are faster."""
+
+
 @dataclass(frozen=True)
 class Chosen:
     """Some rows and columns: operands, and their lines as they were quantised."""
@@ -40,19 +44,34 @@ class Chosen:
     operands: tuple[Operand, Operand]
     lines: tuple[Quantised, Quantised]
 
+    def inner(self, stretch: slice) -> Chosen:
+        """A stretch of the inner dimension, views."""
+        ours, theirs = (operand.inner(stretch) for operand in self.operands)
+        return Chosen((ours, theirs), self.lines)
+
     def pick(self, b: int, rows: Array, columns: Array) -> Chosen:
         """Fewer rows and columns, of one batch item: copies of them."""
-        items = [b if operand.shape[0] > 1 else 0 for operand in self.operands]
-        few = (rows, columns)
-        operands = [
-            Operand(tuple(part[item, index][None] for part in operand.parts))
-            for operand, item, index in zip(self.operands, items, few, strict=True)
+        ours, theirs = self.operands
+        picked = ours.pick(b, rows), theirs.pick(b, columns)
+        return Chosen(picked, self.pick_lines(b, rows, columns))
+
+    def pick_lines(self, b: int, rows: Array, columns: Array) -> tuple[Quantised, Quantised]:
+        """The same, quantised lines alone."""
+        return self.lines[0].pick(b, rows), self.lines[1].pick(b, columns)
+
+    def tiles(self, room: int) -> Iterator[tuple[slice, slice]]:
+        """Rows and columns in pieces whose float64 bits take no more than `room` bytes of copies.
+
+        One piece if they can be had as views.
+        """
+        m, n = (operand.shape[1] for operand in self.operands)
+        steps = [
+            size if operand.viewed else max(1, room // (2 * operand.bytes_a_line))
+            for size, operand in zip((m, n), self.operands, strict=True)
         ]
-        quantised = [
-            lines.pick(item, index)
-            for lines, item, index in zip(self.lines, items, few, strict=True)
-        ]
-        return Chosen((operands[0], operands[1]), (quantised[0], quantised[1]))
+        for i in range(0, m, steps[0]):
+            for j in range(0, n, steps[1]):
+                yield slice(i, min(i + steps[0], m)), slice(j, min(j + steps[1], n))
 
 
 def repair(
@@ -70,20 +89,31 @@ def repair(
             rows, columns = (rows[dense], columns) if axis == 1 else (rows, columns[dense])
             if rows.size and columns.size:
                 _by_products(chosen, int(b), rows, columns, rest, out, scaling, fmt, workspace)
-                rest[b][np.ix_(rows, columns)] = False
-    where = np.nonzero(rest)
-    if where[0].size:
-        elements.dots(*chosen.operands, where, fmt.part, out, scaling)
+    for i, j in chosen.tiles(workspace // 4):
+        where = np.nonzero(rest[:, i, j])
+        if where[0].size:
+            part = None if scaling is None else scaling.cut(slice(None), i, j)
+            ours, theirs = (
+                operand.cut(slice(None), piece)
+                for operand, piece in zip(chosen.operands, (i, j), strict=True)
+            )
+            elements.dots(ours, theirs, where, fmt.part, out[:, :, i, j], part)
 
 
 def _by_products(
     chosen: Chosen, b: int, rows: Array, columns: Array, marks: Array, out: Array,
     scaling: Scaling | None, fmt: Format, workspace: int,
 ) -> None:  # fmt: skip
-    """Exact products of some rows and columns, written where marked."""
+    """Exact products of some rows and columns, written where marked; the marks are taken away.
+
+    Where the workspace holds the planes of a few lines only, the marks stay, for dot products.
+    """
     k = chosen.operands[0].shape[2]
-    # Copies of the chosen lines (twice) take a quarter of the workspace, their blocks a half.
-    step = max(1, workspace // (4 * 2 * 2 * 8 * fmt.parts * k))
+    # Copies of the chosen lines, two of rows and two of columns, take a quarter of the workspace,
+    # blocks of planes a half.
+    step = max(1, workspace // (4 * 4 * 8 * fmt.parts * k))
+    if step < min(WORTHWHILE, rows.size, columns.size):
+        return
     for i in range(0, rows.size, step):
         for j in range(0, columns.size, step):
             few = rows[i : i + step], columns[j : j + step]
@@ -99,6 +129,7 @@ def _by_products(
                 groups.round_into(values, fmt, part)
                 for target, value in zip(out, values, strict=True):
                     target[at] = np.where(wanted, value[0], target[at])
+                marks[at] = False
 
 
 @dataclass(frozen=True)
@@ -120,12 +151,16 @@ def exact_groups(
     """Exact products of all rows and columns of one batch item, block by block.
 
     Powers of two are moved along the inner dimension first, (A D)(D^-1 B), which is exact and
-    undoes graded columns; terms that are zero in every element are left out.
+    undoes graded columns; terms that are zero in every element are left out. Gives nothing where
+    the workspace does not hold blocks that are worth the trouble.
     """
     tops = [
-        np.max([np.abs(part[0].astype(np.float64)).max(axis=0) for part in side.parts], axis=0)
+        np.max(
+            [np.maximum(part[0].max(axis=0), -part[0].min(axis=0)) for part in side.parts], axis=0
+        )
         for side in (ours, theirs)
     ]
+    tops = [top.astype(np.float64) for top in tops]
     inner = np.flatnonzero((tops[0] > 0) & (tops[1] > 0) & np.isfinite(tops).all(axis=0))
     inner = inner if inner.size else np.arange(1)
     exponents = [np.frexp(top[inner])[1].astype(np.int64) for top in tops]
@@ -139,24 +174,28 @@ def exact_groups(
     needs = backend.exact_needs(lines[0], lines[1], inner.size * fmt.parts)
     shape = (1, ours.shape[1], inner.size, theirs.shape[1])
     plan = make_plan(CONTRACTS["correct"], fmt, shape, needs, unit="fp64", workspace=workspace)
+    blocks = plan.blocks
+    whole = blocks.inner == inner.size
+    if (
+        not whole
+        or blocks.rows < min(WORTHWHILE, shape[1])
+        or blocks.columns < min(WORTHWHILE, shape[3])
+    ):
+        return
     everything = slice(None)
     for _, rows, columns in block_slices(plan):
         pieces = (rows, columns)
         block = [line.cut(everything, piece) for line, piece in zip(lines, pieces, strict=True)]
         size = (1, rows.stop - rows.start, columns.stop - columns.start)
         groups, partial = np.empty((plan.layout.groups, *size)), np.empty(size)
-        for start in range(0, inner.size, plan.blocks.inner):
-            stretch = slice(start, start + plan.blocks.inner)
-            planes = [
-                backend.encode(
-                    side.cut(everything, piece, stretch), line, plan.layout, at, shift[stretch]
-                )
-                for at, (side, piece, line, shift) in enumerate(
-                    zip(sides, pieces, block, shifts, strict=True)
-                )
-            ]
-            backend.multiply(
-                list(planes[0]), list(planes[1]), plan.layout.products, UNITS[plan.unit],
-                plan.depth, groups, partial, add=start > 0,
-            )  # fmt: skip
+        planes = [
+            backend.encode(side.cut(everything, piece), line, plan.layout, at, shift)
+            for at, (side, piece, line, shift) in enumerate(
+                zip(sides, pieces, block, shifts, strict=True)
+            )
+        ]
+        backend.multiply(
+            list(planes[0]), list(planes[1]), plan.layout.products, UNITS[plan.unit], plan.depth,
+            groups, partial,
+        )  # fmt: skip
         yield rows, columns, ExactGroups(groups, plan.layout, (block[0], block[1]))

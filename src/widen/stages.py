@@ -67,9 +67,12 @@ def quantise_both(problem: Problem, ledger: Ledger) -> tuple[Quantised, Quantise
     """Exponents of all lines, and the plan for the planes they need."""
     with ledger.stage("quantise"):
         fmt, correct = problem.fmt, problem.contract.correct
+        room = min(backend.CONVERSION, problem.workspace // 4)
         goal = bounds.goal(problem.contract, fmt.precision, problem.shape[2], fmt.parts, None)
         surveys = [
-            source.lines.survey if isinstance(source, Encoded) else backend.survey(source, goal)
+            source.lines.survey
+            if isinstance(source, Encoded)
+            else backend.survey(source, goal, room)
             for source in problem.sources
         ]
         if correct:
@@ -177,6 +180,7 @@ class Stages:
                 groups, plan.layout, *chosen.lines, self.problem.fmt.part, out,
                 slack=correct and approximate, scaling=scaling,
             )  # fmt: skip
+        del groups
         if lead is not None:
             with ledger.stage("certify"):
                 open_elements = self._uncertified(chosen, lead)
@@ -282,22 +286,24 @@ class Stages:
         for b in np.flatnonzero(open_elements.any(axis=(1, 2))):
             rows = np.flatnonzero(open_elements[b].any(axis=1))
             columns = np.flatnonzero(open_elements[b].any(axis=0))
-            few = chosen.pick(int(b), rows, columns)
-            marks = certificates.uncertified(
-                self._lead_product(np.float64, few, k), 1.0, *few.lines, test
-            )
+            few = (int(b), rows, columns)
+            exact_lead = self._lead_product(np.float64, chosen, k, few)
+            marks = certificates.uncertified(exact_lead, 1.0, *chosen.pick_lines(*few), test)
             open_elements[b][np.ix_(rows, columns)] &= marks[0]
         return open_elements
 
-    def _lead_product(self, dtype: Any, chosen: Chosen, stop: int) -> Array:
-        """Product of leading integers over the inner dimension up to `stop`."""
+    def _lead_product(
+        self, dtype: Any, chosen: Chosen, stop: int, few: tuple[int, Array, Array] | None = None
+    ) -> Array:
+        """Product of leading integers up to `stop`, of all lines or a few of one batch item."""
         kept = bounds.lead_bits(self.plan.shape[2])
         total: Any = 0
         for start in range(0, stop, self.plan.blocks.inner):
             inner = slice(start, min(start + self.plan.blocks.inner, stop))
+            stretch = chosen.inner(inner) if few is None else chosen.inner(inner).pick(*few)
             ours, theirs = (
-                certificates.leads(operand.inner(inner), lines_, kept).astype(dtype, copy=False)
-                for operand, lines_ in zip(chosen.operands, chosen.lines, strict=True)
+                certificates.leads(operand, lines_, kept).astype(dtype, copy=False)
+                for operand, lines_ in zip(stretch.operands, stretch.lines, strict=True)
             )
             total = total + np.matmul(ours, theirs.swapaxes(1, 2))
         return np.asarray(total)
@@ -306,7 +312,13 @@ class Stages:
         """NaN and infinities where the ordinary product (and alpha, beta, c) has them."""
         rows, columns = (lines_.survey.special for lines_ in chosen.lines)
         if rows.any() or columns.any():
-            elements.special_values(*chosen.operands, rows, columns, out)
+            room = self.plan.workspace // 4
+            for i, j in chosen.tiles(room):
+                ours, theirs = (
+                    operand.cut(slice(None), piece)
+                    for operand, piece in zip(chosen.operands, (i, j), strict=True)
+                )
+                elements.special_values(ours, theirs, rows[:, i], columns[:, j], out[:, :, i, j])
         if scaling is not None:
             elements.scale_special(out, scaling, rows[:, :, None] | columns[:, None, :])
 
@@ -333,7 +345,8 @@ def encode_operand(
     The other side is scaled to the same goal, and no 2-norm is above a 1-norm, so its norm is
     known before it is seen; "correct" is quantised at the planner's first cap for this reason.
     """
-    matrices = x.reshape(-1, *matrix_dims(x.shape, side)[-2:])
+    dims = matrix_dims(x.shape, side)
+    matrices = x.reshape(math.prod(dims[:-2]), *dims[-2:])
     operand = lines(np.array(matrices), side, fmt.parts)  # a copy: it cannot go stale
     k = operand.shape[2]
     goal = bounds.goal(contract, fmt.precision, k, fmt.parts, first_cap(fmt.precision, k))
@@ -346,6 +359,7 @@ def encode_operand(
     at = 0 if side == "left" else 1
     layout = choose_layout(contract, fmt, k, unit, system, needs, None)
     planes = backend.encode(operand, quantised, layout, at)
+    word = system or layout.system
     return Encoded(
-        side, x.shape, contract, fmt, unit.name, layout.system, operand, quantised, layout, planes
+        side, x.shape, contract, fmt, unit.name, word, operand, quantised, layout, planes
     )

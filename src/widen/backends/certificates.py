@@ -10,10 +10,13 @@ from widen import bounds
 from widen.backends.launch import launch
 from widen.backends.operands import Array, Operand, Quantised, every
 from widen.bounds import Certificate
-from widen.formats import Format
+from widen.formats import Binary, Format
 from widen.plan import Layout
 
 TINY = 5e-324
+
+STRIP = 1 << 15
+"""Elements whose bounds are worked out at a time."""
 
 
 def weights(lines: Quantised, test: Certificate) -> Array:
@@ -74,33 +77,53 @@ def error_bound(
     what was dropped; complex numbers sqrt(2) of it; then half an ulp of each part. Every factor is
     rounded up and 2^-40 more covers the sums. `scale` is |alpha|.
     """
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        step_left, step_right = (_power(-side.exponents) for side in (left, right))
-        norm_left, norm_right = (
-            np.ldexp(
-                side.survey.q1.astype(np.float64), side.survey.top - bounds.NORM_BITS
-            ) + TINY
-            for side in (left, right)
-        )  # fmt: skip
-        lost_left = np.where(left.exact, 0.0, step_left)[:, :, None]
-        lost_right = np.where(right.exact, 0.0, step_right)[:, None, :]
-        error = 0.5 * (lost_left * norm_right[:, None, :] + lost_right * norm_left[:, :, None])
-        error = error + (0.25 * layout.parts * k) * lost_left * lost_right
-        if layout.dropped:
-            error = error + float(layout.dropped) * step_left[:, :, None] * step_right[:, None, :]
-        error = np.where(
-            error > 0, scale * (error * (1 + 2.0**-40) * layout.parts**0.5 + 4 * TINY) + TINY, 0.0
-        )
-        error = np.where(rounded_once, 0.0, error)
-        smallest = np.ldexp(1.0, fmt.part.lowest)
-        ulps = [
-            np.maximum(np.ldexp(1.0, np.frexp(part)[1] - fmt.precision), smallest) for part in out
-        ]
+    rows = out.shape[2]
+    strip = max(1, STRIP // max(1, out.shape[1] * out.shape[3]))
+    for start in range(0, rows, strip):
+        some = slice(start, min(start + strip, rows))
+        error = _quantisation_error(left.cut(slice(None), some), right, k, layout)
+        # A product may have underflowed to 0: the lines say what is exact.
+        exact = left.exact[:, some, None] & right.exact[:, None, :] & (layout.dropped == 0)
+        error = scale * (error * (1 + 2.0**-40) * layout.parts**0.5 + 4 * TINY) + TINY
+        error = np.where(exact | rounded_once[:, some], 0.0, error)
+        values = out[:, :, some]
+        ulps = [_ulp(part, fmt.part) for part in values]
         half = 0.5 * ulps[0] if len(ulps) == 1 else 0.5 * np.hypot(*ulps) * (1 + 2.0**-40)
         total = np.where(error > 0, np.nextafter(error + half, np.inf), np.maximum(half, TINY))
-        finite = np.isfinite(out).all(axis=0)
-        total = np.where(finite, total, np.where(np.isnan(out).any(axis=0), np.nan, np.inf))
-    target[...] = total
+        total[np.isinf(values).any(axis=0)] = np.inf
+        total[np.isnan(values).any(axis=0)] = np.nan
+        target[:, some] = total
+
+
+def _quantisation_error(left: Quantised, right: Quantised, k: int, layout: Layout) -> Array:
+    steps = [_power(-side.exponents) for side in (left, right)]
+    norms = [
+        np.ldexp(side.survey.q1.astype(np.float64), side.survey.top - bounds.NORM_BITS) + TINY
+        for side in (left, right)
+    ]
+    lost = [
+        np.where(side.exact, 0.0, step) for side, step in zip((left, right), steps, strict=True)
+    ]
+    rows, columns = (slice(None), slice(None), None), (slice(None), None, slice(None))
+    error = 0.5 * _times(lost[0][rows], norms[1][columns])
+    error += 0.5 * _times(norms[0][rows], lost[1][columns])
+    error += 0.25 * layout.parts * k * (lost[0][rows] * lost[1][columns])
+    if layout.dropped:
+        error += float(layout.dropped) * (steps[0][rows] * steps[1][columns])
+    return error
+
+
+def _times(x: Array, y: Array) -> Array:
+    """Product in which 0 times infinity is 0."""
+    product: Array = np.where((x == 0) | (y == 0), 0.0, x * y)
+    return product
+
+
+def _ulp(x: Array, fmt: Binary) -> Array:
+    """Distance to the next number above |x|."""
+    smallest = np.ldexp(1.0, fmt.lowest)
+    ulp: Array = np.maximum(np.ldexp(1.0, np.frexp(x)[1] - fmt.precision), smallest)
+    return np.where(x == 0, smallest, ulp)
 
 
 def _power(exponents: Array) -> Array:

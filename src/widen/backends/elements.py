@@ -23,8 +23,10 @@ class Scaling:
 
     def cut(self, batch: slice, rows: slice, columns: slice) -> Scaling:
         """The same for a block; its part of c as float64 bits."""
-        block = self.addend[:, batch, rows, columns].astype(np.float64, copy=False)
-        return Scaling(self.alpha, self.beta, block.view(np.int64))
+        block = self.addend[:, batch, rows, columns]
+        if block.dtype != np.int64:
+            block = block.astype(np.float64, copy=False).view(np.int64)
+        return Scaling(self.alpha, self.beta, block)
 
 
 def scaling(alpha: complex, beta: complex, addend: Array | None, shape: tuple[int, ...]) -> Scaling:
@@ -75,20 +77,22 @@ def special_values(left: Operand, right: Operand, rows: Array, columns: Array, o
 
 
 def scale_special(out: Array, scaling: Scaling, special: Array) -> None:
-    """Alpha T + beta c in ordinary arithmetic where T is special or c is not finite."""
+    """Alpha T + beta c in ordinary arithmetic where T is special or c is not finite.
+
+    What is finite there has no say: it stands in as 0.
+    """
     addend = scaling.addend.view(np.float64)
-    special = special | ~np.isfinite(addend).all(axis=0)
-    if not special.any():
+    odd: Array = np.asarray(~np.isfinite(addend).all(axis=0))
+    touched: Array = special | odd
+    if not touched.any():
         return
-    with np.errstate(invalid="ignore", over="ignore"):
-        values = [_number(part[special] for part in parts) for parts in (out, addend)]
-        values[0] = np.where(np.isfinite(values[0]), 0, values[0])
-        alpha, beta = (_number(x.view(np.float64)) for x in (scaling.alpha, scaling.beta))
-        total = alpha * values[0]
-        if beta != 0:
-            total = total + beta * values[1]
+    product, c = (_number(part[touched] for part in parts) for parts in (out, addend))
+    alpha, beta = (_number(x.view(np.float64)) for x in (scaling.alpha, scaling.beta))
+    total = np.zeros(product.shape, product.dtype)
+    total[special[touched]] += alpha * product[special[touched]]
+    total[odd[touched]] += beta * c[odd[touched]]
     for part, value in zip(out, (total.real, total.imag), strict=False):
-        part[special] = value
+        part[touched] = value
 
 
 def _number(parts: Iterable[Any]) -> Any:

@@ -18,8 +18,8 @@ from widen.planner import Needs
 from widen.systems import Digits, Residues
 from widen.units import Unit
 
-CONVERSION = 1 << 21
-"""Entries of other formats converted to float64 at a time while lines are looked at."""
+CONVERSION = 1 << 24
+"""Bytes that lines of other formats, converted to float64, take while they are looked at."""
 
 INFINITY = 0x7FF << 52
 """Bits of a float64 infinity; a magnitude's bits above it are a NaN's."""
@@ -28,35 +28,36 @@ LINES_TILE, ELEMENTS_TILE = 128, 128
 """How many lines, or elements, are one job of some kernels."""
 
 
-def survey(operand: Operand, goal: Goal | None = None) -> Survey:
+def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -> Survey:
     """Look at every line: exponents of its first and last bits, and its integer norms.
 
-    With a goal, the last bit is only looked for in lines that the goal may keep exactly.
+    With a goal, the last bit is only looked for in lines that the goal may keep exactly. Other
+    formats are converted to float64 in pieces of `room` bytes.
     """
     if goal is None:
-        found = balanced_survey(operand, np.zeros(operand.shape[2], np.int64))
+        found = balanced_survey(operand, np.zeros(operand.shape[2], np.int64), room)
     else:
-        found = _first_bits(operand)
+        found = _first_bits(operand, room)
     empty = found.special | (found.top == NOTHING)
     found.top[empty] = 0
     tiles, near = _tiles(operand), operand.lines_near
-    for bits, _ in _bits(operand):
+    for bits, _ in _bits(operand, room):
         launch(
             "lines.norms", tiles, bits.size,
             bits, near, found.top, empty, bounds.NORM_BITS, found.q1, found.q2,
         )  # fmt: skip
     if goal is not None:
         enough = np.where(empty, -NOTHING + 1, -_wanted(found, goal))
-        for bits, _ in _bits(operand):
+        for bits, _ in _bits(operand, room):
             launch("lines.last_bits", tiles, bits.size // 16, bits, enough, found.last)
     found.last[empty] = 0
     return found
 
 
-def balanced_survey(operand: Operand, shift: Array) -> Survey:
+def balanced_survey(operand: Operand, shift: Array, room: int = CONVERSION) -> Survey:
     """First and last bits of lines whose entry h stands for x 2^shift[h]; no norms."""
     found = _unknown(operand)
-    for bits, inner in _bits(operand):
+    for bits, inner in _bits(operand, room):
         launch(
             "lines.extremes", _tiles(operand), bits.size,
             bits, operand.lines_near, shift[inner], found.top, found.last, found.special,
@@ -64,11 +65,11 @@ def balanced_survey(operand: Operand, shift: Array) -> Survey:
     return found
 
 
-def _first_bits(operand: Operand) -> Survey:
+def _first_bits(operand: Operand, room: int) -> Survey:
     """The same without looking for last bits."""
     found = _unknown(operand)
     largest = np.zeros(found.top.shape, np.int64)
-    for bits, _ in _bits(operand):
+    for bits, _ in _bits(operand, room):
         launch("lines.magnitudes", _tiles(operand), bits.size, bits, operand.lines_near, largest)
     found.special[...] = largest >= INFINITY
     finite = (largest > 0) & ~found.special
@@ -92,15 +93,15 @@ def _tiles(operand: Operand) -> int:
     return batch * -(-lines // LINES_TILE)
 
 
-def _bits(operand: Operand) -> Iterator[tuple[Array, slice]]:
+def _bits(operand: Operand, room: int) -> Iterator[tuple[Array, slice]]:
     """The float64 bits of each part, and which stretch of the inner dimension they are.
 
     Whole, or in pieces so small that converting other formats takes little memory.
     """
     batch, lines, inner = operand.shape
-    step = inner
+    step = max(1, inner)
     if any(part.dtype != np.float64 for part in operand.parts):
-        step = max(1, CONVERSION // max(1, batch * lines))
+        step = max(1, room // max(1, 16 * batch * lines))  # one is made while one is in use
     for start in range(0, inner, step):
         stretch = slice(start, start + step)
         for bits in operand.inner(stretch).bits():
@@ -157,7 +158,7 @@ def _side_needs(lines: Quantised, k: int) -> tuple[float, int]:
     largest = np.log2(q2, where=held, out=np.full(q2.shape, -np.inf))
     # ||a'|| <= 2^(sigma - 15) sqrt(q2) + sqrt(2k)/2; floats err by far less than the margin.
     norm = float((sigma + 0.5 * largest).max()) - bounds.NORM_BITS
-    norm = float(np.logaddexp2(norm, 0.5 * np.log2(2 * k) - 1))
+    norm = float(np.logaddexp2(norm, 0.5 * np.log2(2 * max(k, 1)) - 1))
     return norm + 1e-6, max(int(sigma.max(where=held, initial=NOTHING)) + 1, 1)
 
 

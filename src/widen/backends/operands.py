@@ -35,10 +35,27 @@ class Operand:
         _, line, inner = (abs(stride) for stride in self.parts[0].strides)
         return line < inner
 
+    @property
+    def viewed(self) -> bool:
+        """Whether its float64 bits, parts joined, are a view of the caller's memory."""
+        plain = all(part.dtype == np.float64 and part.flags.aligned for part in self.parts)
+        return plain and (len(self.parts) == 1 or joinable(self.parts))
+
+    @property
+    def bytes_a_line(self) -> int:
+        """Bytes of a line in float64."""
+        batch, _, inner = self.shape
+        return 8 * len(self.parts) * batch * max(inner, 1)
+
     def cut(self, batch: slice, lines: slice, inner: slice = slice(None)) -> Operand:
         """A block of it, a view. A batch of 1 stays whole."""
         batch = slice(None) if self.shape[0] == 1 else batch
         return Operand(tuple(part[batch, lines, inner] for part in self.parts))
+
+    def pick(self, item: int, lines: Array) -> Operand:
+        """Chosen lines of one batch item, copies."""
+        item = item if self.shape[0] > 1 else 0
+        return Operand(tuple(part[item, lines][None] for part in self.parts))
 
     def inner(self, stretch: slice) -> Operand:
         """A stretch of the inner dimension of all lines, a view."""
@@ -58,10 +75,16 @@ def joined(parts: tuple[Array, ...]) -> Array:
     first = parts[0]
     if len(parts) == 1:
         return first[None]
-    step = parts[1].__array_interface__["data"][0] - first.__array_interface__["data"][0]
-    if parts[1].strides != first.strides or step != first.itemsize:
+    if not joinable(parts):
         return np.stack(parts)
-    return np.lib.stride_tricks.as_strided(first, (2, *first.shape), (step, *first.strides))
+    shape, strides = (2, *first.shape), (first.itemsize, *first.strides)
+    return np.lib.stride_tricks.as_strided(first, shape, strides)
+
+
+def joinable(parts: tuple[Array, ...]) -> bool:
+    """Whether two arrays are the real and imaginary parts of one complex array."""
+    ours, theirs = (part.__array_interface__["data"][0] for part in parts)
+    return parts[0].strides == parts[1].strides and theirs - ours == parts[0].itemsize
 
 
 @dataclass(frozen=True)
@@ -99,6 +122,7 @@ class Quantised:
 
     def pick(self, item: int, lines: Array) -> Quantised:
         """The same for chosen lines of one batch item."""
+        item = item if len(self.exponents) > 1 else 0
         return self._indexed((slice(item, item + 1), lines))
 
     def _indexed(self, at: Any) -> Quantised:

@@ -44,6 +44,8 @@ def digit_count(width: int, beta: int) -> int:
     >>> digit_count(54, 8), digit_count(55, 8)
     (7, 8)
     """
+    if beta < 2:
+        raise ValueError("balanced digits need 2 bits or more: those of one bit hold no 1")
     count = 1
     while ((1 << (beta - 1)) - 1) * ((1 << beta * count) - 1) // ((1 << beta) - 1) < 1 << width:
         count += 1

@@ -1,0 +1,32 @@
+"""Settings for all tests: examples that repeat, and two threads even where there is one core."""
+
+from __future__ import annotations
+
+import os
+
+# Numba reads this when it is first imported; numba.set_num_threads may then choose 1 or 2.
+os.environ.setdefault("NUMBA_NUM_THREADS", str(max(2, os.cpu_count() or 1)))
+
+import pytest
+from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
+
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_blas_thread_per_worker():
+    """Where pytest-xdist shares the cores among workers, BLAS shall not take them all again."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    with threadpool_limits(1, user_api="blas"):
+        yield

@@ -1,0 +1,296 @@
+"""Laws of the house: who may import whom, the public surface, lazy imports, the size of files."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+import pytest
+
+import widen
+
+ROOT = Path(widen.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+
+# From the bottom up. A module may import from the lines below its own and from its own line;
+# within a line, a module or a room (a folder). DESIGN.md's law, with the modules that stand
+# between its rooms.
+ORDER = [
+    ["contract", "ledger"],
+    ["plan"],
+    ["formats", "units"],
+    ["bounds"],
+    ["systems"],
+    ["planner"],
+    ["kernels"],
+    ["backends"],
+    ["encoded"],
+    ["arguments", "batches"],
+    ["repair"],
+    ["stages"],
+    ["call"],
+    ["api"],
+    ["papers", "cli"],
+]
+APART = ["testing"]  # nobody imports it, and it imports nobody
+LEVEL = {name: level for level, line in enumerate(ORDER) for name in line}
+
+# Which rooms may name which libraries; everybody may use NumPy and the standard library.
+LIBRARIES = {
+    "kernels": {"numba", "triton", "torch"},
+    "backends": {"numba", "torch", "triton"},
+    "cli": {"typer", "rich"},
+    "papers": set(),
+    "testing": {"flint", "gmpy2", "ml_dtypes"},
+    "arguments": {"array_api_compat", "ml_dtypes"},
+}
+STRANGE = {
+    "numba", "torch", "triton", "cupy", "jax", "matplotlib", "typer", "rich", "click", "flint",
+    "gmpy2", "mpmath", "ml_dtypes", "array_api_compat", "scipy",
+}  # fmt: skip
+
+PUBLIC = ["Contract", "Encoded", "Info", "Plan", "encode", "gemm", "matmul", "plan"]
+
+modules = pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: str(path.relative_to(ROOT).with_suffix(""))
+)
+
+
+def room(path):
+    """The room or module under `widen` that a file belongs to; "" for the package itself."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return "" if parts == ("__init__",) else parts[0]
+
+
+def package_of(path):
+    """The package a file's relative imports start from."""
+    return ("widen", *path.relative_to(ROOT).parts[:-1])
+
+
+def imported(path):
+    """Every module a file names in an import, anywhere in it, in full; also dynamic imports."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = list(package_of(path)[: 1 - node.level or None]) if node.level else []
+            module = ".".join(base + ([node.module] if node.module else []))
+            found += [f"{module}.{alias.name}" for alias in node.names]
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module"
+            and isinstance(node.args[0], (ast.Constant, ast.JoinedStr))
+        ):
+            found += re.findall(r"[\w.]+", ast.unparse(node.args[0]).strip("f'\""))[:1]
+    return found
+
+
+def rooms_imported(path):
+    """Rooms and modules of `widen` that a file imports; "" if it imports the package itself."""
+    names = [name.split(".") for name in imported(path) if name.split(".")[0] == "widen"]
+    known = {*LEVEL, *APART}
+    return {parts[1] if len(parts) > 1 and parts[1] in known else "" for parts in names}
+
+
+def test_there_is_something_to_check():
+    assert len(MODULES) > 30
+    assert rooms_imported(ROOT / "api.py") >= {"contract", "planner"}
+    assert rooms_imported(ROOT / "stages.py") >= {"backends", "planner", "ledger"}
+    assert "numba" in {name.split(".")[0] for name in imported(ROOT / "kernels/numba/limbs.py")}
+
+
+@modules
+def test_every_module_has_its_place(path):
+    assert room(path) in {"", *LEVEL, *APART}, "give the new module a line in ORDER"
+
+
+def test_every_place_is_taken():
+    taken = {room(path) for path in MODULES}
+    missing = {*LEVEL, *APART} - taken - {"papers"}  # not built yet
+    assert not missing, "take modules that are gone out of ORDER"
+
+
+@modules
+def test_imports_go_downwards(path):
+    own = room(path)
+    if own in ("", *APART):
+        return
+    for other in rooms_imported(path) - {own}:
+        if other == "":
+            assert own in ("cli", "papers"), f"{own} imports the package that is made of it"
+            continue
+        assert other not in APART, f"{own} imports {other}"
+        assert LEVEL[other] < LEVEL[own], f"{own} imports {other}, which stands above it"
+
+
+def test_the_ledger_and_contracts_stand_alone():
+    for name in ("ledger", "contract"):
+        assert rooms_imported(ROOT / f"{name}.py") == set()
+
+
+@modules
+def test_only_backends_import_kernels(path):
+    if room(path) not in ("backends", "kernels"):
+        assert "kernels" not in rooms_imported(path)
+    if room(path) == "kernels":
+        assert rooms_imported(path) <= {"kernels"}, "kernels hold no policy"
+
+
+@modules
+def test_nothing_imports_testing(path):
+    if room(path) == "testing":
+        assert rooms_imported(path) <= {"testing"}
+    else:
+        assert "testing" not in rooms_imported(path)
+
+
+@modules
+def test_libraries_stay_in_their_rooms(path):
+    named = {name.split(".")[0] for name in imported(path)} & STRANGE
+    assert named <= LIBRARIES.get(room(path), set())
+
+
+@modules
+def test_every_import_is_of_something_known(path):
+    allowed = {*sys.stdlib_module_names, "numpy", "widen", *STRANGE}
+    assert {name.split(".")[0] for name in imported(path)} <= allowed
+
+
+# ── the public surface ───────────────────────────────────────────────────────
+
+
+def test_public_names():
+    assert sorted(widen.__all__) == PUBLIC
+    assert re.fullmatch(r"\d+\.\d+\.\d+", widen.__version__)
+    for name in PUBLIC:
+        assert getattr(widen, name).__module__.startswith("widen.")
+
+
+def test_nothing_else_is_made_public():
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    named = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert named - {"annotations"} == set(PUBLIC)
+    assert not any(isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in tree.body)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names_are_documented(name):
+    thing = getattr(widen, name)
+    text = inspect.getdoc(thing)
+    assert text
+    assert len(text.splitlines()[0]) < 100
+    if not inspect.isfunction(thing):
+        return
+    examples = doctest.DocTestParser().get_examples(text)
+    assert any(f"widen.{name}(" in example.source for example in examples)
+    assert any(example.want for example in examples)
+    for parameter in inspect.signature(thing).parameters:
+        assert re.search(rf"\b{parameter}\b", text), f"{parameter} is not documented"
+
+
+def test_options_are_named_alike():
+    shared = ["accuracy", "dtype", "unit", "system", "workspace"]
+    for function in (widen.matmul, widen.gemm, widen.plan):
+        parameters = inspect.signature(function).parameters
+        assert list(parameters)[:2] == ["a", "b"]
+        for name in shared:
+            assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+            assert parameters[name].default is None
+
+
+@modules
+def test_every_module_states_its_subject(path):
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert text, "the first line states the module's subject"
+
+
+# ── lazy imports ─────────────────────────────────────────────────────────────
+
+HEAVY = ["torch", "triton", "matplotlib", "numba", "llvmlite", "typer", "rich", "scipy", "flint"]
+
+
+def in_a_new_process(code):
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout.split()
+
+
+def test_importing_widen_imports_nothing_heavy():
+    heavy = in_a_new_process(f"import widen, sys; print(*[m for m in {HEAVY} if m in sys.modules])")
+    assert heavy == []
+    heavy = in_a_new_process(
+        "import widen, sys; widen.plan((8, 8), (8, 8));"
+        f"print(*[m for m in {HEAVY} if m in sys.modules])"
+    )
+    assert heavy == []
+
+
+def test_a_product_imports_no_other_array_library():
+    heavy = in_a_new_process(
+        "import numpy, widen, sys; widen.matmul(numpy.eye(2), numpy.eye(2));"
+        f"print(*[m for m in {HEAVY} if m in sys.modules])"
+    )
+    assert set(heavy) <= {"numba", "llvmlite", "scipy"}  # numba asks for scipy where it is there
+
+
+def test_importing_widen_is_quick():
+    # The one place where time is looked at, as a promise to users; generous, and warm.
+    code = "import time; s = time.perf_counter(); import widen; print(time.perf_counter() - s)"
+    in_a_new_process(code)
+    assert min(float(in_a_new_process(code)[0]) for _ in range(3)) < 1.5
+
+
+# ── the look of the source ───────────────────────────────────────────────────
+
+
+@modules
+def test_files_stay_short(path):
+    count = len(path.read_text(encoding="utf-8").splitlines())
+    assert count <= 400, "look for the second subject in it"
+
+
+@modules
+def test_nothing_is_left_to_do(path):
+    text = path.read_text(encoding="utf-8")
+    for word in ("TODO", "FIXME", "XXX", "HACK"):
+        assert word not in text
+
+
+@modules
+def test_no_fast_math(path):
+    with tokenize.open(path) as file:
+        names = [token.string for token in tokenize.generate_tokens(file.readline)]
+    assert "fastmath" not in names, "it breaks exact arithmetic"
+
+
+@modules
+def test_no_import_error_is_swallowed(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ExceptHandler):
+            assert node.type is not None, "say which exception"
+            if "Import" in ast.unparse(node.type) or "NotFound" in ast.unparse(node.type):
+                assert not all(isinstance(line, ast.Pass) for line in node.body)
+
+
+@modules
+def test_no_environment_variable_sets_behaviour(path):
+    text = path.read_text(encoding="utf-8")
+    assert "os.environ" not in text
+    assert "getenv" not in text
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (ROOT / "py.typed").exists()
