@@ -40,14 +40,15 @@ SHAPES = [(n, n, n) for n in (64, 128, 256, 512, 1024, 2048, 4096)] + [
 ]
 
 
-def alternate(first: Callable[[], object], second: Callable[[], object], seconds: float) -> tuple:
-    """Median times of two functions, called in turn for about this long."""
+def alternate(first: Callable[[], object], second: Callable[[], object], large: bool) -> tuple:
+    """Median times of two functions, called in turn: for two seconds, or three times if large."""
     first(), second()
     times: tuple[list[float], list[float]] = ([], [])
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[0]) < 5:
+    end = time.perf_counter() + 2
+    while len(times[0]) < 3 or (not large and time.perf_counter() < end):
         for function, found in zip((first, second), times, strict=True):
-            function()  # once more, so that each runs as it would run by itself
+            if not large:
+                function()  # once more, so that each runs as it would run by itself
             start = time.perf_counter()
             function()
             found.append(time.perf_counter() - start)
@@ -72,11 +73,11 @@ def measure(shape: tuple[int, int, int], accuracy: str, rng: np.random.Generator
     """One row: a shape and a contract."""
     m, k, n = shape
     a, b = phi(rng, (m, k), 0.1), phi(rng, (k, n), 0.1)
-    budget = 2.0 if m * k * n <= 1024**3 else 0.1
+    large = m * k * n > 1024**3
     numpy_seconds, seconds = alternate(
-        lambda: a @ b, lambda: widen.matmul(a, b, accuracy=accuracy), budget
+        lambda: a @ b, lambda: widen.matmul(a, b, accuracy=accuracy), large
     )
-    infos = [widen.matmul(a, b, accuracy=accuracy, info=True)[1] for _ in range(3)]
+    infos = [widen.matmul(a, b, accuracy=accuracy, info=True)[1] for _ in range(1 if large else 5)]
     stages = {name: median(info.seconds[name] for info in infos) for name in STAGES}
     return {
         "shape": shape,
