@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib
 import inspect
 import re
 import subprocess
@@ -294,3 +295,12 @@ def test_no_environment_variable_sets_behaviour(path):
 
 def test_the_package_says_that_it_is_typed():
     assert (ROOT / "py.typed").exists()
+
+
+def test_every_backend_has_the_four_verbs():
+    from widen.backends.backend import BACKENDS, VERBS
+
+    for name in BACKENDS:
+        module = importlib.import_module(f"widen.backends.{name}")
+        for verb in VERBS:
+            assert callable(getattr(module, verb)), f"{name} does not {verb}"

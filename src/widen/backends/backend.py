@@ -1,25 +1,10 @@
-"""What every backend can do: the four stages, under the same four names."""
+"""The backends, and what each of them can do: the same four verbs.
 
-from __future__ import annotations
+`quantise` finds row and column exponents, `encode` writes planes of small integers, `multiply`
+gives exact groups, `reconstruct` puts integers together again and rounds them once. What they pass
+on is a backend's own business; the bits of planes, groups and results are not: those of
+`definition` are everybody's.
+"""
 
-from typing import Any, Protocol
-
-
-class Backend(Protocol):
-    """The stages a backend offers; what they pass on is its own business.
-
-    `definition` has them in Python integers, `numpy` in NumPy, Numba and BLAS. The bits of planes,
-    groups and results are the same.
-    """
-
-    def quantise(self, *arguments: Any) -> Any:
-        """Row or column exponents and norms, from each line alone."""
-
-    def encode(self, *arguments: Any) -> Any:
-        """Planes of small integers."""
-
-    def multiply(self, *arguments: Any) -> Any:
-        """Groups: exact sums of products of planes."""
-
-    def reconstruct(self, *arguments: Any) -> Any:
-        """Exact integers from groups, rounded once."""
+BACKENDS = ("definition", "numpy")
+VERBS = ("quantise", "encode", "multiply", "reconstruct")

@@ -108,6 +108,26 @@ def integers(groups: list[list[list[int]]], layout: Layout) -> list[list[tuple[i
     ]
 
 
+def reconstruct(
+    groups: list[list[list[int]]],
+    layout: Layout,
+    rows: Sequence[Line],
+    columns: Sequence[Line],
+    fmt: Binary,
+) -> list[list[tuple[float, ...]]]:
+    """RN(X 2^-(s+t)), element by element, part by part."""
+    return [
+        [
+            tuple(
+                round_once(part * Fraction(2) ** -(row.exponent + column.exponent), fmt)
+                for part in x
+            )
+            for column, x in zip(columns, of_row, strict=True)
+        ]
+        for row, of_row in zip(rows, integers(groups, layout), strict=True)
+    ]
+
+
 def round_once(value: Fraction, fmt: Binary) -> float:
     """The nearest number of a format, ties to even; zero is +0, beyond the range +-infinity."""
     if not value:
@@ -169,9 +189,8 @@ def matmul(
     layout = layout_of(rows, columns)
     planes = encode(rows, layout, 0), encode(columns, layout, 1)
     groups = multiply(*planes, layout.products)
-    x = integers(groups, layout)
+    values = np.array(reconstruct(groups, layout, rows, columns, fmt))
 
-    values = np.empty((len(rows), len(columns), parts))
     repaired = np.zeros((len(rows), len(columns)), bool)
     for i, j in _indices(len(rows), len(columns)):
         row, column = rows[i], columns[j]
@@ -179,13 +198,9 @@ def matmul(
             row, column, lead_product(row_numbers[i], row, column_numbers[j], column),
             bounds.certificate(contract, fmt.precision, k, parts, layout.dropped),
         )  # fmt: skip
-        scale = Fraction(2) ** -(row.exponent + column.exponent)
-        exact = (
-            exact_dot(row_numbers[i], column_numbers[j])
-            if repaired[i, j]
-            else tuple(part * scale for part in x[i][j])
-        )
-        values[i, j] = [round_once(part, fmt) for part in exact]
+        if repaired[i, j]:
+            exact = exact_dot(row_numbers[i], column_numbers[j])
+            values[i, j] = [round_once(part, fmt) for part in exact]
     joined = values.view(np.complex128) if parts == 2 else values
     return Defined(joined[..., 0], repaired, rows, columns, planes, groups)
 

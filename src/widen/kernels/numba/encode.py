@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from widen.kernels.numba.limbs import BITS2, BITS3, FLOAT, FRACTION, INT, kernel
+from widen.kernels.numba.limbs import BITS2, BITS3, FLOAT, INT, kernel, whole_mantissa
 
 TILE = 256
 HALF = 2.0**26
@@ -19,7 +19,7 @@ def quantised(bits, shift):
     Without branches, so that neighbours are done together.
     """
     field = (bits >> 52) & 0x7FF
-    m = (bits & FRACTION) | (np.int64(min(field, 1)) << 52)
+    m = whole_mantissa(bits)
     left = max(field, 1) - 1075 + shift
     right = min(max(-left, 0), 55)
     # Adding half less one, plus the last bit kept, rounds to nearest even.

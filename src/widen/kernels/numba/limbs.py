@@ -57,11 +57,15 @@ def bit_length(x):
 
 
 @njit
+def whole_mantissa(bits):
+    """|m| of a float64 m 2^e given by its bits: the fraction, and the hidden bit if any."""
+    return (bits & FRACTION) | (np.int64(min((bits >> 52) & 0x7FF, 1)) << 52)
+
+
+@njit
 def mantissa(bits):
     """The signed integer m of a float64 m 2^e given by its bits."""
-    m = bits & FRACTION
-    if bits & 0x7FF0000000000000:
-        m |= np.int64(1) << 52
+    m = whole_mantissa(bits)
     return -m if bits < 0 else m
 
 

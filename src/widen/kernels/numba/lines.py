@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from widen.kernels.numba.limbs import BITS1, BITS2, BITS3, BOOL, FLOAT, FRACTION, INT, kernel
+from widen.kernels.numba.limbs import BITS1, BITS2, BITS3, BOOL, FLOAT, INT, kernel, whole_mantissa
 
 TILE = 128  # LINES_TILE of the backend
 MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -25,7 +25,7 @@ def _exponents(buffer, shift, size, largest, top, last):
     for t in range(size):
         magnitude = buffer[t] & MAGNITUDE
         field = magnitude >> 52
-        m = (magnitude & FRACTION) | (np.int64(min(field, 1)) << 52)
+        m = whole_mantissa(magnitude)
         # The exponent of a float made from an integer is the place of its highest bit.
         unit = max(field, 1) - 1075 - 1023 + shift[t]
         high = (np.float64(m).view(np.int64) >> 52) + unit
@@ -135,7 +135,7 @@ def last_bits(begin, end, bits, enough, last):
                 magnitude = bits[b, i, h] & MAGNITUDE
                 if magnitude:
                     field = magnitude >> 52
-                    m = (magnitude & FRACTION) | (np.int64(min(field, 1)) << 52)
+                    m = whole_mantissa(magnitude)
                     place = (np.float64(m & -m).view(np.int64) >> 52) - 1023
                     lowest = min(lowest, place + max(field, 1) - 1075)
             last[b, i] = lowest
@@ -147,7 +147,7 @@ def _norms(buffer, top, size, kept, q1, q2):
     for t in range(size):
         magnitude = buffer[t] & MAGNITUDE
         field = magnitude >> 52
-        m = (magnitude & FRACTION) | (np.int64(min(field, 1)) << 52)
+        m = whole_mantissa(magnitude)
         shift = min(top[t] - kept - max(field, 1) + 1075, 62)
         # Negative only where the whole line is subnormal and shorter than `kept` bits.
         right, left = max(shift, 0), max(-shift, 0)
@@ -198,7 +198,7 @@ def _lead(bits, top, kept):
     """floor(|x| 2^(kept - top))."""
     magnitude = bits & MAGNITUDE
     field = magnitude >> 52
-    m = (magnitude & FRACTION) | (np.int64(min(field, 1)) << 52)
+    m = whole_mantissa(magnitude)
     shift = min(top - kept - max(field, 1) + 1075, 63)
     return np.float32(np.int32((m << max(-shift, 0)) >> max(shift, 0)))
 
