@@ -130,7 +130,7 @@ def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
     """Whether a result fits the caller's array."""
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"out is a {type(out).__name__}; give a NumPy array that is not masked")
-    if out.shape != dims or out.dtype.name != fmt.name or not out.dtype.isnative:
+    if out.shape != dims or out.dtype != np.dtype(fmt.name):
         raise ValueError(
             f"out has shape {out.shape} and dtype {out.dtype}; the result needs shape {dims} and "
             f"dtype {fmt.name}: np.empty({dims}, np.{fmt.name})"
