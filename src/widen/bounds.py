@@ -59,7 +59,7 @@ def goal(contract: Contract, precision: int, k: int, parts: int, cap: int | None
     """How far rows and columns are scaled up; None means as far as their last bit.
 
     With V = 2^s ||a_i||_1 and U = 2^t ||b_j||_1 the quantisation error of X is at most
-    (V + U)/2 + k/4 (`error_terms` below), while the contract allows lambda 2^(s+t) (|A||B|)_ij.
+    (V + U)/2 + k/4 (`Certificate` below), while the contract allows lambda 2^(s+t) (|A||B|)_ij.
     Unrelated rows and columns have 2^(s+t) |A||B| ~ V U / k, so V = U = 2^(p+1) sqrt(k) leaves
     "standard" (lambda = 2 sqrt(k) 2^-p) a factor 2 to 4 in hand, and V = U = 2^(p+2) leaves
     "fast" (lambda = k 2^-p) the same. A complex error is sqrt(2) times its parts': one bit more.

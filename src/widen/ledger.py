@@ -32,7 +32,7 @@ class Ledger:
 KEPT = 192 * 2**20
 """Most bytes of scratch memory that stay for the next call, as BLAS libraries keep theirs.
 
-Fresh pages cost about 0.2 ms a megabyte here: at n = 1024 a sixth of a product's time.
+Fresh pages cost about 0.2 ms a megabyte here: at n = 1024 an eighth of a product's time.
 """
 
 
