@@ -21,15 +21,10 @@ STRIP = 1 << 15
 
 def weights(lines: Quantised, test: Certificate) -> Array:
     """`Certificate.weight` of every line."""
-    q1 = lines.survey.q1
-    reduced = np.maximum(np.frexp(q1.astype(np.float64))[1].astype(np.int64) - 24, 0)
-    top = -(-q1 >> reduced)
-    quotient = -(-(top << 22) // test.divisor)
-    shift = reduced + lines.sigma + (test.unit - bounds.NORM_BITS - 22)
-    up = quotient << np.minimum(np.maximum(shift, 0), 38)
-    down = -(-quotient >> np.minimum(np.maximum(-shift, 0), 63))
-    weight: Array = np.where(shift >= 0, up, down)
-    return weight
+    out = np.empty(lines.exponents.shape, np.int64)
+    settings = np.array([test.divisor, test.unit])
+    launch("lines.weights", len(out), out.size, lines.survey.q1, lines.sigma, settings, out)
+    return out
 
 
 def leads(

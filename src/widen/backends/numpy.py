@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -21,9 +21,6 @@ from widen.units import Unit
 CONVERSION = 1 << 24
 """Bytes that lines of other formats, converted to float64, take while they are looked at."""
 
-INFINITY = 0x7FF << 52
-"""Bits of a float64 infinity; a magnitude's bits above it are a NaN's."""
-
 LINES_TILE, ELEMENTS_TILE = 128, 128
 """How many lines, or elements, are one job of some kernels."""
 
@@ -34,58 +31,37 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
     With a goal, the last bit is only looked for in lines that the goal may keep exactly. Other
     formats are converted to float64 in pieces of `room` bytes.
     """
-    if goal is None:
-        found = balanced_survey(operand, np.zeros(operand.shape[2], np.int64), room)
-    else:
-        found = _first_bits(operand, room)
-    empty = found.special | (found.top == NOTHING)
-    found.top[empty] = 0
-    tiles, near = _tiles(operand), operand.lines_near
-    for bits, _ in _bits(operand, room):
+    batch, lines, _ = operand.shape
+    top, last, q1, q2 = np.empty((4, batch, lines), np.int64)
+    found = Survey(top, last, q1, q2, np.empty((batch, lines), bool))
+    step = max(1, lines if operand.viewed else room // (2 * operand.bytes_a_line))
+    for start in range(0, lines, step):
+        some = slice(start, min(start + step, lines))
+        part = operand.cut(slice(None), some)
+        bits = part.joined_bits()
         launch(
-            "lines.norms", tiles, bits.size,
-            bits, near, found.top, empty, bounds.NORM_BITS, found.q1, found.q2,
+            "lines.survey", _tiles(part), bits.size, bits, part.lines_near, _triple(goal),
+            found.top[:, some], found.last[:, some], found.q1[:, some], found.q2[:, some],
+            found.special[:, some],
         )  # fmt: skip
-    if goal is not None:
-        enough = np.where(empty, -NOTHING + 1, -_wanted(found, goal))
-        for bits, _ in _bits(operand, room):
-            launch("lines.last_bits", tiles, bits.size // 16, bits, enough, found.last)
-    found.last[empty] = 0
+        if goal is None:
+            found.last[:, some] = balanced_survey(part, np.zeros(part.shape[2], np.int64)).last
     return found
 
 
-def balanced_survey(operand: Operand, shift: Array, room: int = CONVERSION) -> Survey:
+def balanced_survey(operand: Operand, shift: Array) -> Survey:
     """First and last bits of lines whose entry h stands for x 2^shift[h]; no norms."""
-    found = _unknown(operand)
-    for bits, inner in _bits(operand, room):
+    shape = operand.shape[:2]
+    top, last = np.full(shape, NOTHING), np.full(shape, -NOTHING)
+    special = np.zeros(shape, bool)
+    for bits in operand.bits():
         launch(
             "lines.extremes", _tiles(operand), bits.size,
-            bits, operand.lines_near, shift[inner], found.top, found.last, found.special,
+            bits, operand.lines_near, shift, top, last, special,
         )  # fmt: skip
-    return found
-
-
-def _first_bits(operand: Operand, room: int) -> Survey:
-    """The same without looking for last bits."""
-    found = _unknown(operand)
-    largest = np.zeros(found.top.shape, np.int64)
-    for bits, _ in _bits(operand, room):
-        launch("lines.magnitudes", _tiles(operand), bits.size, bits, operand.lines_near, largest)
-    found.special[...] = largest >= INFINITY
-    finite = (largest > 0) & ~found.special
-    found.top[finite] = np.frexp(largest[finite].view(np.float64))[1] - 1
-    return found
-
-
-def _unknown(operand: Operand) -> Survey:
-    shape = operand.shape[:2]
-    return Survey(
-        top=np.full(shape, NOTHING),
-        last=np.full(shape, -NOTHING),
-        q1=np.zeros(shape, np.int64),
-        q2=np.zeros(shape, np.int64),
-        special=np.zeros(shape, bool),
-    )
+    empty = special | (top == NOTHING)
+    top[empty], last[empty] = 0, 0
+    return Survey(top, last, np.zeros(shape, np.int64), np.zeros(shape, np.int64), special)
 
 
 def _tiles(operand: Operand) -> int:
@@ -93,55 +69,21 @@ def _tiles(operand: Operand) -> int:
     return batch * -(-lines // LINES_TILE)
 
 
-def _bits(operand: Operand, room: int) -> Iterator[tuple[Array, slice]]:
-    """The float64 bits of each part, and which stretch of the inner dimension they are.
-
-    Whole, or in pieces so small that converting other formats takes little memory.
-    """
-    batch, lines, inner = operand.shape
-    step = max(1, inner)
-    if any(part.dtype != np.float64 for part in operand.parts):
-        step = max(1, room // max(1, 16 * batch * lines))  # one is made while one is in use
-    for start in range(0, inner, step):
-        stretch = slice(start, start + step)
-        for bits in operand.inner(stretch).bits():
-            yield bits, stretch
+@lru_cache(maxsize=64)
+def _triple(goal: Goal | None) -> Array:
+    """A goal as kernels read it; a norm of 0 stands for none."""
+    return np.array((0, 1, 0) if goal is None else (goal.norm, goal.root, goal.shift))
 
 
 def quantise(found: Survey, goal: Goal | None) -> Quantised:
     """Exponents by `bounds.goal`, no further than a line's last bit."""
-    exponents = np.where(found.top == NOTHING, 0, -found.last)
-    exact = np.ones(exponents.shape, bool)
-    if goal is not None:
-        wanted = _wanted(found, goal)
-        exact = (found.q1 == 0) | (wanted >= exponents)
-        exponents = np.where(exact, exponents, wanted)
-    exponents = np.where(found.special, NOTHING, exponents)
-    return Quantised(found, exponents, exact)
-
-
-def _wanted(found: Survey, goal: Goal) -> Array:
-    """The exponents that a goal asks for."""
-    norm = found.q1 if goal.norm == 1 else _ceil_sqrt(found.q2)
-    ratio = _floor_log2_ratio(goal.root, np.maximum(norm, 1))
-    wanted: Array = ratio + (goal.shift + bounds.NORM_BITS) - found.top
-    return wanted
-
-
-def _floor_log2_ratio(numerator: int, denominators: Array) -> Array:
-    """`bounds.floor_log2_ratio` for integers below 2^53, whose float64 is exact."""
-    fraction, exponent = np.frexp(float(numerator))
-    fractions, exponents = np.frexp(denominators.astype(np.float64))
-    ratio: Array = exponent - exponents.astype(np.int64) - (fraction < fractions)
-    return ratio
-
-
-def _ceil_sqrt(squares: Array) -> Array:
-    """ceil(sqrt(x)) of integers below 2^62."""
-    root = np.sqrt(squares.astype(np.float64)).astype(np.int64)
-    root = np.where(root * root > squares, root - 1, root)
-    root = np.where((root + 1) * (root + 1) <= squares, root + 1, root)
-    return np.where(root * root < squares, root + 1, root)
+    shape = found.top.shape
+    exponents, exact, norm = np.empty(shape, np.int64), np.empty(shape, bool), np.empty(shape)
+    launch(
+        "lines.scale", shape[0], exponents.size, found.top, found.last, found.q1, found.q2,
+        found.special, _triple(goal), exponents, exact, norm,
+    )  # fmt: skip
+    return Quantised(found, exponents, exact, norm)
 
 
 def needs(left: Quantised, right: Quantised, k: int) -> Needs:
@@ -151,15 +93,13 @@ def needs(left: Quantised, right: Quantised, k: int) -> Needs:
 
 
 def _side_needs(lines: Quantised, k: int) -> tuple[float, int]:
-    q2, sigma = lines.survey.q2, lines.sigma
-    held = q2 > 0
-    if not held.any():
+    norm = float(lines.norm.max(initial=-np.inf))
+    if norm == -np.inf:
         return 0.0, 0
-    largest = np.log2(q2, where=held, out=np.full(q2.shape, -np.inf))
-    # ||a'|| <= 2^(sigma - 15) sqrt(q2) + sqrt(2k)/2; floats err by far less than the margin.
-    norm = float((sigma + 0.5 * largest).max()) - bounds.NORM_BITS
+    # ||a'|| <= 2^norm + sqrt(2k)/2; floats err by far less than the margin.
     norm = float(np.logaddexp2(norm, 0.5 * np.log2(2 * max(k, 1)) - 1))
-    return norm + 1e-6, max(int(sigma.max(where=held, initial=NOTHING)) + 1, 1)
+    width = int(lines.sigma.max(where=lines.survey.q2 > 0, initial=NOTHING)) + 1
+    return norm + 1e-6, max(width, 1)
 
 
 def exact_needs(left: Quantised, right: Quantised, entries: int) -> Needs:

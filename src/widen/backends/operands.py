@@ -104,11 +104,15 @@ class Survey:
 
 @dataclass(frozen=True)
 class Quantised:
-    """Scaled lines: a' = RN(2^exponents a); `sigma` is exponents + top."""
+    """Scaled lines: a' = RN(2^exponents a); `sigma` is exponents + top.
+
+    `norm` is log2 of a bound of ||2^exponents a||_2, -inf where there is none.
+    """
 
     survey: Survey
     exponents: Array
     exact: Array
+    norm: Array
 
     @property
     def sigma(self) -> Array:
@@ -128,7 +132,7 @@ class Quantised:
     def _indexed(self, at: Any) -> Quantised:
         old = self.survey
         found = Survey(old.top[at], old.last[at], old.q1[at], old.q2[at], old.special[at])
-        return Quantised(found, self.exponents[at], self.exact[at])
+        return Quantised(found, self.exponents[at], self.exact[at], self.norm[at])
 
 
 def every(of_lines: Array, batch: int) -> Array:

@@ -11,9 +11,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from widen.kernels.numba.limbs import BITS1, BITS2, BITS3, BOOL, FLOAT, INT, kernel, whole_mantissa
+from widen.kernels.numba.limbs import (
+    BITS1,
+    BITS2,
+    BITS3,
+    BITS4,
+    BOOL,
+    FLOAT,
+    INT,
+    bit_length,
+    kernel,
+    whole_mantissa,
+)
 
 TILE = 128  # LINES_TILE of the backend
+NORM_BITS = 15  # of bounds
 MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 INFINITY = np.int64(0x7FF0000000000000)
 NOTHING = np.int64(-(1 << 20))
@@ -83,114 +95,160 @@ def _largest(buffer, size, largest):
         largest[t] = max(largest[t], buffer[t] & MAGNITUDE)
 
 
-@kernel(BITS3, BOOL, INT[:, :])
-def magnitudes(begin, end, bits, lines_near, largest):
-    """Bits of the largest magnitude of every line, merged into what is there.
-
-    A job is TILE lines.
-    """
-    _, lines, inner = bits.shape
-    tiles = (lines + TILE - 1) // TILE
-    buffer, tally = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
-    for job in range(begin, end):
-        b, start = job // tiles, job % tiles * TILE
-        stop = min(start + TILE, lines)
-        tally[:] = 0
-        if lines_near:
-            for h in range(inner):
-                source = bits[b, start:stop, h]
-                for t in range(stop - start):
-                    buffer[t] = source[t]
-                _largest(buffer, stop - start, tally)
-            for t in range(stop - start):
-                largest[b, start + t] = max(largest[b, start + t], tally[t])
-        else:
-            for i in range(start, stop):
-                tally[:] = 0
-                for first in range(0, inner, TILE):
-                    size = min(TILE, inner - first)
-                    source = bits[b, i, first : first + size]
-                    for t in range(size):
-                        buffer[t] = source[t]
-                    _largest(buffer, size, tally)
-                largest[b, i] = max(largest[b, i], tally.max())
-
-
-@kernel(BITS3, BITS2, INT[:, :])
-def last_bits(begin, end, bits, enough, last):
-    """Exponents of the last set bit of every line, no further down than below `enough`.
-
-    Once a line has a bit below 2^enough it is left: it will be rounded, wherever its last bit is.
-    Results are merged into what is there. A job is TILE lines.
-    """
-    _, lines, inner = bits.shape
-    tiles = (lines + TILE - 1) // TILE
-    for job in range(begin, end):
-        b, start = job // tiles, job % tiles * TILE
-        for i in range(start, min(start + TILE, lines)):
-            lowest = last[b, i]
-            for h in range(inner):
-                if lowest < enough[b, i]:
-                    break
-                magnitude = bits[b, i, h] & MAGNITUDE
-                if magnitude:
-                    field = magnitude >> 52
-                    m = whole_mantissa(magnitude)
-                    place = (np.float64(m & -m).view(np.int64) >> 52) - 1023
-                    lowest = min(lowest, place + max(field, 1) - 1075)
-            last[b, i] = lowest
-
-
 @njit
-def _norms(buffer, top, size, kept, q1, q2):
-    """Tallies of q = ceil(|x| 2^(kept - top)) and of q^2."""
+def _norms(buffer, top, size, q1, q2):
+    """Tallies of q = ceil(|x| 2^(NORM_BITS - top)) and of q^2."""
     for t in range(size):
         magnitude = buffer[t] & MAGNITUDE
         field = magnitude >> 52
         m = whole_mantissa(magnitude)
-        shift = min(top[t] - kept - max(field, 1) + 1075, 62)
-        # Negative only where the whole line is subnormal and shorter than `kept` bits.
+        shift = min(top[t] - NORM_BITS - max(field, 1) + 1075, 62)
+        # Negative only where the whole line is subnormal and shorter than NORM_BITS bits.
         right, left = max(shift, 0), max(-shift, 0)
         q = ((m << left) + ((np.int64(1) << right) - 1)) >> right
         q1[t] += q
         q2[t] += q * q
 
 
-@kernel(BITS3, BOOL, BITS2, BOOL[:, :], INT, INT[:, :], INT[:, :])
-def norms(begin, end, bits, lines_near, top, skip, kept, q1, q2):
-    """Add q and q^2 over each line that is not skipped (zero or special). A job is TILE lines."""
-    _, lines, inner = bits.shape
+@njit
+def first_bit(magnitude):
+    """Exponent of the highest bit of a finite float64 that is not 0, given by its bits."""
+    return bit_length(whole_mantissa(magnitude)) + max(magnitude >> 52, 1) - 1076
+
+
+@njit
+def ceil_sqrt(square):
+    """ceil(sqrt(x)) of an integer below 2^62."""
+    root = np.int64(np.sqrt(np.float64(square)))
+    while root * root > square:
+        root -= 1
+    while root * root < square:
+        root += 1
+    return root
+
+
+@njit
+def floor_log2_ratio(numerator, denominator):
+    """`bounds.floor_log2_ratio` for positive integers below 2^53."""
+    ours, theirs = bit_length(numerator), bit_length(denominator)
+    less = numerator << (53 - ours) < denominator << (53 - theirs)
+    return ours - theirs - np.int64(less)
+
+
+@njit
+def _wanted(top, q1, q2, goal):
+    """The exponent that a goal (norm, root, shift) asks for."""
+    norm = q1 if goal[0] == 1 else ceil_sqrt(q2)
+    return floor_log2_ratio(goal[1], max(norm, 1)) + goal[2] + NORM_BITS - top
+
+
+@njit
+def _last_bit(bits, b, i, enough):
+    """Exponent of the last set bit of a line, no further down than below `enough`.
+
+    Once a line has a bit below 2^enough it is left: it will be rounded, wherever its last bit is.
+    """
+    parts, _, _, inner = bits.shape
+    lowest = -NOTHING
+    for p in range(parts):
+        line = bits[p, b, i]
+        for h in range(inner):
+            magnitude = line[h] & MAGNITUDE
+            if magnitude:
+                m = whole_mantissa(magnitude)
+                lowest = min(lowest, bit_length(m & -m) + max(magnitude >> 52, 1) - 1076)
+                if lowest < enough:
+                    return lowest
+    return lowest
+
+
+@kernel(BITS4, BOOL, INT[::1], INT[:, :], INT[:, :], INT[:, :], INT[:, :], BOOL[:, :])
+def survey(begin, end, bits, lines_near, goal, top, last, q1, q2, special):
+    """All that is known of lines before they are scaled (`Survey`); a job is TILE lines.
+
+    `bits` is (parts, batch, lines, inner). Last bits are looked for as far as the goal
+    (norm, root, shift) may keep them; with a norm of 0, not at all.
+    """
+    parts, _, lines, inner = bits.shape
     tiles = (lines + TILE - 1) // TILE
     buffer, tops = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
     one, two = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
     for job in range(begin, end):
         b, start = job // tiles, job % tiles * TILE
         stop = min(start + TILE, lines)
-        one[:], two[:] = 0, 0
         if lines_near:
+            one[:] = 0
+            for p in range(parts):
+                for h in range(inner):
+                    source = bits[p, b, start:stop, h]
+                    for t in range(stop - start):
+                        buffer[t] = source[t]
+                    _largest(buffer, stop - start, one)
             for t in range(stop - start):
-                tops[t] = top[b, start + t]
-            for h in range(inner):
-                source, skipped = bits[b, start:stop, h], skip[b, start:stop]
-                for t in range(stop - start):
-                    buffer[t] = 0 if skipped[t] else source[t]
-                _norms(buffer, tops, stop - start, kept, one, two)
+                special[b, start + t] = one[t] >= INFINITY
+                tops[t] = NOTHING if special[b, start + t] or one[t] == 0 else first_bit(one[t])
+            one[:], two[:] = 0, 0
+            for p in range(parts):
+                for h in range(inner):
+                    source = bits[p, b, start:stop, h]
+                    for t in range(stop - start):
+                        buffer[t] = 0 if tops[t] == NOTHING else source[t]
+                    _norms(buffer, tops, stop - start, one, two)
             for t in range(stop - start):
-                q1[b, start + t] += one[t]
-                q2[b, start + t] += two[t]
+                top[b, start + t], q1[b, start + t], q2[b, start + t] = tops[t], one[t], two[t]
         else:
             for i in range(start, stop):
-                if skip[b, i]:
-                    continue
+                one[:] = 0
+                for p in range(parts):
+                    for first in range(0, inner, TILE):
+                        size = min(TILE, inner - first)
+                        source = bits[p, b, i, first : first + size]
+                        for t in range(size):
+                            buffer[t] = source[t]
+                        _largest(buffer, size, one)
+                largest = one.max()
+                special[b, i] = largest >= INFINITY
+                nothing = special[b, i] or largest == 0
+                top[b, i] = NOTHING if nothing else first_bit(largest)
                 one[:], two[:], tops[:] = 0, 0, top[b, i]
-                for first in range(0, inner, TILE):
-                    size = min(TILE, inner - first)
-                    source = bits[b, i, first : first + size]
-                    for t in range(size):
-                        buffer[t] = source[t]
-                    _norms(buffer, tops, size, kept, one, two)
-                q1[b, i] += one.sum()
-                q2[b, i] += two.sum()
+                for p in range(0 if nothing else parts):
+                    for first in range(0, inner, TILE):
+                        size = min(TILE, inner - first)
+                        source = bits[p, b, i, first : first + size]
+                        for t in range(size):
+                            buffer[t] = source[t]
+                        _norms(buffer, tops, size, one, two)
+                q1[b, i], q2[b, i] = one.sum(), two.sum()
+        for i in range(start, stop):
+            if top[b, i] == NOTHING:
+                top[b, i], last[b, i] = 0, 0
+            elif goal[0]:
+                enough = -_wanted(top[b, i], q1[b, i], q2[b, i], goal)
+                last[b, i] = _last_bit(bits, b, i, enough)
+
+
+@kernel(
+    BITS2, BITS2, BITS2, BITS2, types.Array(BOOL, 2, "A", readonly=True), INT[::1],
+    INT[:, ::1], BOOL[:, ::1], FLOAT[:, ::1],
+)  # fmt: skip
+def scale(begin, end, top, last, q1, q2, special, goal, exponents, exact, norm):
+    """Exponents of lines, whether they lose nothing, and log2 of their 2-norms after scaling.
+
+    An exponent is what the goal asks for, but no further than the line's last bit; a job is a
+    batch item.
+    """
+    for b in range(begin, end):
+        for i in range(top.shape[1]):
+            exponents[b, i], exact[b, i] = -last[b, i], True
+            if goal[0] and q1[b, i] > 0:
+                wanted = _wanted(top[b, i], q1[b, i], q2[b, i], goal)
+                exact[b, i] = wanted >= exponents[b, i]
+                exponents[b, i] = min(wanted, exponents[b, i])
+            if special[b, i]:
+                exponents[b, i] = NOTHING
+            norm[b, i] = -np.inf
+            if q2[b, i] > 0:
+                norm[b, i] = exponents[b, i] + top[b, i] - NORM_BITS + 0.5 * np.log2(q2[b, i])
 
 
 @njit
@@ -225,6 +283,21 @@ def leads(begin, end, bits, lines_near, top, skip, kept, add, out):
             source = bits[b, i]
             for t in range(near):
                 target[t] += _lead(source[t], top[b, i], kept)
+
+
+@kernel(BITS2, BITS2, INT[::1], INT[:, ::1])
+def weights(begin, end, q1, sigma, test, out):
+    """`Certificate.weight` of every line; `test` is (divisor, unit). A job is a batch item."""
+    for b in range(begin, end):
+        for i in range(q1.shape[1]):
+            reduced = max(bit_length(q1[b, i]) - 24, 0) if q1[b, i] else 0
+            rounded = -((-q1[b, i]) >> reduced)
+            quotient = ((rounded << 22) + test[0] - 1) // test[0]
+            shift = reduced + sigma[b, i] + test[1] - NORM_BITS - 22
+            if shift >= 0:
+                out[b, i] = quotient << min(shift, 38)
+            else:
+                out[b, i] = -((-quotient) >> min(-shift, 63))
 
 
 @kernel(
