@@ -7,6 +7,12 @@ import os
 # Numba reads this when it is first imported; numba.set_num_threads may then choose 1 or 2.
 os.environ.setdefault("NUMBA_NUM_THREADS", str(max(2, os.cpu_count() or 1)))
 
+# The GPU kernels run in Triton's interpreter where there is no GPU.
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
 import pytest
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits

@@ -34,8 +34,9 @@ ORDER = [
     ["encoded"],
     ["arguments", "batches"],
     ["repair"],
-    ["stages"],
+    ["stages", "device"],
     ["call"],
+    ["tensors"],
     ["api"],
     ["papers", "cli"],
 ]
@@ -46,6 +47,8 @@ LEVEL = {name: level for level, line in enumerate(ORDER) for name in line}
 LIBRARIES = {
     "kernels": {"numba", "triton", "torch"},
     "backends": {"numba", "torch", "triton"},
+    "device": {"torch"},  # the stages of tensors
+    "tensors": {"torch", "ml_dtypes"},  # what the interface does with them
     "cli": {"typer", "rich"},
     "papers": set(),
     "testing": {"flint", "gmpy2", "ml_dtypes"},

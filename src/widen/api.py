@@ -9,7 +9,6 @@ import numpy as np
 
 from widen import arguments
 from widen.arguments import as_operand, format_of
-from widen.backends.operands import Array
 from widen.batches import pieces
 from widen.call import Accuracy, Progress, check_call, empty_plan, product
 from widen.contract import as_contract
@@ -24,15 +23,15 @@ from widen.stages import encode_operand, quantise_both
 @overload
 def matmul(
     a: Any, b: Any, *, accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ...,
-    system: str | None = ..., workspace: int | str | None = ..., out: Array | None = ...,
-    info: Literal[False] = ..., progress: Progress | None = ...,
-) -> Array: ...  # fmt: skip
+    system: str | None = ..., workspace: int | str | None = ..., out: Any = ...,
+    info: Literal[False] = ..., progress: Progress | None = ..., plan: Plan | None = ...,
+) -> Any: ...  # fmt: skip
 @overload
 def matmul(
     a: Any, b: Any, *, accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ...,
-    system: str | None = ..., workspace: int | str | None = ..., out: Array | None = ...,
-    info: Literal[True], progress: Progress | None = ...,
-) -> tuple[Array, Info]: ...  # fmt: skip
+    system: str | None = ..., workspace: int | str | None = ..., out: Any = ...,
+    info: Literal[True], progress: Progress | None = ..., plan: Plan | None = ...,
+) -> tuple[Any, Info]: ...  # fmt: skip
 def matmul(
     a: Any,
     b: Any,
@@ -42,17 +41,19 @@ def matmul(
     unit: str | None = None,
     system: str | None = None,
     workspace: int | str | None = None,
-    out: Array | None = None,
+    out: Any = None,
     info: bool = False,
     progress: Progress | None = None,
-) -> Array | tuple[Array, Info]:
+    plan: Plan | None = None,
+) -> Any:
     """Matrix product with a promise, for every element and on every input.
 
     Parameters
     ----------
     a, b
-        NumPy arrays of float64, float32, float16, bfloat16 (ml_dtypes), complex128 or complex64,
-        of any strides, with the shapes of `np.matmul`; either may be an `Encoded`.
+        NumPy arrays or PyTorch tensors (both on one device) of float64, float32, float16, bfloat16
+        (ml_dtypes), complex128 or complex64, of any strides, with the shapes of `np.matmul`; either
+        may be an `Encoded`.
     accuracy
         ``"standard"`` (the default, unless an `Encoded` says otherwise), ``"fast"``,
         ``"correct"``, or a number of bits.
@@ -63,17 +64,22 @@ def matmul(
         What multiplies, and how integers are written; chosen by the planner unless given. They
         change the time, never the bits (but for ``system="triangle"``).
     workspace
-        Bytes of extra memory, an int or a word like ``"256MB"``; 512 MiB by default.
+        Bytes of extra memory, an int or a word like ``"256MB"``; 512 MiB by default, on a GPU a
+        quarter of its memory.
     out
-        Array to put the result in.
+        Array (or tensor) to put the result in.
     info
         Also return an `Info`: what ran, and the certified error of every element.
     progress
         Called now and then with the share of the work done.
+    plan
+        A plan made beforehand (`widen.plan`), which then says accuracy, unit, system and workspace.
+        On a GPU nothing waits for the device, so that the call can be captured in a CUDA graph;
+        what the plan's planes do not hold is repaired, so that the contract is kept all the same.
 
     Returns
     -------
-    ndarray, or (ndarray, Info)
+    ndarray or tensor, or (ndarray or tensor, Info)
 
     Examples
     --------
@@ -84,25 +90,40 @@ def matmul(
     >>> widen.matmul(a, b, accuracy="correct")
     array([[1.]])
     """
+    if plan is not None:
+        accuracy, unit, system = plan.contract, plan.unit, plan.system
+        dtype, workspace = dtype or plan.result, plan.workspace
+    place = arguments.library(a=a, b=b, out=out)
+    if place == "cpu":
+        from widen import tensors
+
+        return tensors.through_numpy(
+            matmul, [a, b], out, accuracy=accuracy, dtype=dtype, unit=unit, system=system,
+            workspace=workspace, info=info, progress=progress,
+        )  # fmt: skip
+    if place.startswith("cuda"):
+        from widen import tensors
+
+        call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
+        return tensors.product(call, out, info, progress, plan)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
-    result: Array | tuple[Array, Info] = product(call, 1.0, 0.0, None, out, info, progress)
-    return result
+    return product(call, 1.0, 0.0, None, out, info, progress)
 
 
 @overload
 def gemm(
     a: Any, b: Any, c: Any = ..., *, alpha: complex = ..., beta: complex = ...,
     accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ..., system: str | None = ...,
-    workspace: int | str | None = ..., out: Array | None = ..., info: Literal[False] = ...,
+    workspace: int | str | None = ..., out: Any = ..., info: Literal[False] = ...,
     progress: Progress | None = ...,
-) -> Array: ...  # fmt: skip
+) -> Any: ...  # fmt: skip
 @overload
 def gemm(
     a: Any, b: Any, c: Any = ..., *, alpha: complex = ..., beta: complex = ...,
     accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ..., system: str | None = ...,
-    workspace: int | str | None = ..., out: Array | None = ..., info: Literal[True],
+    workspace: int | str | None = ..., out: Any = ..., info: Literal[True],
     progress: Progress | None = ...,
-) -> tuple[Array, Info]: ...  # fmt: skip
+) -> tuple[Any, Info]: ...  # fmt: skip
 def gemm(
     a: Any,
     b: Any,
@@ -115,10 +136,10 @@ def gemm(
     unit: str | None = None,
     system: str | None = None,
     workspace: int | str | None = None,
-    out: Array | None = None,
+    out: Any = None,
     info: bool = False,
     progress: Progress | None = None,
-) -> Array | tuple[Array, Info]:
+) -> Any:
     """Alpha a b + beta c, one exact sum rounded once.
 
     The contract holds for the product; scaling and addition are exact, so the error is at most
@@ -143,6 +164,18 @@ def gemm(
     >>> widen.gemm(a, x, c, alpha=-1.0, beta=1.0, accuracy="correct")    # c - a x, exactly rounded
     array([-8.32667268e-17, -5.55111512e-17])
     """
+    place = arguments.library(a=a, b=b, c=c, out=out)
+    if place == "cpu":
+        from widen import tensors
+
+        return tensors.through_numpy(
+            gemm, [a, b, c], out, alpha=alpha, beta=beta, accuracy=accuracy, dtype=dtype, unit=unit,
+            system=system, workspace=workspace, info=info, progress=progress,
+        )  # fmt: skip
+    if place.startswith("cuda"):
+        raise NotImplementedError(
+            "gemm does not run on a GPU yet; use widen.matmul there, or give tensors on the CPU"
+        )
     alpha, beta = arguments.scalar(alpha, "alpha"), arguments.scalar(beta, "beta")
     addend = None
     if beta != 0:
@@ -152,8 +185,7 @@ def gemm(
     is_complex = any(isinstance(x, complex) for x in (alpha, beta))
     is_complex |= addend is not None and np.iscomplexobj(addend)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace, complex_scalars=is_complex)
-    result: Array | tuple[Array, Info] = product(call, alpha, beta, addend, out, info, progress)
-    return result
+    return product(call, alpha, beta, addend, out, info, progress)
 
 
 def plan(
@@ -165,6 +197,7 @@ def plan(
     unit: str | None = None,
     system: str | None = None,
     workspace: int | str | None = None,
+    device: str | None = None,
 ) -> Plan:
     """What `matmul` would do with these operands, and why, before paying for it.
 
@@ -175,6 +208,8 @@ def plan(
         ``(m, k)`` and ``(k, n)``: then rows of similar magnitudes are assumed.
     accuracy, dtype, unit, system, workspace
         As for `matmul`. With shapes, `dtype` is that of the result, float64 by default.
+    device
+        With shapes, where it shall run: None for this CPU, or ``"cuda"``.
 
     Examples
     --------
@@ -189,12 +224,27 @@ def plan(
         batch, m, n = arguments.result_dims(a, b)
         contract = as_contract("standard" if accuracy is None else accuracy)
         k = arguments.matrix_dims(a, "left")[-1]
+        if device is not None:
+            from widen import tensors
+
+            room = tensors.workspace(device, workspace)
+            return tensors.typical_plan(contract, fmt, (math.prod(batch), m, k, n), room)
         cap = first_cap(fmt.precision, k) if contract.correct else None
         return make_plan(
             contract, fmt, (math.prod(batch), m, k, n), typical_needs(contract, fmt, k), unit=unit,
             system=system, cap=cap, workspace=arguments.workspace_bytes(workspace),
             why=("rows and columns of similar magnitudes are assumed",),
         )  # fmt: skip
+    place = arguments.library(a=a, b=b)
+    if place == "cpu":
+        from widen import tensors
+
+        a, b = (tensors.as_array(x) if arguments.is_tensor(x) else x for x in (a, b))
+    elif place.startswith("cuda"):
+        from widen import tensors
+
+        call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
+        return tensors.plan(call)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
     if math.prod(call.dims) == 0:
         return empty_plan(call)
@@ -244,10 +294,19 @@ def encode(
     """
     if side not in ("left", "right"):
         raise ValueError(f"side={side!r} is not known; use 'left' or 'right'")
+    place = arguments.library(x=x)
+    if place == "cpu":
+        from widen import tensors
+
+        x = tensors.as_array(x)
     array = as_operand(x, "x")
     own = format_of(array.dtype, "x")
     fmt = arguments.result_format(dtype, default_result(own, own))
     chosen, _ = unit_for(unit)
     check_system(system)
+    if place.startswith("cuda"):
+        from widen import tensors
+
+        return tensors.encode(array, side, as_contract(accuracy), fmt, unit, system)
     with np.errstate(all="ignore"):
         return encode_operand(array, side, as_contract(accuracy), fmt, chosen, system)

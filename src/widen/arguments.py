@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -20,13 +21,56 @@ _UNITS_OF_MEMORY = {
 }  # fmt: skip
 
 
-def as_operand(x: Any, name: str) -> np.ndarray[Any, Any]:
-    """A NumPy array of a supported format, at least one-dimensional."""
+def is_tensor(x: Any) -> bool:
+    """Whether x is a PyTorch tensor, without importing PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def library(**given: Any) -> str:
+    """Where the given arrays live: "numpy", "cpu" (tensors there) or a GPU's name.
+
+    Encoded operands and what is None have no say, unless they are on a GPU.
+    """
+    places: dict[str, str] = {}
+    for name, x in given.items():
+        if is_tensor(x):
+            places[name] = str(x.device)
+            if x.requires_grad and sys.modules["torch"].is_grad_enabled():
+                raise TypeError(
+                    f"{name} requires a gradient, which widen does not give: use {name}.detach()"
+                )
+        elif isinstance(x, Encoded):
+            if x.device is not None:
+                places[name] = str(x.device)
+        elif isinstance(x, np.ndarray):
+            places[name] = "numpy"
+    found = dict.fromkeys(places.values())
+    if len(found) > 1:
+        where = ", ".join(
+            f"{name} is {'a NumPy array' if place == 'numpy' else 'a tensor on ' + place}"
+            for name, place in places.items()
+        )
+        raise ValueError(f"{where}; move them to one place first")
+    place = next(iter(found), "numpy")
+    if place not in ("numpy", "cpu") and not place.startswith("cuda"):
+        raise ValueError(f"tensors on {place} are not served; use a CUDA device or .cpu()")
+    return place
+
+
+def as_operand(x: Any, name: str) -> Any:
+    """An array or a tensor of a supported format, at least one-dimensional."""
+    if is_tensor(x):
+        format_of(x.dtype, name)
+        if x.ndim == 0:
+            raise ValueError(f"{name} is a scalar; widen multiplies vectors and matrices: use *")
+        return x
     if not isinstance(x, np.ndarray):
         kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
         if hasattr(x, "__dlpack__"):
             raise TypeError(
-                f"{name} is a {kind}; widen multiplies NumPy arrays: give np.from_dlpack({name})"
+                f"{name} is a {kind}; widen multiplies NumPy arrays and PyTorch tensors: give "
+                f"np.from_dlpack({name}) or torch.from_dlpack({name})"
             )
         raise TypeError(
             f"{name} is a {kind}; widen multiplies NumPy arrays: give np.asarray({name}, float)"
@@ -42,10 +86,14 @@ def as_operand(x: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 @lru_cache(maxsize=64)
-def format_of(dtype: np.dtype[Any], name: str) -> Format:
-    """The format of an array's numbers."""
-    if dtype.name in FORMATS:
-        return FORMATS[dtype.name]
+def format_of(dtype: Any, name: str) -> Format:
+    """The format of an array's (or a tensor's) numbers."""
+    word = getattr(dtype, "name", str(dtype).removeprefix("torch."))
+    if word in FORMATS:
+        return FORMATS[word]
+    if not isinstance(dtype, np.dtype):
+        fix = f"{name}.to(torch.float64)"
+        raise TypeError(f"{name} holds {word}; widen multiplies {', '.join(FORMATS)}: give {fix}")
     fix = f"{name}.astype(float)"
     if dtype.kind == "V" and dtype.itemsize == 2:
         fix = f"{name}.view(ml_dtypes.bfloat16) if these are bfloat16 bits"
@@ -61,7 +109,7 @@ def result_format(dtype: Any, default: Format) -> Format:
     try:
         name = np.dtype(dtype).name
     except TypeError:
-        name = str(dtype)
+        name = str(dtype).removeprefix("torch.")
     if name not in RESULTS:
         raise ValueError(f"dtype={name} is not a result's format; use one of {', '.join(RESULTS)}")
     if FORMATS[name].parts < default.parts:
@@ -173,7 +221,8 @@ def as_addend(c: Any) -> np.ndarray[Any, Any]:
     if isinstance(c, np.ndarray) and c.ndim == 0:
         as_operand(c.reshape(1), "c")
         return c
-    return as_operand(c, "c")
+    found: np.ndarray[Any, Any] = as_operand(c, "c")
+    return found
 
 
 def check_shape(shape: tuple[Any, ...], name: str) -> None:

@@ -74,6 +74,16 @@ class Call:
         """The operands with the names of their sides."""
         return (self.left, "left"), (self.right, "right")
 
+    @property
+    def device(self) -> Any:
+        """The GPU that the operands live on."""
+        return next(x.device for x in (self.left, self.right) if x.device is not None)
+
+    @property
+    def inner_dims(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The operands' own shapes."""
+        return _dims(self.left), _dims(self.right)
+
     def as_matrices(self, x: Array) -> Array:
         """An array of the result's shape with the axes that vectors take away, a view."""
         if len(_dims(self.right)) == 1:
@@ -88,7 +98,7 @@ class Call:
 
 
 def _dims(x: Array | Encoded) -> tuple[int, ...]:
-    return x.dims if isinstance(x, Encoded) else x.shape
+    return x.dims if isinstance(x, Encoded) else tuple(x.shape)
 
 
 def _format(x: Array | Encoded) -> Format:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from widen.backends.operands import Array, Operand, Quantised
+from widen.backends.operands import Array
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout
@@ -37,15 +38,24 @@ class Encoded:
     fmt: Format
     unit: str
     system: str
-    operand: Operand
-    lines: Quantised
+    operand: Any
+    lines: Any
     layout: Layout
-    planes: Array
+    planes: Any
+
+    # What `operand`, `lines` and `planes` are is the business of the backend that made them: on a
+    # CPU an Operand, a Quantised and an array; on a GPU Lines, their table and leads, and a tensor.
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(batch, lines, inner)."""
-        return self.operand.shape
+        batch, lines, inner = self.operand.shape
+        return batch, lines, inner
+
+    @property
+    def device(self) -> Any:
+        """The GPU it lives on, or None."""
+        return getattr(self.planes, "device", None) if hasattr(self.planes, "is_cuda") else None
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -55,7 +65,7 @@ class Encoded:
     @property
     def nbytes(self) -> int:
         """Bytes it owns."""
-        return int(self.planes.nbytes + sum(part.nbytes for part in self.operand.parts))
+        return int(self.planes.nbytes + self.operand.nbytes)
 
     def planes_for(
         self, layout: Layout, side: int, batch: slice, lines: slice, inner: slice

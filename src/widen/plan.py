@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -146,8 +146,8 @@ class Info:
     plan
         The plan that ran (for several batches: that of the last).
     bound
-        Certified absolute error of each element, an array of the result's shape (for complex
-        results the bound of the error's modulus); infinite where the result overflowed, NaN where
+        Certified absolute error of each element, an array or tensor of the result's shape (complex
+        results: the bound of the error's modulus); infinite where the result overflowed, NaN where
         it is NaN.
     repaired
         Elements that were not certified and became the correctly rounded ones.
@@ -160,7 +160,7 @@ class Info:
     """
 
     plan: Plan
-    bound: np.ndarray
+    bound: Any
     repaired: int
     products: int
     workspace: int
@@ -179,9 +179,10 @@ class Info:
     def __str__(self) -> str:
         total = sum(self.seconds.values())
         stages = ", ".join(f"{name} {value * 1e3:.1f}" for name, value in self.seconds.items())
-        finite = self.bound[np.isfinite(self.bound)]
+        bound = np.asarray(self.bound.cpu() if hasattr(self.bound, "cpu") else self.bound)
+        finite = bound[np.isfinite(bound)]
         largest = float(finite.max()) if finite.size else 0.0
-        others = self.bound.size - finite.size
+        others = bound.size - finite.size
         rest = f"; {others} elements are not finite" if others else ""
         return "\n".join(
             [

@@ -42,6 +42,11 @@ class Operand:
         return plain and (len(self.parts) == 1 or joinable(self.parts))
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.nbytes for part in self.parts)
+
+    @property
     def bytes_a_line(self) -> int:
         """Bytes of a line in float64."""
         batch, _, inner = self.shape

@@ -1,0 +1,362 @@
+"""PyTorch tensors on a GPU: Triton kernels around int8 tensor cores, the definition's bits.
+
+Nothing here waits for the device: kernels go to the current stream, memory comes from PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from widen import bounds
+from widen.backends.triton_launch import launch
+from widen.bounds import Certificate, Goal
+from widen.formats import Binary
+from widen.kernels.triton import elements, lines, tiles
+from widen.kernels.triton import encode as encode_kernels
+from widen.kernels.triton import multiply as multiply_kernels
+from widen.kernels.triton import reconstruct as reconstruct_kernels
+from widen.systems import Residues
+
+Tensor = torch.Tensor
+
+INTEGERS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
+"""Integers that hold a float's bits, by size."""
+
+ROWS_OF_TABLE = 9
+LONGEST_POWER = 512
+"""2^j mod p is tabled for j below this; planes hold no more than 342 bits."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """An operand as lines, the bits of its floats: a view (parts, batch, lines, inner)."""
+
+    bits: Tensor
+    fmt: Binary
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(batch, lines, inner)."""
+        _, batch, count, inner = self.bits.shape
+        return batch, count, inner
+
+    @property
+    def count(self) -> int:
+        """Lines of all batch items."""
+        return self.bits.shape[1] * self.bits.shape[2]
+
+    @property
+    def lines_near(self) -> bool:
+        """Whether neighbouring lines lie closer in memory than neighbours within a line."""
+        return self.bits.stride(2) < self.bits.stride(3)
+
+    @property
+    def fields(self) -> tuple[int, int]:
+        """Widths of a float's fields, fraction and exponent."""
+        return self.fmt.precision - 1, self.fmt.highest.bit_length()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parts."""
+        return self.bits.nbytes
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from line to line of a plane: a multiple of 16, as bulk copies need it."""
+        return -(-self.bits.shape[3] // 16) * 16
+
+    def cut(self, batch: slice, some: slice) -> Lines:
+        """A block of lines, a view. A batch of 1 stays whole."""
+        batch = slice(None) if self.bits.shape[1] == 1 else batch
+        return Lines(self.bits[:, batch, some], self.fmt)
+
+
+def as_lines(matrices: Tensor, side: str, parts: int, fmt: Binary) -> Lines:
+    """An operand (batch, m, k) or (batch, k, n) as its rows or columns, a view if it can be."""
+    if parts == 2 and not matrices.is_complex():
+        matrices = torch.complex(*_wide(matrices, torch.zeros_like(matrices)))
+    return Lines(bits_of(matrices if side == "left" else matrices.mT, parts), fmt)
+
+
+def _wide(*parts: Tensor) -> list[Tensor]:
+    """Complex tensors have parts of float32 or float64 (complex32 is not for arithmetic)."""
+    return [x.float() if x.dtype in (torch.float16, torch.bfloat16) else x for x in parts]
+
+
+def bits_of(x: Tensor, parts: int) -> Tensor:
+    """The bits of a tensor's floats, parts first, a view."""
+    split = torch.view_as_real(x.resolve_conj()).movedim(-1, 0) if parts == 2 else x[None]
+    return split.resolve_neg().view(INTEGERS[split.element_size()])
+
+
+def event() -> Any:
+    """A moment of the current stream that can be told from others."""
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
+def survey(
+    operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int
+) -> None:
+    """Tables of lines (`kernels.triton.numbers`), zero before, up to their norms; and their leads.
+
+    One operand or both: both take the same launches.
+    """
+    left, right = operands[0], operands[-1]
+    shapes = [tiles.SURVEY_LINES if x.lines_near else tiles.SURVEY_INNER for x in (left, right)]
+    blocks = [
+        x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip((left, right), shapes, strict=True)
+    ]
+    total = sum(blocks[: len(operands)])
+    inner, parts = left.shape[2], left.bits.shape[0]
+    share = tiles.share(inner, total, max(shape.inner for shape in shapes))
+    grid = (total, -(-inner // share))
+    edges = tuple(edge for shape in shapes for edge in (shape.lines, shape.inner))
+    ours = (left.bits, tables[0], left.count, left.shape[1], *left.bits.stride())
+    theirs = (right.bits, tables[-1], right.count, right.shape[1], *right.bits.stride())
+    widths = (8 * left.bits.element_size(), 8 * right.bits.element_size())
+    launch(
+        lines.largest, grid, (*ours, *theirs, blocks[0], inner, share), (parts, *widths, *edges),
+        shapes[0].warps,
+    )  # fmt: skip
+    first, last = tables[0], tables[-1]
+    if leads is not None:
+        first, last = leads[0], leads[-1]
+    launch(
+        lines.norms, grid,
+        (*ours[:2], first, *ours[2:], *theirs[:2], last, *theirs[2:], blocks[0], inner, left.pitch,
+         share),
+        (parts, *left.fields, *right.fields, -1 if leads is None else kept, *edges),
+        shapes[0].warps,
+    )  # fmt: skip
+
+
+def quantise(
+    operands: Sequence[Lines], tables: Sequence[Tensor], goal: Goal | None,
+    test: Certificate | None, needs: Sequence[Tensor],
+) -> None:  # fmt: skip
+    """The rest of the tables: exponents, flags, weights; `needs` says what planes must hold."""
+    left, right = operands[0], operands[-1]
+    inner, parts = left.bits.shape[3], left.bits.shape[0]
+    norm, root, shift = (0, 1, 0) if goal is None else (goal.norm, goal.root, goal.shift)
+    divisor, unit = (1 << 23, 0) if test is None else (test.divisor, test.unit)
+    blocks = [-(-x.count // 256) for x in operands]
+    launch(
+        lines.scale, (sum(blocks),),
+        (tables[0], needs[0], left.count, tables[-1], needs[-1], right.count, blocks[0], norm, root,
+         shift, divisor, unit, 0.5 * math.log2(2 * inner) - 1, inner * parts),
+        (*left.fields, *right.fields, 256),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _encoding_constants(moduli: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Rows (p, 1/p, 2^14, 2^28, 2^42 mod p), and 2^j mod p, as float32."""
+    rows = [[p, 1 / p, *(_centred(1 << j, p) for j in (14, 28, 42))] for p in moduli]
+    powers = [[_centred(pow(2, j, p), p) for j in range(LONGEST_POWER)] for p in moduli]
+    return (
+        torch.tensor(rows, dtype=torch.float32, device=device),
+        torch.tensor(powers, dtype=torch.float32, device=device),
+    )
+
+
+def _centred(x: int, p: int) -> int:
+    return (x + p // 2) % p - p // 2
+
+
+def encode(operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues) -> list[Tensor]:
+    """Planes of int8 of one or both operands, (planes, batch, lines, pitch)."""
+    left, right = operands[0], operands[-1]
+    planes = [_room(operand, layout) for operand in operands]
+    constants, powers = _encoding_constants(layout.moduli, left.bits.device)
+    shapes = [tiles.ENCODE_LINES if x.lines_near else tiles.ENCODE_INNER for x in (left, right)]
+    blocks = [
+        x.shape[0] * -(-x.shape[1] // t.lines) * -(-x.pitch // t.inner)
+        for x, t in zip((left, right), shapes, strict=True)
+    ]
+    sides = [
+        (x.bits, table, x.count, plane, x.shape[1], plane.stride(0), *x.bits.stride())
+        for x, table, plane in (
+            (left, tables[0], planes[0]), (right, tables[-1], planes[-1])
+        )
+    ]  # fmt: skip
+    launch(
+        encode_kernels.residues, (sum(blocks[: len(operands)]),),
+        (*sides[0], *sides[1], blocks[0], constants, powers, left.shape[2], len(layout.moduli),
+         left.pitch),
+        (left.bits.shape[0], *left.fields, *right.fields, LONGEST_POWER, shapes[0].lines,
+         shapes[0].inner, shapes[1].lines, shapes[1].inner),
+        shapes[0].warps,
+    )  # fmt: skip
+    return planes
+
+
+def _room(operand: Lines, layout: Residues) -> Tensor:
+    """Room for planes; the Hopper kernel reads whole tiles of 64 lines, so there are a few more."""
+    shape = (layout.planes[0], *operand.shape[:2], operand.pitch)
+    size = math.prod(shape)
+    room = torch.empty(size + 63 * operand.pitch, dtype=torch.int8, device=operand.bits.device)
+    return room[:size].view(shape)
+
+
+@lru_cache(maxsize=256)
+def _multiply_constants(layout: Residues, device: torch.device) -> Tensor:
+    """Rows (p, w, floor(2^32 w/p), first multiple of p from 2^31 on) of every plane, uint32."""
+    rows = []
+    for p in layout.moduli:
+        w = pow(layout.modulus // p, -1, p)
+        rows.append([p, w, (w << 32) // p, -(-(1 << 31) // p) * p])
+    rows *= len(layout.products) // len(layout.moduli)
+    return torch.tensor(rows, dtype=torch.int64, device=device).to(torch.uint32)
+
+
+def _programs(device: torch.device, tile_count: int, warps: int) -> int:
+    """Programs of a persistent launch."""
+    return min(tile_count, _processors(device) * (2 if warps == 4 else 1))
+
+
+@lru_cache(maxsize=16)
+def _processors(device: torch.device) -> int:
+    """Multiprocessors of a GPU; in Triton's interpreter, one."""
+    if device.type != "cuda":
+        return 1
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
+    """Bytes (planes, batch, m, pitch): residues of X times their Chinese remainder coefficient."""
+    planes, left_batch, m, _ = left.shape
+    _, right_batch, n, _ = right.shape
+    batch = max(left_batch, right_batch)
+    pitch = -(-n // 16) * 16
+    out = torch.empty((planes, batch, m, pitch), dtype=torch.uint8, device=left.device)
+    if _hopper(left.device):
+        from widen.kernels.cuda import multiply as cuda
+
+        moduli, coefficients = _moduli_of_planes(layout)
+        for start in range(0, planes, cuda.MAX_PLANES):
+            some = slice(start, start + cuda.MAX_PLANES)
+            cuda.multiply(
+                left[some], right[some], out[some], k, n, moduli[some], coefficients[some]
+            )
+        return out
+    tile = tiles.MULTIPLY
+    count = planes * batch * -(-m // tile.rows) * -(-n // tile.columns)
+    launch(
+        multiply_kernels.residues, (_programs(left.device, count, tile.warps),),
+        (_descriptor(left, k, tile.rows, tile.inner),
+         _descriptor(right, k, tile.columns, tile.inner), out,
+         _multiply_constants(layout, left.device), m, n, k, pitch, planes, batch, left_batch,
+         right_batch, tiles.LONGEST_SUM),
+        (tile.rows, tile.columns, tile.inner, tile.group), tile.warps, tile.stages,
+    )  # fmt: skip
+    return out
+
+
+@lru_cache(maxsize=256)
+def _moduli_of_planes(layout: Residues) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The modulus and the Chinese remainder coefficient of every plane."""
+    moduli = layout.moduli * (len(layout.products) // len(layout.moduli))
+    return moduli, tuple(pow(layout.modulus // p, -1, p) for p in moduli)
+
+
+@lru_cache(maxsize=16)
+def _hopper(device: torch.device) -> bool:
+    if device.type != "cuda":
+        return False
+    from widen.kernels.cuda import multiply as cuda
+
+    return cuda.available(device)
+
+
+def _descriptor(planes: Tensor, k: int, rows: int, inner: int) -> Any:
+    """Planes as one tall matrix of rows, which bulk copies read tile by tile."""
+    pitch = planes.shape[-1]
+    return TensorDescriptor(planes, [planes.numel() // pitch, k], [pitch, 1], [rows, inner])
+
+
+def certify(
+    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate,
+    kept: int, terms: int,
+) -> Tensor:  # fmt: skip
+    """Marks (batch, m, n) of elements that the first `terms` leading integers do not certify."""
+    left_batch, m, _ = left.shape
+    right_batch, n, _ = right.shape
+    batch = max(left_batch, right_batch)
+    marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
+    tile = tiles.CERTIFY
+    count = batch * -(-m // tile.rows) * -(-n // tile.columns)
+    launch(
+        multiply_kernels.certify, (_programs(left.device, count, tile.warps),),
+        (_descriptor(left, k, tile.rows, tile.inner),
+         _descriptor(right, k, tile.columns, tile.inner), marks, *tables, m, n,
+         min(terms, k, tiles.LONGEST_SUM), batch, left_batch, right_batch,
+         test.shift + 2 * (bounds.lead_bits(k) - kept), float(test.both)),
+        (tile.rows, tile.columns, tile.inner, tile.group), tile.warps, tile.stages,
+    )  # fmt: skip
+    return marks
+
+
+@lru_cache(maxsize=256)
+def _reconstruction(layout: Residues) -> tuple[Any, ...]:
+    """P/p and P as constants of the kernel, in pieces of 16 bits; the highest piece, and 1/P."""
+    words = max((layout.modulus.bit_length() + 1) // 32 + 1, 2)
+    highest = max((layout.modulus.bit_length() - 1) // 16, 2)
+
+    def pieces(x: int) -> tuple[int, ...]:
+        return tuple(x >> (16 * piece) & 0xFFFF for piece in range(2 * words))
+
+    basis = tuple(pieces(layout.modulus // p) for p in layout.moduli)
+    return basis, pieces(layout.modulus), highest, 2.0 ** (16 * highest) / layout.modulus
+
+
+@lru_cache(maxsize=256)
+def limit_of(layout: Residues) -> int:
+    """Largest sum of two line norms, in 1/256, so that X cannot wrap."""
+    return math.floor(256 * (math.log2(layout.modulus) - 1 - 2.0**-7))
+
+
+def reconstruct(
+    groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor], batches: tuple[int, int],
+    fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
+) -> Tensor:  # fmt: skip
+    """Round X into `out`, bits (parts, batch, m, n); give the marks of what is not final."""
+    parts, batch, m, n = out.shape
+    fresh = marks is None
+    if marks is None:
+        marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
+    tile = tiles.RECONSTRUCT
+    grid = (batch * -(-m // tile.rows) * -(-n // tile.columns),)
+    launch(
+        reconstruct_kernels.round_residues, grid,
+        (groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
+         limit_of(layout), 29, *out.stride()),
+        (parts, *_reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack, not fresh,
+         tile.rows, tile.columns),
+        tile.warps,
+    )  # fmt: skip
+    return marks
+
+
+def repair(
+    left: Lines, right: Lines, tables: tuple[Tensor, Tensor], fmt: Binary, out: Tensor,
+    marks: Tensor, test: Certificate | None, repaired: Tensor,
+) -> None:  # fmt: skip
+    """Make every marked element final; `repaired` counts those that became the nearest number."""
+    parts, batch, m, n = out.shape
+    k = left.bits.shape[3]
+    shift, both, always = (0, 0, 0) if test is None else (test.shift, test.both, test.always)
+    launch(
+        elements.repair, (_programs(out.device, -(-batch * m * n // tiles.ELEMENTS), 4),),
+        (left.bits, right.bits, out, marks, repaired, *tables, m, n, k, batch, left.bits.shape[1],
+         right.bits.shape[1], *left.bits.stride(), *right.bits.stride(), *out.stride(),
+         bounds.lead_bits(k), shift, both, min(always, 1 << 61)),
+        (parts, *left.fields, *right.fields, fmt.precision, fmt.lowest, fmt.highest, tiles.TERMS,
+         tiles.ELEMENTS),
+    )  # fmt: skip

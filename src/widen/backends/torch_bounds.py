@@ -1,0 +1,80 @@
+"""Certified error bounds of tensors: `certificates.error_bound` on a GPU, for those who ask."""
+
+from __future__ import annotations
+
+import torch
+
+from widen import bounds
+from widen.formats import Binary
+from widen.kernels.triton.numbers import FLAGS, INEXACT, LARGEST, SCALE, SIGMA, SPECIAL, SUM
+
+Tensor = torch.Tensor
+TINY = 5e-324
+
+
+def error_bound(
+    tables: tuple[Tensor, Tensor],
+    k: int,
+    parts: int,
+    fmt: Binary,
+    out: Tensor,
+    rounded_once: Tensor,
+) -> Tensor:
+    """|c - AB| <= bound for `out`, (parts, batch, m, n), rounded up.
+
+    (2^-s ||b||_1 [row rounded] + 2^-t ||a||_1 [column rounded])/2 + parts k/4 2^-(s+t) [both];
+    complex numbers sqrt(2) of it; then half an ulp of each part. Every factor is rounded up and
+    2^-40 more covers the sums.
+    """
+    batch, m, n = out.shape[1:]
+    rows, columns = ([x.reshape(-1, 1, size) for x in _lines(table)] for table, size in
+                     zip(tables, (m, n), strict=True))  # fmt: skip
+    lost_rows, norm_rows = (x.transpose(1, 2) for x in rows)
+    lost_columns, norm_columns = columns
+    error = 0.5 * (_times(lost_rows, norm_columns) + _times(norm_rows, lost_columns))
+    error += 0.25 * parts * k * (lost_rows * lost_columns)
+    error = error * (1 + 2.0**-40) * parts**0.5 + 5 * TINY
+    exact = ((lost_rows == 0) & (lost_columns == 0)) | rounded_once
+    error = torch.where(exact, 0.0, error)
+    ulps = [_ulp(part, fmt) for part in out]
+    half = 0.5 * ulps[0] if parts == 1 else 0.5 * torch.hypot(ulps[0], ulps[1]) * (1 + 2.0**-40)
+    above = torch.nextafter(error + half, torch.full_like(half, torch.inf))
+    total = torch.where(error > 0, above, half.clamp_min(TINY))
+    total = torch.where(torch.isinf(out).any(0), torch.inf, total)
+    total = torch.where(torch.isnan(out).any(0), torch.nan, total)
+    return total.expand(batch, m, n)
+
+
+def _lines(table: Tensor) -> tuple[Tensor, Tensor]:
+    """2^-s where a line was rounded, 0 elsewhere; and its 1-norm, rounded up."""
+    s, sigma = table[int(SCALE)], table[int(SIGMA)]
+    inexact = (table[int(FLAGS)] & int(INEXACT)) > 0
+    lost = torch.where(inexact, _power(-s), 0.0)
+    q1 = table[int(SUM)].to(torch.float64)
+    empty = (table[int(FLAGS)] & int(SPECIAL)) > 0
+    top = torch.where(empty | (table[int(LARGEST)] == 0), 0, sigma - s)
+    return lost, q1 * _power(top - bounds.NORM_BITS) + TINY
+
+
+def _power(exponents: Tensor) -> Tensor:
+    """2^exponents, rounded up into the range of float64 (infinity above it)."""
+    half = exponents.div(2, rounding_mode="floor")
+    factors = [
+        ((x.to(torch.int64).clamp(-1023, 1024) + 1023) << 52).view(torch.float64)
+        for x in (half, exponents - half)
+    ]
+    return (factors[0] * factors[1]).clamp_min(TINY)
+
+
+def _times(x: Tensor, y: Tensor) -> Tensor:
+    """Product in which 0 times infinity is 0."""
+    return torch.where((x == 0) | (y == 0), 0.0, x * y)
+
+
+def _ulp(x: Tensor, fmt: Binary) -> Tensor:
+    """Distance to the next number above |x|."""
+    wide = x.to(torch.float64)
+    exponents = torch.frexp(wide).exponent
+    smallest = 2.0**fmt.lowest
+    ulp = _power(exponents.to(torch.int64) - fmt.precision).clamp_min(smallest)
+    return torch.where(wide == 0, smallest, ulp)

@@ -1,0 +1,63 @@
+"""Triton kernels launched with little ado.
+
+Triton's own launch looks at every argument, every constant and every global each time, some 100 us
+with kernels like these; here a kernel that was compiled for arguments of one kind is found by a
+short key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+_compiled: dict[Any, Any] = {}
+_plain: dict[Any, tuple[bool, ...]] = {}
+"""Of every kernel, which of its arguments it does not specialise on."""
+
+
+def launch(
+    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
+    warps: int = 4, stages: int = 3,
+) -> None:  # fmt: skip
+    """Run a kernel whose last parameters are constants, on the current stream."""
+    if not isinstance(kernel, JITFunction):  # Triton's interpreter
+        names = kernel.arg_names[len(arguments) :]
+        kernel[grid](*arguments, **dict(zip(names, constants, strict=True)))
+        return
+    plain = _plain.get(id(kernel))
+    if plain is None:
+        plain = _plain[id(kernel)] = tuple(
+            parameter.do_not_specialize for parameter in kernel.params[: len(arguments)]
+        )
+    device = torch.cuda.current_device()
+    kinds = tuple(map(_kind, arguments, plain))
+    key = (id(kernel), device, constants, warps, stages, kinds)
+    found = _compiled.get(key)
+    if found is None:
+        names = kernel.arg_names[len(arguments) :]
+        found = _compiled[key] = kernel.warmup(
+            *arguments, grid=grid, num_warps=warps, num_stages=stages,
+            **dict(zip(names, constants, strict=True)),
+        )  # fmt: skip
+        found.run  # noqa: B018  (loads it)
+    x, y, z = (*grid, 1, 1)[:3]
+    stream = driver.active.get_current_stream(device)
+    found.run(
+        x, y, z, stream, found.function, found.packed_metadata, None, None, None, *arguments,
+        *constants,
+    )  # fmt: skip
+
+
+def _kind(argument: Any, plain: bool) -> Any:
+    """All that Triton's compiler knows of an argument."""
+    if isinstance(argument, int):
+        short = -(1 << 31) <= argument < 1 << 31
+        return short if plain else (short, argument == 1, argument % 16 == 0)
+    if isinstance(argument, torch.Tensor):
+        return argument.dtype, argument.data_ptr() % 16 == 0
+    if isinstance(argument, float):
+        return float
+    return argument.base.dtype, tuple(argument.block_shape)

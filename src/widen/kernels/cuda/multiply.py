@@ -1,0 +1,386 @@
+"""Launches `multiply.cu`: products of int8 planes, reduced modulo p, on Hopper GPUs.
+
+Compiled by NVRTC at first use (a second), for the device only: no nvcc, no toolkit headers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from struct import pack, unpack
+from typing import Any
+
+from widen.kernels.tiles import Tile, choose
+
+MAX_PLANES = 64
+LONGEST = 1023 * 128
+"""Terms that int32 sums hold exactly, whatever the int8 operands, with a residue to start from."""
+GROUP = 8
+"""Rows of clusters walked together, so that the tiles in flight are nearly a square."""
+
+
+class Recipe(ctypes.Structure):
+    """`Recipe` of multiply.cu."""
+
+    _fields_ = (("weights", ctypes.c_uint32), ("offset", ctypes.c_uint32))
+
+
+class Plane(ctypes.Structure):
+    """`Plane` of multiply.cu."""
+
+    _fields_ = (
+        ("last", Recipe),
+        ("folding", Recipe),
+        ("inverse", ctypes.c_float),
+        ("minus_modulus", ctypes.c_uint32),
+    )
+
+
+class Divisor(ctypes.Structure):
+    """`Divisor` of multiply.cu."""
+
+    _fields_ = tuple((name, ctypes.c_uint32) for name in ("value", "factor", "shift"))
+
+
+class Job(ctypes.Structure):
+    """`Job` of multiply.cu, which is aligned to 64 bytes."""
+
+    _fields_ = (
+        ("left", ctypes.c_ubyte * 128),
+        ("right", ctypes.c_ubyte * 128),
+        ("out", ctypes.c_uint64),
+        *((name, ctypes.c_int32) for name in ("height", "inner", "pitch")),
+        *((name, ctypes.c_int32) for name in ("batch", "left_batch", "right_batch")),
+        *((name, ctypes.c_int32) for name in ("tiles", "rows", "group")),
+        *((name, Divisor) for name in ("slice", "band", "high", "last_high", "batches")),
+        ("plane", Plane * MAX_PLANES),
+        ("padding", ctypes.c_ubyte * 64),
+    )
+
+
+def divisor(value: int) -> Divisor:
+    """What gives n // value = (n + (n factor >> 32)) >> shift for 0 <= n < 2^31.
+
+    That is floor(n m / 2^(32 + shift)), m = 2^32 + factor = (2^(32 + shift) + e) / value with
+    0 <= e < value <= 2^shift: too much by n e / 2^(32 + shift) / value < 1 / value, so rounded down
+    it is right. n < 2^31 keeps the sum in 32 bits.
+    """
+    shift = (value - 1).bit_length()
+    return Divisor(value, -(-(2 ** (32 + shift)) // value) - 2**32, shift)
+
+
+# ── reduction ────────────────────────────────────────────────────────────────────────────────────
+
+
+def inverse(modulus: int) -> float:
+    """The least float32 that is not below 1 / modulus."""
+    nearest: float = unpack("f", pack("f", 1 / modulus))[0]
+    if Fraction(nearest) < Fraction(1, modulus):
+        nearest = unpack("f", pack("I", unpack("I", pack("f", nearest))[0] + 1))[0]
+    return nearest
+
+
+def recipe(modulus: int, coefficient: int) -> tuple[tuple[int, int, int, int], int]:
+    """Byte weights c and an offset d that give (sum * coefficient) mod modulus of any int32 sum.
+
+    With b the four bytes of sum + 2^31, x = d + c.b is sum * coefficient (mod p) as
+    c_i = coefficient * 256^i and d = -2^31 * coefficient (mod p), and d places it in [2^23, 2^24),
+    where floats are the integers. For i = inverse(p) = 1/p + e, floor(x i) = floor(x / p) if
+    0 <= x e < 1/p, since x / p is at least 1/p below the next integer: asserted for the largest x.
+    """
+    residues = [coefficient * 256**i % modulus for i in range(4)]
+    a, b, c, d = (r - modulus if 2 * r >= modulus else r for r in residues)
+    weights = (a, b, c, d)
+    least = 255 * sum(w for w in weights if w < 0)
+    offset = 2**23 - least
+    offset += (-(2**31) * coefficient - offset) % modulus
+    largest = offset + 255 * sum(w for w in weights if w > 0)
+    excess = Fraction(inverse(modulus)) - Fraction(1, modulus)
+    assert largest < 2**24
+    assert 0 <= largest * excess < Fraction(1, modulus)
+    return weights, offset
+
+
+def _packed(modulus: int, coefficient: int) -> Recipe:
+    weights, offset = recipe(modulus, coefficient)
+    return Recipe(unpack("I", pack("4b", *weights))[0], offset - 2**23 + 0x4B000000)
+
+
+@lru_cache(maxsize=256)
+def _planes(moduli: tuple[int, ...], coefficients: tuple[int, ...]) -> bytes:
+    """The planes' constants as the kernel reads them."""
+    table = (Plane * MAX_PLANES)()
+    for z, (p, w) in enumerate(zip(moduli, coefficients, strict=True)):
+        if not (2 <= p <= 256 and 0 <= w < p):
+            raise ValueError(
+                f"plane {z}: got modulus {p}, coefficient {w}; expected 2 <= modulus <= 256 and"
+                " 0 <= coefficient < modulus"
+            )
+        table[z] = Plane(_packed(p, w), _packed(p, 1), inverse(p), 2**32 - p)
+    return bytes(table)
+
+
+# ── compilation ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _called(result: tuple[Any, ...]) -> Any:
+    """What a driver or NVRTC function gives beside its status, which must be success."""
+    if int(result[0]) != 0:
+        raise RuntimeError(f"CUDA: {result[0]!r}")
+    return result[1] if len(result) == 2 else result[1:]
+
+
+def _cache_directory() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "widen"
+
+
+@lru_cache(maxsize=64)
+def _options(tile: Tile, long: bool, permuted: bool) -> tuple[str, ...]:
+    """Of the compiler. Registers: 64K a multiprocessor, in eights, most of them to consumers."""
+    registers = {2: (240, 24), 3: (160, 32)}[tile.consumers]
+    macros = {
+        "CONSUMERS": tile.consumers,
+        "BLOCKS": tile.blocks,
+        "TILE_N": tile.columns,
+        "STAGES": tile.stages,
+        "CLUSTER": tile.cluster,
+        "SHARE_LEFT": int(tile.share_left),
+        "LONG": int(long),
+        "PERMUTED": int(permuted),
+        "CONSUMER_REGISTERS": registers[0],
+        "PRODUCER_REGISTERS": registers[1],
+    }
+    return (
+        "--gpu-architecture=sm_90a",
+        "--std=c++17",
+        *(f"--define-macro={name}={value}" for name, value in macros.items()),
+    )
+
+
+def _compile(source: str, options: tuple[str, ...]) -> bytes:
+    nvrtc = import_module("cuda.bindings.nvrtc")
+    program = _called(nvrtc.nvrtcCreateProgram(source.encode(), b"multiply.cu", 0, [], []))
+    status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
+    if int(status) != 0:
+        log = b" " * _called(nvrtc.nvrtcGetProgramLogSize(program))
+        nvrtc.nvrtcGetProgramLog(program, log)
+        raise RuntimeError(f"NVRTC refused multiply.cu: {status!r}\n{log.decode()}")
+    binary: bytes = b" " * _called(nvrtc.nvrtcGetCUBINSize(program))
+    _called(nvrtc.nvrtcGetCUBIN(program, binary))
+    nvrtc.nvrtcDestroyProgram(program)
+    return binary
+
+
+def _binary(options: tuple[str, ...]) -> bytes:
+    """The compiled kernel, from the cache on disk where it is there: keyed by all that made it."""
+    source = files("widen.kernels.cuda").joinpath("multiply.cu").read_text()
+    compiler = _called(import_module("cuda.bindings.nvrtc").nvrtcVersion())
+    driver = _called(import_module("cuda.bindings.driver").cuDriverGetVersion())
+    key = hashlib.sha256(repr((source, options, compiler, driver)).encode()).hexdigest()
+    path = _cache_directory() / f"multiply-{key[:32]}.cubin"
+    if path.exists():
+        return path.read_bytes()
+    binary = _compile(source, options)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(binary)
+        os.replace(file.name, path)  # atomic: another process sees all of it or nothing
+    except OSError:
+        pass  # a home that cannot be written to: the next process compiles again
+    return binary
+
+
+@lru_cache(maxsize=64)
+def _function(options: tuple[str, ...], shared_bytes: int, device: int) -> Any:
+    """The kernel, loaded on a device. Its context must be current."""
+    driver = import_module("cuda.bindings.driver")
+    module = _called(driver.cuModuleLoadData(_binary(options)))
+    function = _called(driver.cuModuleGetFunction(module, b"multiply"))
+    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    _called(driver.cuFuncSetAttribute(function, attribute, shared_bytes))
+    return function
+
+
+# ── launch ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@lru_cache(maxsize=1024)
+def _tensor_map(
+    pointer: int, sizes: tuple[int, ...], strides: tuple[int, ...], box: tuple[int, ...]
+) -> bytes:
+    """How TMA reads a tensor of bytes in boxes, fastest dimension first; beyond `sizes`, zeros."""
+    driver = import_module("cuda.bindings.driver")
+    encoded = _called(
+        driver.cuTensorMapEncodeTiled(
+            driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8,
+            len(sizes),
+            pointer,
+            [driver.cuuint64_t(size) for size in sizes],
+            [driver.cuuint64_t(stride) for stride in strides],
+            [driver.cuuint32_t(side) for side in box],
+            [driver.cuuint32_t(1) for _ in sizes],
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    )
+    return ctypes.string_at(encoded.getPtr(), 128)
+
+
+def _plain_map(planes: Any, k: int, box: int) -> bytes:
+    """Boxes of 128 bytes by `box` rows of a slice (a plane of a batch)."""
+    count, batch, rows, pitch = planes.shape
+    sizes = (k, rows, count * batch)
+    return _tensor_map(planes.data_ptr(), sizes, (pitch, rows * pitch), (128, box, 1))
+
+
+def _permuted_map(planes: Any, k: int, box: int) -> bytes:
+    """The same, each 64 rows seen as 8 x 8 and transposed: the fast store (multiply.cu)."""
+    count, batch, rows, pitch = planes.shape
+    sizes = (k, 8, 8, -(-rows // 64), count * batch)
+    strides = (8 * pitch, pitch, 64 * pitch, rows * pitch)
+    return _tensor_map(planes.data_ptr(), sizes, strides, (128, 8, 8, box // 64, 1))
+
+
+def permutable(right: Any) -> bool:
+    """Whether `_permuted_map` stays inside right's memory.
+
+    It reads whole groups of 64 rows. Within the tensor that is harmless (columns from n on are
+    undefined), and after its end as well if the storage goes on for as many rows.
+    """
+    count, batch, rows, pitch = right.shape
+    read = ((count * batch - 1) * rows + -(-rows // 64) * 64) * pitch
+    return bool(right.storage_offset() + read <= right.untyped_storage().nbytes())
+
+
+def _job(left: Any, right: Any, out: Any, k: int, planes: bytes, tile: Tile) -> Job:
+    """All that the kernel reads, passed by value: nothing to copy, so a graph can capture it."""
+    (count, left_batch, rows, _), (_, right_batch, columns, _) = left.shape, right.shape
+    batch = out.shape[1]
+    high, wide = tile.clusters(rows, columns)
+    group = min(GROUP, high)
+    job = Job(out=out.data_ptr(), height=rows, inner=k, pitch=out.shape[3], batch=batch)
+    job.left_batch, job.right_batch = left_batch, right_batch
+    job.tiles, job.rows, job.group = high * wide * count * batch, high, group
+    job.slice, job.band, job.batches = divisor(high * wide), divisor(group * wide), divisor(batch)
+    job.high, job.last_high = divisor(group), divisor(high % group or group)
+    right_map = _permuted_map if permutable(right) else _plain_map
+    ctypes.memmove(job.left, _plain_map(left, k, tile.left_box), 128)
+    ctypes.memmove(job.right, right_map(right, k, tile.right_box), 128)
+    ctypes.memmove(job.plane, planes, len(planes))
+    return job
+
+
+def _launch(job: Job, tile: Tile, options: tuple[str, ...], device: int, processors: int) -> None:
+    torch = import_module("torch")
+    driver = import_module("cuda.bindings.driver")
+    with torch.cuda.device(device):
+        stream = torch.cuda.current_stream(device).cuda_stream
+        if int(_called(driver.cuCtxGetCurrent())) == 0:  # a thread that has not used the device
+            _called(driver.cuCtxSetCurrent(_called(driver.cuDevicePrimaryCtxRetain(device))))
+        function = _function(options, tile.shared_bytes, device)
+        blocks = min(job.tiles, processors // tile.cluster) * tile.cluster
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(job))
+        shape = (blocks, 1, 1, tile.threads, 1, 1)
+        address = ctypes.addressof(parameters)
+        _called(driver.cuLaunchKernel(function, *shape, tile.shared_bytes, stream, address, 0))
+
+
+def _check(left: Any, right: Any, out: Any, k: int, n: int) -> None:
+    """The shapes, types and strides that the kernel takes for granted."""
+    torch = import_module("torch")
+    named = (("left", left, torch.int8), ("right", right, torch.int8), ("out", out, torch.uint8))
+    for name, tensor, dtype in named:
+        if tensor.dtype != dtype or tensor.ndim != 4 or not tensor.is_contiguous():
+            raise ValueError(f"{name}: got {_described(tensor)}; expected 4-d contiguous {dtype}")
+        if tensor.device != left.device or tensor.device.type != "cuda":
+            raise ValueError(f"{name}: on {tensor.device}; expected left's CUDA device")
+        if tensor.shape[3] % 16 or tensor.data_ptr() % 16:
+            raise ValueError(f"{name}: row pitch {tensor.shape[3]}; expected a multiple of 16")
+    batch = max(left.shape[1], right.shape[1])
+    if left.shape[1] not in (1, batch) or right.shape[1] not in (1, batch):
+        raise ValueError(f"batches {left.shape[1]} and {right.shape[1]}; expected equal or 1")
+    if left.shape[0] != right.shape[0] or right.shape[2] != n:
+        raise ValueError(f"left {tuple(left.shape)} and right {tuple(right.shape)}, n = {n}")
+    if not 0 <= k <= min(left.shape[3], right.shape[3]):
+        raise ValueError(f"k = {k}; expected at most {left.shape[3]} and {right.shape[3]}")
+    if out.shape[:3] != (left.shape[0], batch, left.shape[2]) or out.shape[3] < n:
+        expected = (left.shape[0], batch, left.shape[2], f">= {n}")
+        raise ValueError(f"out: got shape {tuple(out.shape)}; expected {expected}")
+
+
+def _described(tensor: Any) -> str:
+    return f"{tensor.dtype} {tuple(tensor.shape)}, strides {tensor.stride()}"
+
+
+@lru_cache(maxsize=64)
+def available(device: Any) -> bool:
+    """Whether `multiply` runs on a device: Hopper, and NVRTC is installed (it is with PyTorch)."""
+    torch = import_module("torch")
+    device = torch.device(device)
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
+        return False
+    try:
+        import_module("cuda.bindings.nvrtc").nvrtcVersion()
+    except (ImportError, RuntimeError):  # no bindings, or no library
+        return False
+    return True
+
+
+def multiply(
+    left: Any,
+    right: Any,
+    out: Any,
+    k: int,
+    n: int,
+    moduli: Sequence[int],
+    coefficients: Sequence[int],
+    tile: Tile | None = None,
+) -> None:
+    """out[z, b, i, j] = (coefficients[z] * sum_h left[z, b, i, h] right[z, b, j, h]) mod moduli[z].
+
+    Exact for any int8 operands and any k. On the current stream; does not wait for the device.
+
+    Parameters
+    ----------
+    left, right
+        int8 (planes, batch or 1, M or n, pitch), the first k of each row used, pitch in 16s.
+        Fastest if n is a multiple of 64, or right's storage goes on for up to 63 more rows.
+    out
+        uint8 (planes, batch, M, pitch); what comes after n of each row is left undefined.
+    k, n
+        Length of the sums; columns of the product.
+    moduli, coefficients
+        One for each plane: 2 <= p <= 256, 0 <= w < p.
+    tile
+        A row of `tiles.HOPPER`; chosen by its predicted time unless given.
+    """
+    _check(left, right, out, k, n)
+    if not len(moduli) == len(coefficients) == left.shape[0] <= MAX_PLANES:
+        raise ValueError(
+            f"got {left.shape[0]} planes, {len(moduli)} moduli, {len(coefficients)} coefficients;"
+            f" expected one of each for a plane, and at most {MAX_PLANES}"
+        )
+    planes = _planes(tuple(moduli), tuple(coefficients))
+    if out.numel() == 0:
+        return
+    if k == 0:
+        out.zero_()
+        return
+    properties = import_module("torch").cuda.get_device_properties(left.device)
+    processors = properties.multi_processor_count
+    slices = left.shape[0] * out.shape[1]
+    tile = tile or choose(left.shape[2], n, k, slices, processors)
+    options = _options(tile, k > LONGEST, permutable(right))
+    job = _job(left, right, out, k, planes, tile)
+    _launch(job, tile, options, left.device.index, processors)

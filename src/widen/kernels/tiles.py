@@ -1,0 +1,92 @@
+"""Tile sizes of the kernels, and the choice among them: waves times the measured time of a tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+CACHE_BYTES = 60 * 10**6
+"""Of an H200's L2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """How one block of the Hopper kernel multiplies (`cuda/multiply.cu` has the picture).
+
+    Times are in nanoseconds, measured on an H200 with every multiprocessor busy: of a step of 128
+    bytes of K while a slice's operands fit in L2 (`step`) and when they do not (`far_step`), and of
+    what a tile costs beside its steps (`overhead`).
+    """
+
+    consumers: int  # warpgroups
+    blocks: int  # of 64 rows, multiplied by each consumer
+    columns: int
+    stages: int
+    share_left: bool  # the two blocks of a cluster share left's tile, else right's
+    step: int
+    far_step: int
+    overhead: int
+    cluster: int = 2
+
+    def __post_init__(self) -> None:
+        """A tile must fit: 227 KB of shared memory, the registers of its accumulators."""
+        assert self.shared_bytes <= 227 * 1024
+        assert self.blocks * self.columns // 2 <= 200
+        assert self.left_box <= 256
+        assert self.right_box % 64 == 0
+
+    @property
+    def rows(self) -> int:
+        """Of left and of the product."""
+        return 64 * self.blocks * self.consumers
+
+    @property
+    def threads(self) -> int:
+        """Of a block: the consumers and one producer warpgroup."""
+        return 128 * (self.consumers + 1)
+
+    @property
+    def shared_bytes(self) -> int:
+        """The stages, what aligns them to 1024 bytes, and the barriers."""
+        return self.stages * (self.rows + self.columns) * 128 + 1024 + 16 * self.stages
+
+    @property
+    def left_box(self) -> int:
+        """Rows of left that one copy brings."""
+        return self.rows // self.cluster if self.share_left else self.rows
+
+    @property
+    def right_box(self) -> int:
+        """Rows of right (columns of the product) that one copy brings."""
+        return self.columns if self.share_left else self.columns // self.cluster
+
+    def clusters(self, rows: int, columns: int) -> tuple[int, int]:
+        """How many clusters high and wide a product of that shape is."""
+        high = self.rows * (1 if self.share_left else self.cluster)
+        wide = self.columns * (self.cluster if self.share_left else 1)
+        return -(-rows // high), -(-columns // wide)
+
+    def cost(self, rows: int, columns: int, inner: int, slices: int, processors: int) -> int:
+        """Predicted nanoseconds of the whole launch."""
+        high, wide = self.clusters(rows, columns)
+        waves = -(-high * wide * slices // (processors // self.cluster))
+        step = self.step if (rows + columns) * inner <= CACHE_BYTES else self.far_step
+        return waves * (-(-inner // 128) * step + self.overhead)
+
+
+# 192x256 by three consumers would read shared memory least, but the assembler wants 154 registers
+# for 64x256 sums, and 512 threads start with 128.
+HOPPER = (
+    Tile(2, 2, 192, stages=4, share_left=True, step=896, far_step=1050, overhead=1315),
+    Tile(2, 2, 128, stages=4, share_left=True, step=613, far_step=710, overhead=875),
+    Tile(2, 1, 256, stages=4, share_left=False, step=608, far_step=690, overhead=955),
+    Tile(2, 1, 128, stages=7, share_left=False, step=325, far_step=480, overhead=595),
+    Tile(2, 1, 128, stages=7, share_left=True, step=325, far_step=480, overhead=595),
+    Tile(2, 1, 64, stages=8, share_left=False, step=327, far_step=500, overhead=400, cluster=1),
+)
+
+
+@lru_cache(maxsize=1024)
+def choose(rows: int, columns: int, inner: int, slices: int, processors: int) -> Tile:
+    """The tile of the lowest predicted cost for `slices` products of one shape."""
+    return min(HOPPER, key=lambda tile: tile.cost(rows, columns, inner, slices, processors))

@@ -1,0 +1,320 @@
+"""Rows and columns looked at: largest magnitude, integer norms, last bit, exponents, weights.
+
+Lines are (parts, batch, lines, inner) of any strides, both operands' in one launch. A program takes
+LINES lines and a share of the inner dimension; shares meet in atomic integer sums and maxima, whose
+order does not matter.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from widen.kernels.triton.numbers import (
+    DEPTH,
+    FLAGS,
+    INEXACT,
+    LARGEST,
+    NORM,
+    NORM_BITS,
+    NOTHING,
+    SCALE,
+    SIGMA,
+    SPECIAL,
+    SQUARES,
+    SUM,
+    WEIGHT,
+    ZERO_LINE,
+    decode,
+    highest_bit,
+    is_special,
+    leading,
+    lowest_bit,
+    wide,
+)
+
+
+@triton.jit
+def _largest(
+    block, bits, table, count, lines, inner, share, part_stride, batch_stride, line_stride,
+    inner_stride, PARTS: tl.constexpr, WIDTH: tl.constexpr, LINES: tl.constexpr,
+    INNER: tl.constexpr,
+):  # fmt: skip
+    tiles = tl.cdiv(lines, LINES)
+    b, line = block // tiles, block % tiles * LINES + tl.arange(0, LINES)
+    start = tl.program_id(1) * share
+    base = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
+    tally = tl.zeros((LINES, INNER), bits.dtype.element_ty)
+    for first in range(start, tl.minimum(start + share, inner), INNER):
+        h = first + tl.arange(0, INNER)
+        inside = (line < lines)[:, None] & (h < inner)[None, :]
+        for part in tl.static_range(PARTS):
+            at = base + part * part_stride + h.to(tl.int64)[None, :] * inner_stride
+            tally = tl.maximum(tally, tl.load(at, inside, other=0) & ((1 << (WIDTH - 1)) - 1))
+    found = tl.max(tally, 1).to(tl.int64)
+    tl.atomic_max(table + LARGEST * count + b * lines + line, found, line < lines)
+
+
+SIZES = ["left_count", "right_count", "left_blocks", "share"]
+
+
+@triton.jit(do_not_specialize=SIZES)
+def largest(
+    left, left_table, left_count, left_lines, left_part, left_batch, left_line, left_inner,
+    right, right_table, right_count, right_lines, right_part, right_batch, right_line, right_inner,
+    left_blocks, inner, share,
+    PARTS: tl.constexpr, LEFT_WIDTH: tl.constexpr, RIGHT_WIDTH: tl.constexpr,
+    LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr, RIGHT_LINES: tl.constexpr,
+    RIGHT_INNER: tl.constexpr,
+):  # fmt: skip
+    """table[LARGEST] = bits of the largest magnitude of every line (WIDTH bits a float)."""
+    block = tl.program_id(0)
+    if block < left_blocks:
+        _largest(
+            block, left, left_table, left_count, left_lines, inner, share, left_part, left_batch,
+            left_line, left_inner, PARTS, LEFT_WIDTH, LEFT_LINES, LEFT_INNER,
+        )  # fmt: skip
+    else:
+        _largest(
+            block - left_blocks, right, right_table, right_count, right_lines, inner, share,
+            right_part, right_batch, right_line, right_inner, PARTS, RIGHT_WIDTH, RIGHT_LINES,
+            RIGHT_INNER,
+        )  # fmt: skip
+
+
+@triton.jit
+def look(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """Q = ceil(|x| 2^(15 - top)), the leading integer, and the last bit's exponent (or far off)."""
+    m, e = decode(bits, FRACTION, EXPONENT)
+    shift = tl.minimum(top - NORM_BITS - e, 62)
+    right, left = tl.maximum(shift, 0).to(tl.int64), tl.maximum(-shift, 0).to(tl.int64)
+    q = ((m << left) + ((tl.full(m.shape, 1, tl.int64) << right) - 1)) >> right
+    lead = leading(m, top - e, LEAD) if LEAD >= 0 else m
+    last = tl.where(m > 0, lowest_bit(m) + e, -NOTHING)
+    return q.to(tl.int32), lead.to(tl.int32), last
+
+
+@triton.jit
+def look_near(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """The same in 32 bits, where the largest number of the line is a normal one by far."""
+    if FRACTION > 31:
+        high = (bits >> 32).to(tl.int32)
+        low = bits.to(tl.uint32)
+    else:
+        high = bits.to(tl.int32)
+        low = tl.zeros(bits.shape, tl.uint32)
+    above: tl.constexpr = FRACTION - 32 if FRACTION > 31 else FRACTION  # fraction bits in `high`
+    field = (high >> above) & ((1 << EXPONENT) - 1)
+    some = ((high & ((1 << above) - 1)) | (tl.minimum(field, 1) << above)).to(tl.uint32)
+    # The mantissa's highest 32 bits, the hidden one first; what is below them is sticky.
+    mantissa = (some << (31 - above)) | (low >> (above + 1))
+    sticky = (low << (31 - above)) != 0
+    e = tl.maximum(field, 1) - ((1 << (EXPONENT - 1)) - 1)  # of the hidden bit
+    shift = tl.minimum(top - e + (31 - NORM_BITS), 31).to(tl.uint32)
+    whole = mantissa >> shift
+    rest = (whole << shift) != mantissa
+    # Shifts of 32 and more leave nothing whole; a 1 at the very top is part of the rest then.
+    gone = top - e + (31 - NORM_BITS) > 31
+    nothing = (mantissa == 0) & ~sticky
+    q = tl.where(gone, 1, whole.to(tl.int32) + (rest | sticky).to(tl.int32))
+    q = tl.where(nothing, 0, q)
+    lead_shift = top - e + (31 - LEAD)
+    lead = (mantissa >> tl.minimum(lead_shift, 31).to(tl.uint32)).to(tl.int32)
+    lead = tl.where(lead_shift > 31, 0, lead)
+    word = tl.where(low != 0, low, some)
+    lowest = (word & (0 - word)).to(tl.float32).to(tl.int32, bitcast=True) >> 23
+    place = lowest - 127 + tl.where(low != 0, 0, FRACTION - above)
+    return q, lead, tl.where(nothing, -NOTHING, place + e - FRACTION)
+
+
+@triton.jit
+def _norms(
+    block, bits, table, leads, count, lines, inner, pitch, share, part_stride, batch_stride,
+    line_stride, inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    LEAD: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    tiles = tl.cdiv(lines, LINES)
+    b, line = block // tiles, block % tiles * LINES + tl.arange(0, LINES)
+    start = tl.program_id(1) * share
+    base = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
+    at_line = table + b * lines + line
+    magnitude = tl.load(at_line + LARGEST * count, line < lines, other=0)
+    m, e = decode(magnitude, FRACTION, EXPONENT)
+    top = highest_bit(m) + e
+    counts = (line < lines) & (m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
+    # Lines near the subnormal numbers take the long way.
+    lowest: tl.constexpr = 64 - (1 << (EXPONENT - 1))
+    far = tl.min(tl.where(counts, top, 0), 0) < lowest
+    q1 = tl.zeros((LINES, INNER), tl.int64)
+    q2 = tl.zeros((LINES, INNER), tl.int64)
+    depth = tl.zeros((LINES, INNER), tl.int32)
+    for first in range(start, tl.minimum(start + share, inner), INNER):
+        h = first + tl.arange(0, INNER)
+        inside = counts[:, None] & (h < inner)[None, :]
+        lead = tl.zeros((LINES, INNER), tl.int32)
+        for part in tl.static_range(PARTS):
+            at = base + part * part_stride + h.to(tl.int64)[None, :] * inner_stride
+            x = tl.load(at, inside, other=0)
+            if far:
+                q, part_lead, last = look(x.to(tl.int64), top[:, None], LEAD, FRACTION, EXPONENT)
+            else:
+                q, part_lead, last = look_near(x, top[:, None], LEAD, FRACTION, EXPONENT)
+            q1 += q
+            q2 += q.to(tl.int64) * q
+            lead += part_lead
+            depth = tl.maximum(depth, -NOTHING - last)
+        if LEAD >= 0:
+            target = leads + (wide(b) * lines + line)[:, None] * pitch + h[None, :]
+            written = (line < lines)[:, None] & (h < pitch)[None, :]
+            tl.store(target, lead.to(tl.int8), written)
+    tl.atomic_add(at_line + SUM * count, tl.sum(q1, 1), counts)
+    tl.atomic_add(at_line + SQUARES * count, tl.sum(q2, 1), counts)
+    tl.atomic_max(at_line + DEPTH * count, tl.max(depth, 1).to(tl.int64), counts)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def norms(
+    left, left_table, left_leads, left_count, left_lines, left_part, left_batch, left_line,
+    left_inner, right, right_table, right_leads, right_count, right_lines, right_part, right_batch,
+    right_line, right_inner, left_blocks, inner, pitch, share,
+    PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
+    RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, LEAD: tl.constexpr,
+    LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr, RIGHT_LINES: tl.constexpr,
+    RIGHT_INNER: tl.constexpr,
+):  # fmt: skip
+    """Rows SUM, SQUARES and DEPTH of the table: sums of q and q^2, and where the last bit is.
+
+    q = ceil(|x| 2^(15 - top)). Lines that are zero or special count nothing. With LEAD >= 0, leads
+    (batch, lines, pitch) get floor(|x| 2^(LEAD - top)), summed over the parts.
+    """
+    block = tl.program_id(0)
+    if block < left_blocks:
+        _norms(
+            block, left, left_table, left_leads, left_count, left_lines, inner, pitch, share,
+            left_part, left_batch, left_line, left_inner, PARTS, LEFT_FRACTION, LEFT_EXPONENT, LEAD,
+            LEFT_LINES, LEFT_INNER,
+        )  # fmt: skip
+    else:
+        _norms(
+            block - left_blocks, right, right_table, right_leads, right_count, right_lines, inner,
+            pitch, share, right_part, right_batch, right_line, right_inner, PARTS, RIGHT_FRACTION,
+            RIGHT_EXPONENT, LEAD, RIGHT_LINES, RIGHT_INNER,
+        )  # fmt: skip
+
+
+@triton.jit
+def ceil_sqrt(square):
+    """ceil(sqrt(x)) of int64 numbers below 2^62, bit by bit."""
+    root = tl.zeros(square.shape, tl.int64)
+    for bit in tl.static_range(30, -1, -1):
+        tried = root | (1 << bit)
+        root = tl.where(tried * tried <= square, tried, root)
+    return root + (root * root < square).to(tl.int64)
+
+
+@triton.jit
+def floor_log2_ratio(numerator, denominator):
+    """`bounds.floor_log2_ratio` of positive integers below 2^53."""
+    ours, theirs = highest_bit(numerator), highest_bit(denominator)
+    less = (numerator << (60 - ours).to(tl.int64)) < (denominator << (60 - theirs).to(tl.int64))
+    return ours - theirs - less.to(tl.int32)
+
+
+@triton.jit
+def weight_of(q1, sigma, divisor, unit):
+    """`Certificate.weight` of lines."""
+    reduced = tl.maximum(highest_bit(q1) - 23, 0)
+    one = tl.full(q1.shape, 1, tl.int64)
+    rounded = (q1 + (one << reduced.to(tl.int64)) - 1) >> reduced.to(tl.int64)
+    quotient = ((rounded << 22) + divisor - 1) // divisor
+    shift = reduced + sigma + unit - NORM_BITS - 22
+    down = tl.minimum(tl.maximum(-shift, 0), 61).to(tl.int64)
+    up = tl.minimum(tl.maximum(shift, 0), 38).to(tl.int64)
+    return tl.where(shift >= 0, quotient << up, (quotient + (one << down) - 1) >> down)
+
+
+@triton.jit
+def _scale(
+    block, table, needs, count, goal_norm, root, goal_shift, divisor, unit, rounding, entries,
+    FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LINES: tl.constexpr,
+):  # fmt: skip
+    line = block * LINES + tl.arange(0, LINES)
+    real = line < count
+    at = table + line
+    magnitude = tl.load(at + LARGEST * count, real, other=0)
+    q1 = tl.load(at + SUM * count, real, other=0)
+    q2 = tl.load(at + SQUARES * count, real, other=0)
+    m, e = decode(magnitude, FRACTION, EXPONENT)
+    special = is_special(magnitude, FRACTION, EXPONENT)
+    empty = special | (m == 0)
+    top = tl.where(empty, 0, highest_bit(m) + e)
+    depth = tl.load(at + DEPTH * count, real, other=0).to(tl.int32)
+    s = tl.where(empty, 0, depth + NOTHING)
+    norm = q1
+    if goal_norm == 2:
+        norm = ceil_sqrt(q2)
+    wide_root = tl.full((LINES,), 0, tl.int64) + root
+    wanted = floor_log2_ratio(wide_root, tl.maximum(norm, 1)) + goal_shift + NORM_BITS - top
+    if goal_norm == 0:
+        wanted = s
+    inexact = (q1 > 0) & (wanted < s)
+    s = tl.where(special, NOTHING, tl.where(inexact, wanted, s))
+    sigma = s + top
+    # ||a'|| <= 2^(sigma - 15) sqrt(q2) + sqrt(2k)/2; a margin of 2/256 covers the floats.
+    length = sigma.to(tl.float32) - 15.0 + 0.5 * tl.log2(tl.maximum(q2, 1).to(tl.float32))
+    high, low = tl.maximum(length, rounding), tl.minimum(length, rounding)
+    length = high + tl.log2(1.0 + tl.exp2(low - high))
+    bound = tl.where(empty, NOTHING, tl.ceil(length * 256.0).to(tl.int32) + 2)
+    flags = tl.where(special, SPECIAL, tl.where(empty, ZERO_LINE, 0)) | tl.where(
+        inexact, INEXACT, 0
+    )
+    tl.store(at + SCALE * count, s.to(tl.int64), real)
+    tl.store(at + SIGMA * count, sigma.to(tl.int64), real)
+    tl.store(at + FLAGS * count, flags.to(tl.int64), real)
+    tl.store(at + WEIGHT * count, weight_of(q1, sigma, divisor, unit), real)
+    tl.store(at + NORM * count, bound.to(tl.int64), real)
+    held = real & ~empty
+    tl.atomic_max(needs, tl.max(tl.where(held, bound, NOTHING), 0).to(tl.int64))
+    tl.atomic_max(needs + 1, tl.max(tl.where(held, sigma, NOTHING), 0).to(tl.int64))
+    some = tl.max((real & (flags & SPECIAL > 0)).to(tl.int32), 0) * SPECIAL
+    some |= tl.max((real & inexact).to(tl.int32), 0) * INEXACT
+    tl.atomic_or(needs + 2, some.to(tl.int64))
+    # V is more than half of what the goal allows: that share tells how much of |A||B| is needed.
+    room = wide_root.to(tl.float32) * tl.exp2((goal_shift + NORM_BITS - sigma).to(tl.float32))
+    inverse = (65536.0 * room / tl.maximum(q1, 1).to(tl.float32)).to(tl.int32) + 1
+    tl.atomic_max(needs + 4, tl.max(tl.where(held & inexact, inverse, 0), 0).to(tl.int64))
+    spread = NORM_BITS - highest_bit(q1) + highest_bit(tl.full((LINES,), 0, tl.int64) + entries) + 1
+    tl.atomic_max(needs + 3, tl.max(tl.where(held, spread, 0), 0).to(tl.int64))
+
+
+GOALS = [
+    "left_count", "right_count", "left_blocks", "goal_norm", "root", "goal_shift", "divisor",
+    "unit", "rounding", "entries",
+]  # fmt: skip
+
+
+@triton.jit(do_not_specialize=GOALS)
+def scale(
+    left_table, left_needs, left_count, right_table, right_needs, right_count, left_blocks,
+    goal_norm, root, goal_shift, divisor, unit, rounding, entries,
+    LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr, RIGHT_FRACTION: tl.constexpr,
+    RIGHT_EXPONENT: tl.constexpr, LINES: tl.constexpr,
+):  # fmt: skip
+    """The rest of the table: exponents by the goal, but no further than a line's last bit.
+
+    A `goal_norm` of 0 keeps every bit. `rounding` is log2(sqrt(2k)/2), what rounding may add to a
+    norm; a line has `entries` numbers. `needs` gets (largest NORM, largest SIGMA, flags of all
+    lines, largest spread: how far the largest magnitude is above the mean, log2 rounded up, and the
+    smallest share of the goal that a line uses, inverted and times 2^16).
+    """
+    block = tl.program_id(0)
+    if block < left_blocks:
+        _scale(
+            block, left_table, left_needs, left_count, goal_norm, root, goal_shift, divisor, unit,
+            rounding, entries, LEFT_FRACTION, LEFT_EXPONENT, LINES,
+        )  # fmt: skip
+    else:
+        _scale(
+            block - left_blocks, right_table, right_needs, right_count, goal_norm, root, goal_shift,
+            divisor, unit, rounding, entries, RIGHT_FRACTION, RIGHT_EXPONENT, LINES,
+        )  # fmt: skip

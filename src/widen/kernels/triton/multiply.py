@@ -1,0 +1,140 @@
+"""Products of int8 planes on any GPU: all planes of a plan in one persistent launch."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from widen.kernels.triton.numbers import (
+    FLAGS,
+    INEXACT,
+    SIGMA,
+    WEIGHT,
+    wide,
+)
+
+DOWN = tl.constexpr(1 - 2.0**-20)
+UP = tl.constexpr(1 + 2.0**-20)
+
+
+@triton.jit
+def tile_at(tile, rows, columns, GROUP: tl.constexpr):
+    """Row and column of a tile, in groups of rows so that tiles of the right operand stay in L2."""
+    first = tile // (GROUP * columns) * GROUP
+    size = tl.minimum(rows - first, GROUP)
+    inside = tile % (GROUP * columns)
+    return first + inside % size, inside // size
+
+
+@triton.jit
+def sum_of_products(
+    left, right, ours, theirs, row, column, start, stop,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """int32 sums over [start, stop) of rows of two descriptors, (rows, inner) each."""
+    total = tl.zeros((ROWS, COLUMNS), tl.int32)
+    for h in range(start, stop, INNER):
+        x = left.load([ours + row * ROWS, h])
+        y = right.load([theirs + column * COLUMNS, h])
+        total = tl.dot(x, y.T, total, out_dtype=tl.int32)
+    return total
+
+
+@triton.jit
+def times_modulo(total, p, w, fraction, offset):
+    """(total w) mod p in [0, p), for |total| < 2^31; fraction = floor(2^32 w / p).
+
+    `offset` is the first multiple of p from 2^31 on, so that u = total + offset is not negative;
+    the quotient floor(u fraction / 2^32) is floor(u w / p) or one less.
+    """
+    u = (total + offset).to(tl.uint32)
+    quotient = tl.umulhi(u, tl.zeros_like(u) + fraction)
+    rest = u * w - quotient * p
+    return tl.minimum(rest, rest - p)
+
+
+SIZES = ["m", "k", "planes", "batch", "left_batch", "right_batch", "longest"]
+
+
+@triton.jit(do_not_specialize=SIZES)
+def residues(
+    left, right, out, constants, m, n, k, pitch, planes, batch, left_batch, right_batch, longest,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """out[z, b] = (left[z, b] right[z, b]^T w_z) mod p_z as bytes in [0, p_z).
+
+    `left` and `right` are descriptors of planes (planes * batch * rows, inner), `out` is
+    (planes, batch, m, pitch), `constants` are (p, w, floor(2^32 w/p), offset) as uint32. The inner
+    dimension is cut every `longest` terms, before an int32 could overflow.
+    """
+    rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
+    for tile in range(tl.program_id(0), planes * batch * rows * columns, tl.num_programs(0)):
+        item = tile // (rows * columns)
+        row, column = tile_at(tile % (rows * columns), rows, columns, GROUP)
+        z, b = item // batch, item % batch
+        ours = (z * left_batch + b % left_batch) * m
+        theirs = (z * right_batch + b % right_batch) * n
+        p, w = tl.load(constants + 4 * z), tl.load(constants + 4 * z + 1)
+        fraction = tl.load(constants + 4 * z + 2)
+        offset = tl.load(constants + 4 * z + 3).to(tl.int32, bitcast=True)
+        rest = tl.zeros((ROWS, COLUMNS), tl.uint32)
+        for start in range(0, k, longest):
+            total = sum_of_products(
+                left, right, ours, theirs, row, column, start, tl.minimum(start + longest, k),
+                ROWS, COLUMNS, INNER,
+            )  # fmt: skip
+            rest += times_modulo(total, p, w, fraction, offset)
+            rest = tl.minimum(rest, rest - p)
+        i, j = row * ROWS + tl.arange(0, ROWS), column * COLUMNS + tl.arange(0, COLUMNS)
+        at = out + (wide(item) * m + i)[:, None] * pitch + j[None, :]
+        tl.store(at, rest.to(tl.uint8), (i < m)[:, None] & (j < n)[None, :])
+
+
+@triton.jit
+def power(exponent):
+    """2^exponent as a float32: 2^-100 at least, infinity beyond the range."""
+    field = tl.minimum(tl.maximum(exponent + 127, 27), 255)
+    return (field << 23).to(tl.float32, bitcast=True)
+
+
+TEST = ["m", "k", "batch", "left_batch", "right_batch", "shift", "both"]
+
+
+@triton.jit(do_not_specialize=TEST)
+def certify(
+    left, right, marks, rows_table, columns_table, m, n, k, batch, left_batch, right_batch, shift,
+    both,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """Marks are 1 where leading integers do not certify an element, 0 elsewhere, (batch, m, n).
+
+    `left` and `right` are descriptors of leading integers; `shift` and `both` are those of
+    `bounds.Certificate` (nothing is dropped), for integers this short. Float32 will do: an element
+    that is marked in vain is tested again.
+    """
+    rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
+    for tile in range(tl.program_id(0), batch * rows * columns, tl.num_programs(0)):
+        b = tile // (rows * columns)
+        down, across = tile_at(tile % (rows * columns), rows, columns, GROUP)
+        ours, theirs = b % left_batch * m, b % right_batch * n
+        total = sum_of_products(left, right, ours, theirs, down, across, 0, k, ROWS, COLUMNS, INNER)
+        i = down * ROWS + tl.arange(0, ROWS)
+        j = across * COLUMNS + tl.arange(0, COLUMNS)
+        at_row = rows_table + b % left_batch * m + i
+        at_column = columns_table + b % right_batch * n + j
+        heights, widths = left_batch * m, right_batch * n
+        # In units of 2^(sigma + tau + shift): total >= (v/h)(column/w) + (row/h)((u + both)/w).
+        # Rounded so that less is certified; exponents out of range give infinities or NaN.
+        sigma = tl.load(at_row + SIGMA * heights, i < m, other=0).to(tl.int32)
+        tau = tl.load(at_column + SIGMA * widths, j < n, other=0).to(tl.int32)
+        h, w = power(-sigma - shift // 2) * UP, power(-tau - shift + shift // 2) * UP
+        v = tl.load(at_row + WEIGHT * heights, i < m, other=0).to(tl.float32) * h
+        u = tl.load(at_column + WEIGHT * widths, j < n, other=0).to(tl.float32)
+        row = (tl.load(at_row + FLAGS * heights, i < m, other=0) & INEXACT > 0).to(tl.float32) * h
+        column = (tl.load(at_column + FLAGS * widths, j < n, other=0) & INEXACT > 0).to(tl.float32)
+        u = (u + both * column) * w
+        column *= w
+        wanted = v[:, None] * column[None, :] + row[:, None] * u[None, :]
+        certified = total.to(tl.float32) * DOWN >= wanted
+        at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
+        tl.store(at, (~certified).to(tl.uint8), (i < m)[:, None] & (j < n)[None, :])

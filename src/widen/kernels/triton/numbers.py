@@ -1,0 +1,110 @@
+"""Floats as integers: device functions only. No float64 arithmetic anywhere.
+
+A float is |x| = m 2^e with an integer m, read from its bits. FRACTION and EXPONENT are the widths
+of its fields: 52 and 11 for float64, 23 and 8 for float32, 10 and 5 for float16, 7 and 8 for
+bfloat16.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+NORM_BITS = tl.constexpr(15)  # of bounds
+NOTHING = tl.constexpr(-(1 << 20))  # exponent of lines that hold nothing finite
+
+ZERO_LINE = tl.constexpr(1)  # flags of a line
+SPECIAL = tl.constexpr(2)
+INEXACT = tl.constexpr(4)
+
+# Rows of the table that describes lines, one column a line.
+LARGEST = tl.constexpr(0)  # bits of the largest magnitude
+SUM = tl.constexpr(1)  # q1, the integer 1-norm
+SQUARES = tl.constexpr(2)  # q2, the integer 2-norm squared
+DEPTH = tl.constexpr(3)  # -NOTHING - exponent of the last set bit
+SCALE = tl.constexpr(4)  # the exponent s: lines are scaled by 2^s and rounded
+SIGMA = tl.constexpr(5)  # s + exponent of the largest magnitude
+FLAGS = tl.constexpr(6)
+WEIGHT = tl.constexpr(7)  # of the certificate
+NORM = tl.constexpr(8)  # log2 of the 2-norm after scaling, in 1/256, rounded up
+
+MAGIC = tl.constexpr(12582912.0)  # 1.5 * 2^23: adding it rounds a small float to an integer
+
+
+@triton.jit
+def wide(index):
+    """An index as int64, so that products with strides do not overflow."""
+    return tl.full((), 1, tl.int64) * index
+
+
+@triton.jit
+def decode(bits, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """(m, e) of |x| = m 2^e, an int64 and an int32."""
+    field = (bits >> FRACTION) & ((1 << EXPONENT) - 1)
+    fraction = bits & ((1 << FRACTION) - 1)
+    m = fraction | (tl.minimum(field, 1) << FRACTION)
+    return m, tl.maximum(field, 1).to(tl.int32) - (FRACTION + (1 << (EXPONENT - 1)) - 1)
+
+
+@triton.jit
+def is_special(bits, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """Whether bits are those of an infinity or a NaN."""
+    return ((bits >> FRACTION) & ((1 << EXPONENT) - 1)) == (1 << EXPONENT) - 1
+
+
+@triton.jit
+def highest_bit(x):
+    """floor(log2 x) of a positive int64, -1 for 0."""
+    guess = (x.to(tl.float32).to(tl.int32, bitcast=True) >> 23) - 127
+    guess = tl.maximum(guess, 0)
+    exact = guess - ((x >> guess.to(tl.int64)) == 0).to(tl.int32)
+    return tl.where(x > 0, exact, -1)
+
+
+@triton.jit
+def lowest_bit(x):
+    """Place of the lowest set bit of a positive int64 below 2^62: a power of two is exact."""
+    return ((x & -x).to(tl.float32).to(tl.int32, bitcast=True) >> 23) - 127
+
+
+@triton.jit
+def shift_left(x, by):
+    """floor(x 2^by) for an int64 x and any by; what is beyond 2^62 becomes 2^62."""
+    up = tl.minimum(tl.maximum(by, 0), 62).to(tl.int64)
+    down = tl.minimum(tl.maximum(-by, 0), 63).to(tl.int64)
+    far = (x >> (62 - up)) > 0
+    return tl.where(far, tl.full(x.shape, 1 << 62, tl.int64), (x << up) >> down)
+
+
+@triton.jit
+def scaled_integer(m, e, s):
+    """round-to-nearest-even(m 2^(e + s)) = r 2^left as (r, left): r <= 2^53, left >= 0."""
+    left = e + s
+    right = tl.minimum(tl.maximum(-left, 0), 55).to(tl.int64)
+    half = (tl.full(m.shape, 1, tl.int64) << right) >> 1
+    up = tl.where(half > 0, half - 1 + ((m >> right) & 1), 0)
+    return (m + up) >> right, tl.maximum(left, 0)
+
+
+@triton.jit
+def nearest(x, p, inverse):
+    """The residue of a float32 integer x, |x| < 2^23, that is smallest in magnitude.
+
+    |x| inverse < 2^15 for p >= 200 errs by less than 2^-10 in all, and x/p is 1/(2p) or more from a
+    midpoint unless it is one; smaller p have fewer bits to lose.
+    """
+    return x - (x * inverse + MAGIC - MAGIC) * p
+
+
+@triton.jit
+def low_byte(x):
+    """The integer in a float32, |x| <= 128, as an int8 (128 becomes -128)."""
+    return (x + MAGIC).to(tl.int32, bitcast=True).to(tl.int8)
+
+
+@triton.jit
+def leading(m, distance, kept):
+    """floor(m 2^(kept - distance)), for numbers m < 2^53 of lines with m 2^-distance < 2."""
+    shift = tl.minimum(distance - kept, 63)
+    left, right = tl.maximum(-shift, 0).to(tl.int64), tl.maximum(shift, 0).to(tl.int64)
+    return (m << left) >> right

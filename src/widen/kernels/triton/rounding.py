@@ -1,0 +1,60 @@
+"""Integers in words of 32 bits, rounded once into a float's bits: device functions only."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def highest_bit32(x):
+    """floor(log2 x) of a positive uint32."""
+    guess = (x.to(tl.float32).to(tl.int32, bitcast=True) >> 23) - 127
+    guess = tl.minimum(tl.maximum(guess, 0), 31)
+    return guess - ((x >> guess.to(tl.uint32)) == 0).to(tl.int32)
+
+
+@triton.jit
+def leading_bits(high, middle, low, below, index):
+    """Length in bits of a number, its 64 leading bits, and whether any bit after them is set.
+
+    `high` (not 0 unless the number is) is word `index`, `middle` and `low` follow it, and `below`
+    is not 0 if any word after these is.
+    """
+    shift = (31 - highest_bit32(high)).to(tl.uint64)
+    head = ((high.to(tl.uint64) << 32) | middle.to(tl.uint64)) << shift
+    rest = low.to(tl.uint64) << shift
+    sticky = ((rest & 0xFFFFFFFF) | below.to(tl.uint64)) != 0
+    return 32 * (index + 1) - shift.to(tl.int32), head | (rest >> 32), sticky
+
+
+@triton.jit
+def rounded(
+    length, head, sticky, base, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr
+):
+    """Bits of head 2^(length - 64 + base) (and a little more if sticky), rounded to nearest even.
+
+    The format has multiples of 2^LOWEST with PRECISION bits, below 2^HIGHEST.
+    """
+    unit = tl.maximum(length + base - PRECISION, LOWEST)
+    drop = tl.minimum(unit - (length + base - 64), 65)
+    whole = tl.where(drop < 64, head >> tl.minimum(drop, 63).to(tl.uint64), 0)
+    half = tl.where(drop < 65, (head >> tl.minimum(drop - 1, 63).to(tl.uint64)) & 1, 0)
+    ones = tl.full(head.shape, 1, tl.uint64)
+    below = (head & ((ones << tl.minimum(drop - 1, 63).to(tl.uint64)) - 1)) != 0
+    whole += half & (whole | (below | sticky).to(tl.uint64))
+    infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
+    place = tl.minimum(unit, HIGHEST - PRECISION) - LOWEST
+    bits = (place.to(tl.int64) << (PRECISION - 1)) + whole.to(tl.int64)  # a carry moves up
+    return tl.where(unit > HIGHEST - PRECISION, infinity, tl.minimum(bits, infinity))
+
+
+@triton.jit
+def store_float(at, bits, negative, inside, PRECISION: tl.constexpr):
+    """Store the magnitude's bits with a sign, as a float64 or float32."""
+    if PRECISION == 53:
+        sign = negative.to(tl.int64) << 63
+        tl.store(at, bits | sign, inside)
+    else:
+        sign = negative.to(tl.int32) << 31
+        tl.store(at, bits.to(tl.int32) | sign, inside)

@@ -1,0 +1,211 @@
+"""PyTorch tensors in, tensors out: on a CPU as views of NumPy arrays, on a GPU by `device`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from widen import arguments, device
+from widen.backends import torch as backend
+from widen.backends.torch import Lines, Tensor
+from widen.backends.torch_bounds import error_bound
+from widen.call import Call, empty_plan
+from widen.contract import Contract
+from widen.device import Clock, Prepared, Problem
+from widen.encoded import Encoded
+from widen.formats import FORMATS, Format
+from widen.plan import Info, Plan
+from widen.planner import first_cap, typical_needs
+
+
+def as_array(x: Tensor) -> np.ndarray[Any, Any]:
+    """A tensor on a CPU as a NumPy array, a view."""
+    x = x.detach().resolve_conj().resolve_neg()
+    if x.dtype == torch.bfloat16:
+        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return x.numpy()
+
+
+def as_tensor(x: Any) -> Tensor:
+    """A NumPy array (or scalar) as a tensor, a view."""
+    return torch.from_numpy(np.asarray(x))
+
+
+def through_numpy(
+    function: Callable[..., Any], given: list[Any], out: Tensor | None, **more: Any
+) -> Any:
+    """Call a function of the interface with tensors on a CPU as arrays; give tensors back."""
+    arrays = [as_array(x) if isinstance(x, torch.Tensor) else x for x in given]
+    target = None if out is None else as_array(out)
+    result = function(*arrays, out=target, **more)
+    value, record = result if isinstance(result, tuple) else (result, None)
+    tensor = as_tensor(value) if out is None else out
+    if record is None:
+        return tensor
+    return tensor, replace(record, bound=as_tensor(record.bound))
+
+
+def workspace(place: str, asked: int | str | None) -> int:
+    """Bytes of workspace on a GPU, by default a quarter of its memory."""
+    if asked is not None:
+        return arguments.workspace_bytes(asked)
+    return int(torch.cuda.get_device_properties(place).total_memory // 4)
+
+
+def check_choices(unit: str | None, system: str | None) -> None:
+    """Whether a GPU serves the unit and the system that were asked for."""
+    if unit not in (None, "int8"):
+        raise ValueError(f"unit={unit!r} does not run on a GPU; use unit='int8' or None")
+    if system not in (None, "residues"):
+        raise ValueError(f"system={system!r} does not run on a GPU; use 'residues' or None")
+
+
+def typical_plan(
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int
+) -> Plan:
+    """A plan for rows and columns of similar magnitudes, made without looking at any."""
+    needs = typical_needs(contract, fmt, shape[2])
+    cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
+    return device.cached_plan(contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None)
+
+
+def plan(call: Call) -> Plan:
+    """What a call would run."""
+    check_choices(call.unit, call.system)
+    if math.prod(call.dims) == 0 or call.inner_dims[0][-1] == 0:
+        return empty_plan(call)
+    left, right = _merged(call)
+    problem = Problem(left, right, call.contract, call.work, call.workspace)
+    with torch.cuda.device(call.device):
+        return device.prepare(problem).plan
+
+
+def encode(
+    x: Tensor, side: str, contract: Contract, fmt: Format, unit: str | None, system: str | None
+) -> Encoded:
+    """An operand on a GPU, encoded."""
+    check_choices(unit, system)
+    with torch.cuda.device(x.device):
+        operand = lines_of(x.clone(), side, fmt.parts)  # a copy: it cannot go stale
+        return device.encode_operand(operand, tuple(x.shape), side, contract, fmt)
+
+
+def lines_of(matrices: Tensor, side: str, parts: int) -> Lines:
+    """(A batch of) matrices as lines, with one batch axis."""
+    dims = arguments.matrix_dims(tuple(matrices.shape), side)
+    flat = matrices.reshape(math.prod(dims[:-2]), *dims[-2:])
+    name = str(matrices.dtype).removeprefix("torch.")
+    if parts == 2 and not matrices.is_complex():
+        name = "float64" if matrices.dtype == torch.float64 else "float32"
+    return backend.as_lines(flat, side, parts, FORMATS[name].part)
+
+
+def product(
+    call: Call, out: Tensor | None, info: bool, progress: Callable[[float], None] | None,
+    plan: Plan | None,
+) -> Any:  # fmt: skip
+    """The product of a call whose operands are on a GPU, and an Info if asked for."""
+    check_choices(call.unit, call.system)
+    where = call.device
+    with torch.cuda.device(where):
+        target = _target(call, out, where)
+        bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
+        ledger = Clock(timed=info)
+        ran = _run(call, target, bound, ledger, progress, plan)
+        if out is not None and target is not out:
+            out.copy_(target)
+    result = target if out is None else out
+    if bound is None:
+        return result
+    return result, Info(ran, bound, ledger.repaired, ran.products, ledger.workspace, ledger.seconds)
+
+
+def _target(call: Call, out: Tensor | None, where: torch.device) -> Tensor:
+    """Where the result is written: `out`, unless an operand lives there."""
+    dtype = getattr(torch, call.fmt.name)
+    fresh = torch.empty(call.dims, dtype=dtype, device=where) if out is None else out
+    if not isinstance(fresh, torch.Tensor):
+        raise TypeError(f"out is a {type(out).__name__}; give a tensor on {where}")
+    if tuple(fresh.shape) != call.dims or fresh.dtype != dtype or fresh.device != where:
+        raise ValueError(
+            f"out has shape {tuple(fresh.shape)}, {fresh.dtype}, on {fresh.device}; the result "
+            f"needs torch.empty({call.dims}, dtype={dtype}, device='{where}')"
+        )
+    operands: list[Any] = [call.left, call.right]
+    owned = [x for x in operands if isinstance(x, torch.Tensor)]
+    if any(x.untyped_storage().data_ptr() == fresh.untyped_storage().data_ptr() for x in owned):
+        return torch.empty(call.dims, dtype=dtype, device=where)
+    return fresh
+
+
+def _run(
+    call: Call, out: Tensor, bound: Tensor | None, ledger: Clock,
+    progress: Callable[[float], None] | None, plan: Plan | None,
+) -> Plan:  # fmt: skip
+    parts = call.work.parts
+    k = arguments.matrix_dims(call.inner_dims[0], "left")[-1]
+    if out.numel() == 0 or k == 0:
+        out.zero_()
+        if bound is not None:
+            bound.fill_(2.0**call.fmt.part.lowest / 2)
+        return empty_plan(call)
+    if call.fmt.parts > parts:
+        out.imag.zero_()
+    left, right = _merged(call)
+    problem = Problem(left, right, call.contract, call.work, call.workspace, plan)
+    batch, m, _, n = problem.shape
+    flat = out.reshape(batch, m, n)  # a copy where batch axes do not merge
+    written = flat if call.fmt.parts == parts else flat.real
+    bits = backend.bits_of(written, parts)
+    report = None
+    if bound is not None:
+        limits = bound.view(batch, m, n)
+
+        def report(prepared: Prepared, block: tuple[slice, slice, slice], marks: Tensor) -> None:
+            values = (
+                torch.view_as_real(flat).movedim(-1, 0)[:parts] if flat.is_complex() else flat[None]
+            )
+            rounded_once = (marks == 3) | call.contract.correct
+            limits[block] = error_bound(
+                prepared.tables_of(problem, block), problem.shape[2], parts, call.work.part,
+                values[:, *block], rounded_once,
+            )  # fmt: skip
+
+    ran = device.run(problem, bits, ledger, progress, report)
+    if flat.untyped_storage().data_ptr() != out.untyped_storage().data_ptr():
+        out.copy_(flat.view(out.shape))
+    return replace(ran, result=call.work.name)
+
+
+def _merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:
+    """Operands with one batch axis; a batch times one matrix becomes one tall product.
+
+    Rows do not know of each other, so that changes no bits. Axes that broadcast in between are
+    copied.
+    """
+    sides: list[Any] = []
+    given: Any = call.sides
+    for x, side in given:
+        if isinstance(x, Encoded):
+            sides.append(x)
+            continue
+        dims = arguments.matrix_dims(tuple(x.shape), side)
+        matrices = x.reshape(dims)
+        if math.prod(dims[:-2]) != 1:
+            matrices = matrices.expand(*call.batch, *dims[-2:])
+        sides.append(matrices)
+    left, right = sides
+    count = right.shape[0] if isinstance(right, Encoded) else math.prod(right.shape[:-2])
+    if not isinstance(left, Encoded) and count == 1 and math.prod(left.shape[:-2]) > 1:
+        tall = left.reshape(1, -1, left.shape[-1])
+        left = tall.view(1, math.prod(call.batch) * call.m, -1)
+    return tuple(  # type: ignore[return-value]
+        x if isinstance(x, Encoded) else lines_of(x, side, call.work.parts)
+        for x, side in ((left, "left"), (right, "right"))
+    )

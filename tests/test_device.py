@@ -1,0 +1,209 @@
+"""The GPU's stages give the CPU's bits: on a GPU, or in Triton's interpreter on small shapes."""
+
+from __future__ import annotations
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import widen
+import widen.testing as wt
+from helpers import assert_same_bits, draw
+from widen import bounds, device
+from widen.backends import definition
+from widen.backends import torch as backend
+from widen.contract import CONTRACTS, as_contract
+from widen.device import Clock, Problem
+from widen.formats import FORMATS
+from widen.kernels.triton import numbers
+from widen.planner import first_cap
+from widen.systems import residues
+from widen.systems.moduli import balanced
+from widen.tensors import as_tensor, lines_of
+
+ON = "cuda" if torch.cuda.is_available() else "cpu"
+# Triton's interpreter takes seconds for a product: small shapes there, and fewer of them.
+SHAPES = [(3, 9, 4)] if ON == "cpu" else [(1, 1, 1), (5, 19, 6), (70, 200, 130)]
+HARD = ["phi4", "graded against", "cancellation", "extremes", "zero lines"]
+families = pytest.mark.parametrize("family", wt.FAMILIES)
+
+
+def tensor(x):
+    """A tensor with a NumPy array's numbers (and strides, on a CPU)."""
+    if x.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16).to(ON)
+    return as_tensor(x).to(ON)
+
+
+def product(a, b, accuracy="standard", dtype="float64", plan=None, workspace=1 << 30):
+    """The product of NumPy arrays by the GPU's stages."""
+    fmt = FORMATS[dtype]
+    left, right = (
+        lines_of(as_tensor(x).to(ON), side, fmt.parts) for x, side in ((a, "left"), (b, "right"))
+    )
+    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    out = torch.full(shape, torch.nan, dtype=getattr(torch, dtype), device=ON)
+    problem = Problem(left, right, as_contract(accuracy), fmt, workspace, plan)
+    bits = backend.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
+    return device.run(problem, bits, Clock(timed=False)), out.cpu().numpy()
+
+
+def assert_as_on_a_cpu(a, b, accuracy, dtype="float64"):
+    _, found = product(a, b, accuracy, dtype)
+    assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy, dtype=dtype))
+
+
+@families
+def test_families(family):
+    for shape in SHAPES:
+        assert_as_on_a_cpu(*draw(family, shape, 1), "standard")
+
+
+@pytest.mark.parametrize("accuracy", ["fast", "correct", 40, 200])
+@pytest.mark.parametrize("family", HARD if ON == "cpu" else wt.FAMILIES)
+def test_other_contracts(family, accuracy):
+    assert_as_on_a_cpu(*draw(family, SHAPES[-1], 2), accuracy)
+
+
+@pytest.mark.parametrize("names", [
+    ("float32", "float32", "float32"), ("float32", "float64", "float64"),
+    ("float16", "float32", "float32"), ("bfloat16", "bfloat16", "float32"),
+    ("complex128", "complex128", "complex128"), ("complex64", "float32", "complex64"),
+])  # fmt: skip
+@pytest.mark.parametrize("family", ["phi1"] if ON == "cpu" else wt.FAMILIES)
+def test_formats(names, family):
+    left, right, result = names
+    a, b = draw(family, SHAPES[-1], 3, left, right)
+    for accuracy in ("standard",) if ON == "cpu" else ("standard", "correct", "fast", 30):
+        assert_as_on_a_cpu(a, b, accuracy, result)
+
+
+def test_subnormal_formats():
+    assert_as_on_a_cpu(
+        *draw("subnormals", (2, 5, 2), 3, "float16", "bfloat16"), "correct", "float32"
+    )
+
+
+@pytest.mark.parametrize("accuracy", ["standard", "correct"])
+def test_special_values(accuracy):
+    rng = np.random.default_rng(4)
+    a, b = rng.random((5, 6)), rng.random((6, 3))
+    a[1, 2], a[2, 3], a[2, 4], b[4, 1], b[2, 2], a[3], a[4] = (
+        np.inf, np.nan, 0, -np.inf, 0, 0, 5e-324,
+    )  # fmt: skip
+    assert_as_on_a_cpu(a, b, accuracy)
+    if accuracy == "standard":
+        z = np.empty((2, 6), complex)
+        z.real, z.imag = a[:2], a[1:3]
+        assert_as_on_a_cpu(z, b + 0j, accuracy, "complex128")
+
+
+def test_batches_share_an_operand():
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((3, 2, 6)), rng.standard_normal((1, 6, 2))
+    for x, y in ((a, b), (b.swapaxes(1, 2), a.swapaxes(1, 2)), (a, np.repeat(b, 3, 0))):
+        assert_as_on_a_cpu(x, y, "standard")
+
+
+def test_strides_do_not_matter():
+    rng = np.random.default_rng(6)
+    a, b = rng.standard_normal((4, 14)), rng.standard_normal((14, 3))
+    wanted = product(a, b)[1]
+    wide = np.zeros((8, 28))
+    wide[::2, 1::2] = a
+    assert_same_bits(product(wide[::2, 1::2], np.asfortranarray(b))[1], wanted)
+    assert_same_bits(product(np.asfortranarray(a), b)[1], wanted)
+
+
+def test_blocks_do_not_matter():
+    rng = np.random.default_rng(7)
+    a, b = rng.standard_normal((4, 20)), rng.standard_normal((20, 3))
+    plan, found = product(a, b, workspace=3000)
+    assert plan.blocks.rows < 4 or plan.blocks.columns < 3
+    assert_same_bits(found, product(a, b)[1])
+
+
+@pytest.mark.parametrize("accuracy", ["fast", "standard", "correct", 40])
+def test_a_plan_made_beforehand_keeps_its_contract(accuracy):
+    """Planes for ordinary rows; what they cannot hold is repaired."""
+    a, b = draw("phi1", (3, 12, 2), 8)
+    plan, found = product(a, b, accuracy)
+    assert_same_bits(product(a, b, accuracy, plan=plan)[1], found)
+    a[1, 3], a[2] = 1e300, a[2] * 1e-290
+    wanted = widen.matmul(a, b, accuracy=accuracy)
+    assert_same_bits(product(a, b, accuracy, plan=plan)[1], wanted)
+
+
+# ── stage by stage, against the definition ───────────────────────────────────────────────────
+
+
+def surveyed(x, side, contract, cap):
+    """Lines of an operand and its table, as the device quantises them."""
+    operand = lines_of(tensor(x), side, 1)
+    fmt, k = FORMATS["float64"], operand.shape[2]
+    goal = bounds.goal(contract, fmt.precision, k, 1, cap)
+    tables, needs, _ = device._look([operand], None, 1, 1)
+    backend.quantise([operand], tables, goal, None, needs[0].unbind())
+    return operand, tables[0], goal
+
+
+@families
+@pytest.mark.parametrize("accuracy", ["standard"] if ON == "cpu" else [*CONTRACTS, 40])
+def test_lines_and_planes(family, accuracy):
+    contract = as_contract(accuracy)
+    a, b = draw(family, (6, 11, 5), 9)
+    layout = residues(128, 50.0, 1)
+    for x, side in ((a, "left"), (b, "right")):
+        cap = first_cap(53, 11) if contract.correct else None
+        operand, table, goal = surveyed(x, side, contract, cap)
+        planes = backend.encode([operand], [table], layout)[0].cpu().numpy()
+        for i, line in enumerate(x if side == "left" else x.T):
+            wanted = definition.quantise(definition.numbers(line), goal)
+            row = {name: int(table[int(getattr(numbers, name)), i])
+                   for name in ("SUM", "SQUARES", "SCALE", "SIGMA", "FLAGS")}  # fmt: skip
+            assert (row["SUM"], row["SQUARES"]) == (wanted.q1, wanted.q2)
+            assert (row["SCALE"], row["SIGMA"]) == (wanted.exponent, wanted.sigma)
+            assert bool(row["FLAGS"] & int(numbers.INEXACT)) == (not wanted.exact)
+            if abs(row["SIGMA"]) < 300:
+                for plane, p in zip(planes[:, 0, i], layout.moduli, strict=True):
+                    integers = [numbers_[0] for numbers_ in wanted.integers]
+                    assert plane[:11].tolist() == [balanced(x, p) for x in integers]
+
+
+@settings(max_examples=6)
+@given(st.integers(0, 2**32), st.integers(1, 40), st.integers(2, 6))
+def test_residues_are_multiplied_exactly(seed, k, bits):
+    """Bytes of the product are (sum w) mod p for the largest digits and equal signs as well."""
+    rng = np.random.default_rng(seed)
+    layout = residues(128, 8.0 * bits, 1)
+    shape = (len(layout.moduli), 1, 3, -(-k // 16) * 16)
+    ours = rng.choice(np.array([-128, 127, 5], np.int8), shape)
+    theirs = np.full_like(ours, -128)
+    found = backend.multiply(
+        torch.from_numpy(ours).to(ON), torch.from_numpy(theirs).to(ON), layout, k
+    )
+    for z, p in enumerate(layout.moduli):
+        sums = ours[z, 0, :, :k].astype(int) @ theirs[z, 0, :, :k].astype(int).T
+        inverse = pow(layout.modulus // p, -1, p)
+        assert found[z, 0, :, :3].cpu().tolist() == (sums * inverse % p).tolist()
+
+
+def test_repair_counts_what_it_repairs():
+    a, b = draw("one huge", (4, 6, 3), 10)
+    problem = Problem(
+        *(lines_of(tensor(x), side, 1) for x, side in ((a, "left"), (b, "right"))),
+        CONTRACTS["standard"], FORMATS["float64"], 1 << 30,
+    )  # fmt: skip
+    out = torch.empty((1, 1, 4, 3), dtype=torch.int64, device=ON)
+    prepared = device.prepare(problem)
+    repaired = torch.zeros((), dtype=torch.int32, device=ON)
+    everything = (slice(0, 1), slice(0, 4), slice(0, 3))
+    marks = device._compute(problem, prepared, everything, out, {}, repaired, Clock(timed=False))
+    _, info = widen.matmul(a, b, info=True)
+    assert int(repaired) == info.repaired == int((marks == 3).sum())
+    assert set(itertools.chain(*marks[0].tolist())) <= {0, 3}
