@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint format bench clean
+.PHONY: help demo test test-gpu sanitize lint format bench clean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demonstration"
@@ -18,7 +18,8 @@ help:
 	@echo "make lint      ruff and strict type check"
 	@echo "make format    rewrite the sources in the house style"
 	@echo "make bench     measure on this CPU (bench/cpu.py)"
-	@echo "make test-gpu  the tests that need a GPU"
+	@echo "make test-gpu  the tests that need a GPU, and the kernels' own tests on it"
+	@echo "make sanitize  the GPU kernels under compute-sanitizer (memcheck, racecheck)"
 	@echo "make clean     remove $(VENV), caches and build outputs"
 	@echo "PYTHON=python3.12 make ... chooses the interpreter"
 
@@ -29,7 +30,12 @@ test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-gpu: $(VENV)/.installed-gpu
-	$(BIN)/python -m pytest -m gpu $(ARGS)
+	$(BIN)/python -m pytest -m "gpu or not gpu" tests/test_gpu.py tests/test_device*.py $(ARGS)
+
+sanitize: $(VENV)/.installed-gpu
+	for tool in memcheck racecheck; do \
+	  compute-sanitizer --tool $$tool --error-exitcode 1 $(BIN)/python bench/odd_sizes.py || exit 1; \
+	done
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -28,6 +28,7 @@ import numba
 import numpy as np
 
 import widen
+from widen.cli.machines import cpu_name
 from widen.testing import phi
 
 RESULTS = Path(__file__).parent / "results" / "cpu.jsonl"
@@ -155,15 +156,6 @@ def main() -> None:
         with RESULTS.open("a") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
         print(f"{len(rows)} rows appended to {RESULTS}")
-
-
-def cpu_name() -> str:
-    """The processor as the system names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or "unknown"
 
 
 if __name__ == "__main__":

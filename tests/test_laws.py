@@ -45,17 +45,18 @@ LEVEL = {name: level for level, line in enumerate(ORDER) for name in line}
 
 # Which rooms may name which libraries; everybody may use NumPy and the standard library.
 LIBRARIES = {
-    "kernels": {"numba", "triton", "torch"},
+    "kernels": {"numba", "triton", "torch", "cuda"},
     "backends": {"numba", "torch", "triton"},
     "device": {"torch"},  # the stages of tensors
     "tensors": {"torch", "ml_dtypes"},  # what the interface does with them
-    "cli": {"typer", "rich"},
+    "cli": {"typer", "rich", "torch", "matplotlib"},  # the last two for `widen bench`
     "papers": set(),
     "testing": {"flint", "gmpy2", "ml_dtypes"},
     "arguments": {"array_api_compat", "ml_dtypes"},
 }
 STRANGE = {
-    "numba", "torch", "triton", "cupy", "jax", "matplotlib", "typer", "rich", "click", "flint",
+    "numba", "torch", "triton", "cuda", "cupy", "jax", "matplotlib", "typer", "rich", "click",
+    "flint",
     "gmpy2", "mpmath", "ml_dtypes", "array_api_compat", "scipy",
 }  # fmt: skip
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import torch
 
 from widen import bounds
 from widen.backends import torch as backend
+from widen.backends.clock import Clock
 from widen.backends.torch import Lines, Tensor
 from widen.bounds import Certificate
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import Format
-from widen.ledger import Ledger
 from widen.plan import Blocks, Plan
 from widen.planner import Needs, block_slices, first_cap, make_plan
 from widen.systems import Residues
@@ -32,6 +31,9 @@ EXACT_SHARE = 1.3
 LEAD_BITS = {1: 6, 2: 5}
 """Leading integers floor(|x| 2^(f - top)) fit an int8, summed over the parts of a number."""
 
+LONG_LEAD_BITS = {1: 13, 2: 12}
+"""The same for lines whose largest number is far above the others: integers in two planes."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -44,29 +46,29 @@ class Problem:
     workspace: int
     plan: Plan | None = None
 
-    @property
+    @cached_property
     def sources(self) -> tuple[Lines | Encoded, Lines | Encoded]:
         """Both operands."""
         return self.left, self.right
 
-    @property
+    @cached_property
     def encoded(self) -> list[Encoded]:
         """The operands that come with their planes."""
         return [source for source in self.sources if isinstance(source, Encoded)]
 
-    @property
+    @cached_property
     def lines(self) -> tuple[Lines, Lines]:
         """Both operands, encoded or not."""
         ours, theirs = (x.operand if isinstance(x, Encoded) else x for x in self.sources)
         return ours, theirs
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int, int, int]:
         """(batch, m, k, n)."""
         ours, theirs = self.left.shape, self.right.shape
         return max(ours[0], theirs[0]), ours[1], ours[2], theirs[1]
 
-    @property
+    @cached_property
     def test(self) -> Certificate | None:
         """The certificate that the contract asks for, if any."""
         if not self.contract.certified_by_data:
@@ -76,40 +78,13 @@ class Problem:
         )
 
 
-class Clock(Ledger):
-    """A ledger whose stages are timed by the device; reading it waits for the device."""
-
-    def __init__(self, *, timed: bool) -> None:
-        super().__init__()
-        self.timed = timed
-        self._events: list[tuple[str, Any, Any]] = []
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the time of a stage, if anybody wants to know."""
-        if not self.timed:
-            yield
-            return
-        start, stop = (backend.event() for _ in range(2))
-        start.record()
-        yield
-        stop.record()
-        self._events.append((name, start, stop))
-
-    def read(self) -> None:
-        """Wait for the device and add up."""
-        for name, start, stop in self._events:
-            stop.synchronize()
-            self.seconds[name] += start.elapsed_time(stop) / 1e3
-        self._events.clear()
-
-
 @dataclass(frozen=True)
 class Prepared:
     """What is known before blocks are computed: tables of lines, leading integers, the plan."""
 
     tables: tuple[Tensor, Tensor]
     leads: tuple[Tensor, Tensor] | None
+    kept: int
     terms: int
     plan: Plan
 
@@ -137,26 +112,32 @@ def prepare(problem: Problem) -> Prepared:
     caps = [cap] if problem.encoded or not contract.correct else [None, cap]
     if problem.plan is not None:
         caps = [problem.plan.cap]
-    looked_at, needs, leads = _look(problem.sources, problem.test, fmt.parts, len(caps))
+    kept = LEAD_BITS[fmt.parts]
+    looked_at, needs, leads = _look(problem.sources, problem.test, kept, len(caps))
     choices = [
         _tables(problem, looked_at, limit, needs[at], fresh=at > 0) for at, limit in enumerate(caps)
     ]
     if problem.plan is not None:
-        return Prepared(choices[0], leads, k, problem.plan)
+        return Prepared(choices[0], leads, kept, k, problem.plan)
     if contract.name == "bits":
         goal = bounds.goal(contract, fmt.precision, k, fmt.parts, None)
         assert goal is not None
         largest = 2 * (math.log2(goal.root) + goal.shift) + 0.01
-        return Prepared(choices[0], leads, k, _plan(problem, largest, None))
+        return Prepared(choices[0], leads, kept, k, _plan(problem, largest, None))
     read = [[_Side(*side) for side in pair] for pair in needs.tolist()]
     bits = [sum(side.norm for side in pair) / 256 for pair in read]
     taken = 0 if len(caps) == 1 or bits[0] <= min(EXACT_SHARE * bits[1], MOST_BITS) else 1
     terms = _first_look(read[taken], k, fmt.parts)
-    return Prepared(choices[taken], leads, terms, _plan(problem, bits[taken], caps[taken]))
+    if leads is not None and terms > k:
+        kept = LONG_LEAD_BITS[fmt.parts]
+        leads = _look(problem.lines, problem.test, kept, 1)[2]
+    return Prepared(
+        choices[taken], leads, kept, min(terms, k), _plan(problem, bits[taken], caps[taken])
+    )
 
 
 def _look(
-    sources: Sequence[Lines | Encoded], test: Certificate | None, parts: int, choices: int
+    sources: Sequence[Lines | Encoded], test: Certificate | None, kept: int, choices: int
 ) -> tuple[list[Tensor], Tensor, tuple[Tensor, Tensor] | None]:
     """Surveys of operands, room for their needs, and leading integers if a test wants them."""
     fresh = [source for source in sources if not isinstance(source, Encoded)]
@@ -168,11 +149,13 @@ def _look(
     tables = [piece.view(backend.ROWS_OF_TABLE, -1) for piece in pieces[:-1]]
     leads = None
     if test is not None:
+        planes = 1 if kept <= 7 else 2
         leads = [
-            torch.empty((*x.shape[:2], x.pitch), dtype=torch.int8, device=device) for x in fresh
+            torch.empty((planes, *x.shape[:2], x.pitch), dtype=torch.int8, device=device)
+            for x in fresh
         ]
     if fresh:
-        backend.survey(fresh, tables, leads, LEAD_BITS[parts])
+        backend.survey(fresh, tables, leads, kept)
     known = iter(tables)
     found = [x.lines[0] if isinstance(x, Encoded) else next(known) for x in sources]
     both = None
@@ -202,7 +185,7 @@ class _Side(NamedTuple):
     norm: int
     sigma: int
     flags: int
-    spread: int
+    sparse: int
     inverse: int
 
 
@@ -212,13 +195,14 @@ def _first_look(sides: list[_Side], k: int, parts: int) -> int:
     With V and U shares c and d of the goal, an element needs (1/c + 1/d)/8 of ||a||_1 ||b||_1 / k
     (complex numbers sqrt(2) of it). Leading integers of mean l lose 1/(2 l) to rounding; four
     standard deviations and a tenth more are added. An element that is left open is tested again.
+    More terms than there are means that integers this short will not do.
     """
     wanted = sum(side.inverse for side in sides) / 65536 / 8 * math.sqrt(parts)
     for side in sides:
-        mean = 2.0 ** (LEAD_BITS[parts] + 1 - side.spread)
+        mean = 2.0 ** (24 + LEAD_BITS[parts] - bounds.NORM_BITS) / max(side.sparse, 1)
         wanted /= max(1 - 0.5 / mean, 0.1)
     terms = wanted * k
-    return min(k, math.ceil((1.1 * terms + 4 * math.sqrt(terms)) / 128) * 128)
+    return math.ceil(1.1 * terms + 4 * math.sqrt(terms))
 
 
 def _plan(problem: Problem, bits: float, cap: int | None) -> Plan:
@@ -312,11 +296,11 @@ def _compute(
     if prepared.leads is not None and test is not None:
         with ledger.stage("certify"):
             leads = [
-                _cut_planes(lead[None], batch, piece)[0]
+                _cut_planes(lead, batch, piece)
                 for lead, piece in zip(prepared.leads, pieces, strict=True)
             ]
             marks = backend.certify(
-                leads[0], leads[1], tables, k, test, LEAD_BITS[fmt.parts], prepared.terms
+                leads[0], leads[1], tables, k, test, prepared.kept, prepared.terms
             )
     with ledger.stage("encode"):
         same = kept.get("columns") == (batch, columns)  # columns stay while blocks of rows pass
@@ -393,7 +377,7 @@ def encode_operand(
     test = None
     if contract.certified_by_data:
         test = bounds.certificate(contract, fmt.precision, k, fmt.parts, 0)
-    tables, needs, leads = _look([operand], test, fmt.parts, 1)
+    tables, needs, leads = _look([operand], test, LEAD_BITS[fmt.parts], 1)
     backend.quantise([operand], tables, goal, test, needs[0].unbind())
     other = math.log2(goal.root) + goal.shift + 0.01
     bits = min(max(needs[0, 0].tolist()[0], 0) / 256 + other, MOST_BITS)

@@ -13,11 +13,12 @@ import torch
 
 from widen import arguments, device
 from widen.backends import torch as backend
+from widen.backends.clock import Clock
 from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_bounds import error_bound
 from widen.call import Call, empty_plan
 from widen.contract import Contract
-from widen.device import Clock, Prepared, Problem
+from widen.device import Prepared, Problem
 from widen.encoded import Encoded
 from widen.formats import FORMATS, Format
 from widen.plan import Info, Plan

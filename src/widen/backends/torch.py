@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -41,33 +41,33 @@ class Lines:
     bits: Tensor
     fmt: Binary
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int, int]:
         """(batch, lines, inner)."""
         _, batch, count, inner = self.bits.shape
         return batch, count, inner
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Lines of all batch items."""
         return self.bits.shape[1] * self.bits.shape[2]
 
-    @property
+    @cached_property
     def lines_near(self) -> bool:
         """Whether neighbouring lines lie closer in memory than neighbours within a line."""
         return self.bits.stride(2) < self.bits.stride(3)
 
-    @property
+    @cached_property
     def fields(self) -> tuple[int, int]:
         """Widths of a float's fields, fraction and exponent."""
         return self.fmt.precision - 1, self.fmt.highest.bit_length()
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of all parts."""
         return self.bits.nbytes
 
-    @property
+    @cached_property
     def pitch(self) -> int:
         """Bytes from line to line of a plane: a multiple of 16, as bulk copies need it."""
         return -(-self.bits.shape[3] // 16) * 16
@@ -75,7 +75,8 @@ class Lines:
     def cut(self, batch: slice, some: slice) -> Lines:
         """A block of lines, a view. A batch of 1 stays whole."""
         batch = slice(None) if self.bits.shape[1] == 1 else batch
-        return Lines(self.bits[:, batch, some], self.fmt)
+        part = self.bits[:, batch, some]
+        return self if part.shape == self.bits.shape else Lines(part, self.fmt)
 
 
 def as_lines(matrices: Tensor, side: str, parts: int, fmt: Binary) -> Lines:
@@ -94,11 +95,6 @@ def bits_of(x: Tensor, parts: int) -> Tensor:
     """The bits of a tensor's floats, parts first, a view."""
     split = torch.view_as_real(x.resolve_conj()).movedim(-1, 0) if parts == 2 else x[None]
     return split.resolve_neg().view(INTEGERS[split.element_size()])
-
-
-def event() -> Any:
-    """A moment of the current stream that can be told from others."""
-    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
 def survey(
@@ -285,20 +281,24 @@ def certify(
     left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate,
     kept: int, terms: int,
 ) -> Tensor:  # fmt: skip
-    """Marks (batch, m, n) of elements that the first `terms` leading integers do not certify."""
-    left_batch, m, _ = left.shape
-    right_batch, n, _ = right.shape
+    """Marks (batch, m, n) of elements that the first `terms` leading integers do not certify.
+
+    Leading integers are (planes, batch, lines, pitch), of `kept` bits beside the first.
+    """
+    planes, left_batch, m, _ = left.shape
+    _, right_batch, n, _ = right.shape
     batch = max(left_batch, right_batch)
     marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-    tile = tiles.CERTIFY
+    tile = tiles.CERTIFY if planes == 1 else tiles.CERTIFY_PAIRS
+    longest = tiles.LONGEST_SUM // planes  # products of two kinds meet in one sum
     count = batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         multiply_kernels.certify, (_programs(left.device, count, tile.warps),),
         (_descriptor(left, k, tile.rows, tile.inner),
          _descriptor(right, k, tile.columns, tile.inner), marks, *tables, m, n,
-         min(terms, k, tiles.LONGEST_SUM), batch, left_batch, right_batch,
+         min(terms, k, longest), batch, left_batch, right_batch,
          test.shift + 2 * (bounds.lead_bits(k) - kept), float(test.both)),
-        (tile.rows, tile.columns, tile.inner, tile.group), tile.warps, tile.stages,
+        (tile.rows, tile.columns, tile.inner, tile.group, planes), tile.warps, tile.stages,
     )  # fmt: skip
     return marks
 
@@ -356,7 +356,7 @@ def repair(
         elements.repair, (_programs(out.device, -(-batch * m * n // tiles.ELEMENTS), 4),),
         (left.bits, right.bits, out, marks, repaired, *tables, m, n, k, batch, left.bits.shape[1],
          right.bits.shape[1], *left.bits.stride(), *right.bits.stride(), *out.stride(),
-         bounds.lead_bits(k), shift, both, min(always, 1 << 61)),
+         test is not None, bounds.lead_bits(k), shift, both, min(always, 1 << 61)),
         (parts, *left.fields, *right.fields, fmt.precision, fmt.lowest, fmt.highest, tiles.TERMS,
          tiles.ELEMENTS),
     )  # fmt: skip

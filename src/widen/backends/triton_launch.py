@@ -53,11 +53,12 @@ def launch(
 
 def _kind(argument: Any, plain: bool) -> Any:
     """All that Triton's compiler knows of an argument."""
-    if isinstance(argument, int):
+    kind = type(argument)
+    if kind is int:
         short = -(1 << 31) <= argument < 1 << 31
         return short if plain else (short, argument == 1, argument % 16 == 0)
-    if isinstance(argument, torch.Tensor):
+    if kind is torch.Tensor:
         return argument.dtype, argument.data_ptr() % 16 == 0
-    if isinstance(argument, float):
-        return float
+    if kind is float or kind is bool:
+        return kind
     return argument.base.dtype, tuple(argument.block_shape)

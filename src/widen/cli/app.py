@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from widen.cli.bench import bench
 from widen.cli.demo import demo
 from widen.cli.matmul import matmul
 from widen.cli.plan import plan
@@ -50,6 +51,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     matmul: "widen matmul A.npy B.npy -o C.npy --accuracy correct",
     plan: "widen plan 1024 1024 1024 --accuracy correct",
     units: "widen units",
+    bench: "widen bench --device cuda --sizes 2048,4096 -a fast -a standard",
     demo: "widen demo",
 }
 for command, example in EXAMPLES.items():

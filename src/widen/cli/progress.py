@@ -33,3 +33,10 @@ def progress_bar(what: str, patience: float = PATIENCE) -> Iterator[Callable[[fl
         timer.cancel()
         timer.join()  # either the bar has started or it never will
         progress.stop()
+
+
+def share_of(
+    progress: Callable[[float], None], before: float, width: float
+) -> Callable[[float], None]:
+    """Return a function that reports the share of one part as one of the whole."""
+    return lambda share: progress(before + share * width)

@@ -6,18 +6,14 @@ Compiled by NVRTC at first use (a second), for the device only: no nvcc, no tool
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import tempfile
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from importlib import import_module
-from importlib.resources import files
-from pathlib import Path
 from struct import pack, unpack
 from typing import Any
 
+from widen.kernels.cuda.compiler import called, function
 from widen.kernels.tiles import Tile, choose
 
 MAX_PLANES = 64
@@ -131,17 +127,6 @@ def _planes(moduli: tuple[int, ...], coefficients: tuple[int, ...]) -> bytes:
 # ── compilation ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _called(result: tuple[Any, ...]) -> Any:
-    """What a driver or NVRTC function gives beside its status, which must be success."""
-    if int(result[0]) != 0:
-        raise RuntimeError(f"CUDA: {result[0]!r}")
-    return result[1] if len(result) == 2 else result[1:]
-
-
-def _cache_directory() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "widen"
-
-
 @lru_cache(maxsize=64)
 def _options(tile: Tile, long: bool, permuted: bool) -> tuple[str, ...]:
     """Of the compiler. Registers: 64K a multiprocessor, in eights, most of them to consumers."""
@@ -165,51 +150,6 @@ def _options(tile: Tile, long: bool, permuted: bool) -> tuple[str, ...]:
     )
 
 
-def _compile(source: str, options: tuple[str, ...]) -> bytes:
-    nvrtc = import_module("cuda.bindings.nvrtc")
-    program = _called(nvrtc.nvrtcCreateProgram(source.encode(), b"multiply.cu", 0, [], []))
-    status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
-    if int(status) != 0:
-        log = b" " * _called(nvrtc.nvrtcGetProgramLogSize(program))
-        nvrtc.nvrtcGetProgramLog(program, log)
-        raise RuntimeError(f"NVRTC refused multiply.cu: {status!r}\n{log.decode()}")
-    binary: bytes = b" " * _called(nvrtc.nvrtcGetCUBINSize(program))
-    _called(nvrtc.nvrtcGetCUBIN(program, binary))
-    nvrtc.nvrtcDestroyProgram(program)
-    return binary
-
-
-def _binary(options: tuple[str, ...]) -> bytes:
-    """The compiled kernel, from the cache on disk where it is there: keyed by all that made it."""
-    source = files("widen.kernels.cuda").joinpath("multiply.cu").read_text()
-    compiler = _called(import_module("cuda.bindings.nvrtc").nvrtcVersion())
-    driver = _called(import_module("cuda.bindings.driver").cuDriverGetVersion())
-    key = hashlib.sha256(repr((source, options, compiler, driver)).encode()).hexdigest()
-    path = _cache_directory() / f"multiply-{key[:32]}.cubin"
-    if path.exists():
-        return path.read_bytes()
-    binary = _compile(source, options)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(binary)
-        os.replace(file.name, path)  # atomic: another process sees all of it or nothing
-    except OSError:
-        pass  # a home that cannot be written to: the next process compiles again
-    return binary
-
-
-@lru_cache(maxsize=64)
-def _function(options: tuple[str, ...], shared_bytes: int, device: int) -> Any:
-    """The kernel, loaded on a device. Its context must be current."""
-    driver = import_module("cuda.bindings.driver")
-    module = _called(driver.cuModuleLoadData(_binary(options)))
-    function = _called(driver.cuModuleGetFunction(module, b"multiply"))
-    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    _called(driver.cuFuncSetAttribute(function, attribute, shared_bytes))
-    return function
-
-
 # ── launch ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -219,7 +159,7 @@ def _tensor_map(
 ) -> bytes:
     """How TMA reads a tensor of bytes in boxes, fastest dimension first; beyond `sizes`, zeros."""
     driver = import_module("cuda.bindings.driver")
-    encoded = _called(
+    encoded = called(
         driver.cuTensorMapEncodeTiled(
             driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8,
             len(sizes),
@@ -286,14 +226,14 @@ def _launch(job: Job, tile: Tile, options: tuple[str, ...], device: int, process
     driver = import_module("cuda.bindings.driver")
     with torch.cuda.device(device):
         stream = torch.cuda.current_stream(device).cuda_stream
-        if int(_called(driver.cuCtxGetCurrent())) == 0:  # a thread that has not used the device
-            _called(driver.cuCtxSetCurrent(_called(driver.cuDevicePrimaryCtxRetain(device))))
-        function = _function(options, tile.shared_bytes, device)
+        if int(called(driver.cuCtxGetCurrent())) == 0:  # a thread that has not used the device
+            called(driver.cuCtxSetCurrent(called(driver.cuDevicePrimaryCtxRetain(device))))
+        kernel = function(options, tile.shared_bytes, device)
         blocks = min(job.tiles, processors // tile.cluster) * tile.cluster
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(job))
         shape = (blocks, 1, 1, tile.threads, 1, 1)
         address = ctypes.addressof(parameters)
-        _called(driver.cuLaunchKernel(function, *shape, tile.shared_bytes, stream, address, 0))
+        called(driver.cuLaunchKernel(kernel, *shape, tile.shared_bytes, stream, address, 0))
 
 
 def _check(left: Any, right: Any, out: Any, k: int, n: int) -> None:
@@ -365,6 +305,33 @@ def multiply(
     tile
         A row of `tiles.HOPPER`; chosen by its predicted time unless given.
     """
+    if k == 0 or out.numel() == 0:
+        _check(left, right, out, k, n)
+        out.zero_()
+        return
+    key = (
+        *((x.data_ptr(), x.dtype, x.shape, x.stride(), x.untyped_storage().nbytes())
+          for x in (left, right, out)),
+        left.device.index, k, n, tuple(moduli), tuple(coefficients), tile,
+    )  # fmt: skip
+    if key not in _known:
+        if len(_known) >= REMEMBERED:
+            _known.clear()
+        _known[key] = _prepared(left, right, out, k, n, moduli, coefficients, tile)
+    job, chosen, options, processors = _known[key]
+    _launch(job, chosen, options, left.device.index, processors)
+
+
+_known: dict[Any, tuple[Job, Tile, tuple[str, ...], int]] = {}
+REMEMBERED = 512
+"""Launches whose arguments are kept: PyTorch gives the same memory again and again."""
+
+
+def _prepared(
+    left: Any, right: Any, out: Any, k: int, n: int, moduli: Sequence[int],
+    coefficients: Sequence[int], tile: Tile | None,
+) -> tuple[Job, Tile, tuple[str, ...], int]:  # fmt: skip
+    """What a launch takes, checked."""
     _check(left, right, out, k, n)
     if not len(moduli) == len(coefficients) == left.shape[0] <= MAX_PLANES:
         raise ValueError(
@@ -372,15 +339,9 @@ def multiply(
             f" expected one of each for a plane, and at most {MAX_PLANES}"
         )
     planes = _planes(tuple(moduli), tuple(coefficients))
-    if out.numel() == 0:
-        return
-    if k == 0:
-        out.zero_()
-        return
     properties = import_module("torch").cuda.get_device_properties(left.device)
     processors = properties.multi_processor_count
     slices = left.shape[0] * out.shape[1]
     tile = tile or choose(left.shape[2], n, k, slices, processors)
     options = _options(tile, k > LONGEST, permutable(right))
-    job = _job(left, right, out, k, planes, tile)
-    _launch(job, tile, options, left.device.index, processors)
+    return _job(left, right, out, k, planes, tile), tile, options, processors

@@ -13,15 +13,17 @@ from widen.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
     LARGEST,
+    SCALE,
     SIGMA,
     WEIGHT,
     decode,
     highest_bit,
     leading,
+    scaled_integer,
     shift_left,
     wide,
 )
-from widen.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNCERTIFIED
+from widen.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNCERTIFIED, UNFIT
 from widen.kernels.triton.rounding import leading_bits, rounded, store_float
 
 WINDOW = tl.constexpr(8)  # words of an exact sum that one pass over the terms finds
@@ -65,15 +67,22 @@ def is_certified(
 
 @triton.jit
 def term(
-    left, right, h, inner, x_offset, y_offset, left_inner, right_inner, negated,
+    left, right, h, inner, x_offset, y_offset, left_inner, right_inner, negated, rounding, s, t,
     FRACTION: tl.constexpr, EXPONENT: tl.constexpr, RIGHT_FRACTION: tl.constexpr,
     RIGHT_EXPONENT: tl.constexpr,
 ):  # fmt: skip
-    """Products of mantissas (low and high half), their exponents, and whether they count down."""
+    """Products of mantissas (low and high half), their exponents, and whether they count down.
+
+    With `rounding`, of the lines' integers round(x 2^s) and round(y 2^t), scaled back.
+    """
     x = tl.load(left + x_offset + h.to(tl.int64) * left_inner, h < inner, other=0).to(tl.int64)
     y = tl.load(right + y_offset + h.to(tl.int64) * right_inner, h < inner, other=0).to(tl.int64)
     m, e = decode(x, FRACTION, EXPONENT)
     w, f = decode(y, RIGHT_FRACTION, RIGHT_EXPONENT)
+    if rounding:
+        m, e = scaled_integer(m, e, s)
+        w, f = scaled_integer(w, f, t)
+        e, f = e - s, f - t
     low = (m * w).to(tl.uint64)
     high = tl.umulhi(m.to(tl.uint64), w.to(tl.uint64))
     return low, high, e + f, ((x < 0) != (y < 0)) != negated
@@ -96,7 +105,7 @@ def pushed(word, here, high, middle, low, below, index):
 
 @triton.jit
 def exact_dot(
-    left, right, left_part, right_part, left_inner, right_inner, inner,
+    left, right, left_part, right_part, left_inner, right_inner, inner, rounding, s, column_s,
     PARTS: tl.constexpr, PART: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
@@ -113,7 +122,8 @@ def exact_dot(
         for q in tl.static_range(PARTS):
             low, high, e, _ = term(
                 left, right, h, inner, q * left_part, (q ^ PART) * right_part, left_inner,
-                right_inner, False, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
+                right_inner, False, rounding, s, column_s, FRACTION, EXPONENT, RIGHT_FRACTION,
+                RIGHT_EXPONENT,
             )  # fmt: skip
             some = (low | high) != 0
             lowest = tl.minimum(lowest, tl.where(some, e, FAR))
@@ -135,8 +145,8 @@ def exact_dot(
             for q in tl.static_range(PARTS):
                 low, high, e, negative = term(
                     left, right, h, inner, q * left_part, (q ^ PART) * right_part, left_inner,
-                    right_inner, PART == 0 and q == 1, FRACTION, EXPONENT, RIGHT_FRACTION,
-                    RIGHT_EXPONENT,
+                    right_inner, PART == 0 and q == 1, rounding, s, column_s, FRACTION, EXPONENT,
+                    RIGHT_FRACTION, RIGHT_EXPONENT,
                 )  # fmt: skip
                 place = tl.maximum(e - base, 0)
                 shift = (place & 31).to(tl.uint64)
@@ -209,7 +219,7 @@ def special_sum(
 SIZES = [
     "m", "n", "inner", "batch", "left_batch", "right_batch", "left_part", "left_item", "left_line",
     "left_inner", "right_part", "right_item", "right_line", "right_inner", "part_stride",
-    "batch_stride", "row_stride", "column_stride", "kept", "shift", "both", "always",
+    "batch_stride", "row_stride", "column_stride", "tested", "kept", "shift", "both", "always",
 ]  # fmt: skip
 
 
@@ -217,15 +227,17 @@ SIZES = [
 def repair(
     left, right, out, marks, repaired, rows_table, columns_table, m, n, inner, batch, left_batch,
     right_batch, left_part, left_item, left_line, left_inner, right_part, right_item, right_line,
-    right_inner, part_stride, batch_stride, row_stride, column_stride, kept, shift, both, always,
+    right_inner, part_stride, batch_stride, row_stride, column_stride, tested, kept, shift, both,
+    always,
     PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, PRECISION: tl.constexpr,
     LOWEST: tl.constexpr, HIGHEST: tl.constexpr, INNER: tl.constexpr, ELEMENTS: tl.constexpr,
 ):  # fmt: skip
     """Make every marked element final: certified after all, correctly rounded, or special.
 
-    Marks of elements that were repaired become 3, those of all others 0 (2 if special); `repaired`
-    counts them.
+    An element that did not fit its planes is computed from the lines' integers, unless the
+    certificate (`tested` says if there is one) leaves it open. Marks of elements that were repaired
+    become 3, those of all others 0 (2 if special); `repaired` counts them.
     """
     infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
     elements = batch * m * n
@@ -246,17 +258,19 @@ def repair(
             ours = left + (b % left_batch) * left_item + i * left_line
             theirs = right + (b % right_batch) * right_item + j * right_line
             target = out + b * batch_stride + i * row_stride + j * column_stride
-            fine = False
-            if code == UNCERTIFIED:
+            s = tl.load(rows_table + SCALE * left_batch * m + row).to(tl.int32)
+            t = tl.load(columns_table + SCALE * right_batch * n + column).to(tl.int32)
+            fine = code == UNFIT
+            if tested & ((code == UNCERTIFIED) | (code == UNFIT)):
                 fine = is_certified(
                     ours, theirs, rows_table + row, columns_table + column, left_batch * m,
                     right_batch * n, left_part, right_part, left_inner, right_inner, inner, kept,
                     shift, both, always, PARTS, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
                     INNER,
                 )  # fmt: skip
-                if fine:
-                    tl.store(marks + place, 0)
-            if not fine:
+            if fine:
+                tl.store(marks + place, 0)
+            if (not fine) | (code == UNFIT):
                 if code == SPECIAL_ELEMENT:
                     for part in tl.static_range(PARTS):
                         nan, up, down = special_sum(
@@ -273,12 +287,14 @@ def repair(
                     for part in tl.static_range(PARTS):
                         length, head, sticky, some, negative, base = exact_dot(
                             ours, theirs, left_part, right_part, left_inner, right_inner, inner,
-                            PARTS, part, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
+                            fine, s, t, PARTS, part, FRACTION, EXPONENT, RIGHT_FRACTION,
+                            RIGHT_EXPONENT, INNER,
                         )  # fmt: skip
                         bits = rounded(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
                         bits = tl.where(some, bits, 0)
                         store_float(target + part * part_stride, bits, negative, True, PRECISION)
-                    tl.store(marks + place, 3)
-                    count += 1
+                    if not fine:
+                        tl.store(marks + place, 3)
+                        count += 1
     if count > 0:
         tl.atomic_add(repaired, count)

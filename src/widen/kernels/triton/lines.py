@@ -166,7 +166,11 @@ def _norms(
         if LEAD >= 0:
             target = leads + (wide(b) * lines + line)[:, None] * pitch + h[None, :]
             written = (line < lines)[:, None] & (h < pitch)[None, :]
-            tl.store(target, lead.to(tl.int8), written)
+            if LEAD > 7:  # too long for an int8: two planes of seven bits
+                tl.store(target, (lead >> 7).to(tl.int8), written)
+                tl.store(target + wide(count) * pitch, (lead & 127).to(tl.int8), written)
+            else:
+                tl.store(target, lead.to(tl.int8), written)
     tl.atomic_add(at_line + SUM * count, tl.sum(q1, 1), counts)
     tl.atomic_add(at_line + SQUARES * count, tl.sum(q2, 1), counts)
     tl.atomic_max(at_line + DEPTH * count, tl.max(depth, 1).to(tl.int64), counts)
@@ -185,7 +189,7 @@ def norms(
     """Rows SUM, SQUARES and DEPTH of the table: sums of q and q^2, and where the last bit is.
 
     q = ceil(|x| 2^(15 - top)). Lines that are zero or special count nothing. With LEAD >= 0, leads
-    (batch, lines, pitch) get floor(|x| 2^(LEAD - top)), summed over the parts.
+    (planes, batch, lines, pitch) get floor(|x| 2^(LEAD - top)), summed over the parts.
     """
     block = tl.program_id(0)
     if block < left_blocks:
@@ -283,8 +287,8 @@ def _scale(
     room = wide_root.to(tl.float32) * tl.exp2((goal_shift + NORM_BITS - sigma).to(tl.float32))
     inverse = (65536.0 * room / tl.maximum(q1, 1).to(tl.float32)).to(tl.int32) + 1
     tl.atomic_max(needs + 4, tl.max(tl.where(held & inexact, inverse, 0), 0).to(tl.int64))
-    spread = NORM_BITS - highest_bit(q1) + highest_bit(tl.full((LINES,), 0, tl.int64) + entries) + 1
-    tl.atomic_max(needs + 3, tl.max(tl.where(held, spread, 0), 0).to(tl.int64))
+    sparse = (tl.full((LINES,), 1 << 24, tl.int64) * entries) // tl.maximum(q1, 1)
+    tl.atomic_max(needs + 3, tl.max(tl.where(held, sparse, 0), 0))
 
 
 GOALS = [
@@ -304,8 +308,8 @@ def scale(
 
     A `goal_norm` of 0 keeps every bit. `rounding` is log2(sqrt(2k)/2), what rounding may add to a
     norm; a line has `entries` numbers. `needs` gets (largest NORM, largest SIGMA, flags of all
-    lines, largest spread: how far the largest magnitude is above the mean, log2 rounded up, and the
-    smallest share of the goal that a line uses, inverted and times 2^16).
+    lines, the smallest mean of q, inverted and times 2^24, and the smallest share of the goal that
+    a line uses, inverted and times 2^16).
     """
     block = tl.program_id(0)
     if block < left_blocks:

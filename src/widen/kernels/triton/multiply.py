@@ -41,6 +41,25 @@ def sum_of_products(
 
 
 @triton.jit
+def sum_of_pairs(
+    left, right, ours, theirs, left_low, right_low, row, column, k,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """The same for numbers 128 x + x' in two planes, as float32; x' y' is left out."""
+    total = tl.zeros((ROWS, COLUMNS), tl.int32)
+    mixed = tl.zeros((ROWS, COLUMNS), tl.int32)
+    for h in range(0, k, INNER):
+        x = left.load([ours + row * ROWS, h])
+        y = right.load([theirs + column * COLUMNS, h])
+        total = tl.dot(x, y.T, total, out_dtype=tl.int32)
+        low = right.load([right_low + theirs + column * COLUMNS, h])
+        mixed = tl.dot(x, low.T, mixed, out_dtype=tl.int32)
+        low = left.load([left_low + ours + row * ROWS, h])
+        mixed = tl.dot(low, y.T, mixed, out_dtype=tl.int32)
+    return total.to(tl.float32) * 16384.0 + mixed.to(tl.float32) * 128.0
+
+
+@triton.jit
 def times_modulo(total, p, w, fraction, offset):
     """(total w) mod p in [0, p), for |total| < 2^31; fraction = floor(2^32 w / p).
 
@@ -105,19 +124,28 @@ def certify(
     left, right, marks, rows_table, columns_table, m, n, k, batch, left_batch, right_batch, shift,
     both,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, GROUP: tl.constexpr,
+    PLANES: tl.constexpr,
 ):  # fmt: skip
     """Marks are 1 where leading integers do not certify an element, 0 elsewhere, (batch, m, n).
 
-    `left` and `right` are descriptors of leading integers; `shift` and `both` are those of
-    `bounds.Certificate` (nothing is dropped), for integers this short. Float32 will do: an element
-    that is marked in vain is tested again.
+    `left` and `right` are descriptors of leading integers, in one plane, or in two of seven bits;
+    `shift` and `both` are those of `bounds.Certificate` (nothing is dropped), for integers this
+    short. Float32 will do: an element that is marked in vain is tested again.
     """
     rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
     for tile in range(tl.program_id(0), batch * rows * columns, tl.num_programs(0)):
         b = tile // (rows * columns)
         down, across = tile_at(tile % (rows * columns), rows, columns, GROUP)
         ours, theirs = b % left_batch * m, b % right_batch * n
-        total = sum_of_products(left, right, ours, theirs, down, across, 0, k, ROWS, COLUMNS, INNER)
+        if PLANES == 1:
+            total = sum_of_products(
+                left, right, ours, theirs, down, across, 0, k, ROWS, COLUMNS, INNER
+            ).to(tl.float32)
+        else:
+            total = sum_of_pairs(
+                left, right, ours, theirs, left_batch * m, right_batch * n, down, across, k,
+                ROWS, COLUMNS, INNER,
+            )  # fmt: skip
         i = down * ROWS + tl.arange(0, ROWS)
         j = across * COLUMNS + tl.arange(0, COLUMNS)
         at_row = rows_table + b % left_batch * m + i
@@ -135,6 +163,6 @@ def certify(
         u = (u + both * column) * w
         column *= w
         wanted = v[:, None] * column[None, :] + row[:, None] * u[None, :]
-        certified = total.to(tl.float32) * DOWN >= wanted
+        certified = total * DOWN >= wanted
         at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
         tl.store(at, (~certified).to(tl.uint8), (i < m)[:, None] & (j < n)[None, :])

@@ -23,6 +23,7 @@ from widen.kernels.triton.rounding import leading_bits, rounded, store_float
 UNCERTIFIED = tl.constexpr(1)  # marks: to be tested again, and repaired if it fails
 SPECIAL_ELEMENT = tl.constexpr(2)  # meets an infinity or a NaN
 UNSETTLED = tl.constexpr(3)  # to be repaired
+UNFIT = tl.constexpr(4)  # X does not fit its planes: to be computed by itself
 
 
 @triton.jit
@@ -136,7 +137,8 @@ def round_residues(
     column_flags = tl.load(at_column + FLAGS * widths, j < n, other=0).to(tl.int32)
     row_norm = tl.load(at_row + NORM * heights, i < m, other=0).to(tl.int32)
     column_norm = tl.load(at_column + NORM * widths, j < n, other=0).to(tl.int32)
-    open_element = row_norm[:, None] + column_norm[None, :] > limit
+    unfit = row_norm[:, None] + column_norm[None, :] > limit
+    open_element = tl.zeros(base.shape, tl.int1)
     if SLACK:
         sigma = tl.load(at_row + SIGMA * heights, i < m, other=0).to(tl.int32)
         tau = tl.load(at_column + SIGMA * widths, j < n, other=0).to(tl.int32)
@@ -152,6 +154,7 @@ def round_residues(
     target += j.to(tl.int64)[None, :] * column_stride
     loaded = (i < m)[:, None] & (j < pitch)[None, :]
     words_count: tl.constexpr = len(MODULUS) // 2
+    half: tl.constexpr = 1 << (63 - PRECISION)
     for part in tl.static_range(PARTS):
         words, negative = integer_words(
             first,
@@ -170,7 +173,6 @@ def round_residues(
         bits = tl.where(high != 0, bits, 0)
         store_float(target + part * part_stride, bits, negative, inside, PRECISION)
         if SLACK:
-            half: tl.constexpr = 1 << (63 - PRECISION)
             dropped = (head & (2 * half - 1)).to(tl.int64)
             place = tl.minimum(tl.maximum(nudge + 65 - length, 1), 62)
             margin = tl.full(head.shape, 1, tl.int64) << place.to(tl.int64)
@@ -178,7 +180,8 @@ def round_residues(
             settled &= (length + base - PRECISION > LOWEST) & (length + base < HIGHEST)
             open_element |= (nudge >= 2) & ~settled
     special = ((row_flags & SPECIAL)[:, None] | (column_flags & SPECIAL)[None, :]) > 0
-    code = tl.where(special, SPECIAL_ELEMENT, tl.where(open_element, UNSETTLED, 0))
+    code = tl.where(open_element, UNSETTLED, tl.where(unfit, UNSETTLED if SLACK else UNFIT, 0))
+    code = tl.where(special, SPECIAL_ELEMENT, code)
     at = marks + (b.to(tl.int64) * m + i)[:, None] * n + j[None, :]
     if MARKED:
         tl.store(at, code.to(tl.uint8), inside & (code > 0))

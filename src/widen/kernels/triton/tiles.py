@@ -35,6 +35,7 @@ class ProductTile:
 SURVEY_INNER, SURVEY_LINES = LineTile(2, 512, 4), LineTile(32, 32, 4)
 ENCODE_INNER, ENCODE_LINES = LineTile(16, 128, 4), LineTile(32, 64, 4)
 MULTIPLY, CERTIFY = ProductTile(128, 128), ProductTile(128, 128)
+CERTIFY_PAIRS = ProductTile(128, 64)
 RECONSTRUCT = ProductTile(1, 512, inner=0)
 
 BLOCKS = 1024

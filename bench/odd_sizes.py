@@ -1,0 +1,35 @@
+"""Products of odd sizes on a GPU, compared with the CPU: what `make sanitize` watches."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+import widen
+
+SHAPES = [(1, 1, 1), (3, 17, 5), (65, 129, 70), (130, 257, 193)]
+
+
+def main() -> None:
+    """Every contract and format on a few awkward shapes, some of it repaired or special."""
+    rng = np.random.default_rng(0)
+    count = 0
+    for m, k, n in SHAPES:
+        a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+        a[m // 2] *= 2.0 ** rng.integers(-400, 400, k)
+        a[0, 0] = np.inf if m > 3 else a[0, 0]
+        for dtype in (np.float64, np.float32, np.complex128):
+            with np.errstate(all="ignore"):
+                x, y = a.astype(dtype), b.astype(dtype)
+            for accuracy in ("standard", "correct", 40):
+                found = widen.matmul(
+                    torch.from_numpy(x).cuda(), torch.from_numpy(y).cuda(), accuracy=accuracy
+                )
+                wanted = widen.matmul(x, y, accuracy=accuracy)
+                assert np.array_equal(found.cpu().numpy(), wanted, equal_nan=True)
+                count += 1
+    print(f"{count} products agree with the CPU")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""One row of a benchmark: a product timed beside the ordinary one, and checked exactly."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from widen.cli.machines import Cpu
+
+Tick = Callable[[float], None]
+
+SEED = 1
+WARM_UPS = 3
+SAMPLE = 32
+"""Rows and columns whose elements are checked in exact arithmetic."""
+
+MOST_BOUNDS = 1 << 28
+"""Results above this many elements are timed only: their bounds are another float64 each."""
+
+SUSTAINED_INT8 = {"H200": 1900.0}
+"""TOP/s of a bare loop of int8 products on tensor cores, measured, by a part of the GPU's name."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product to measure: shape, format, contract and data."""
+
+    m: int
+    k: int
+    n: int
+    batch: int = 1
+    dtype: str = "float64"
+    accuracy: int | str = "standard"
+    phi: float = 0.5
+    encoded: bool = False
+    unit: str | None = None
+    workspace: int | str | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of `widen.encode`, and of `widen.matmul` with what is encoded."""
+        return {"accuracy": self.accuracy, "dtype": self.dtype, "unit": self.unit}
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shapes of both operands."""
+        batch = () if self.batch == 1 else (self.batch,)
+        return (*batch, self.m, self.k), (*batch, self.k, self.n)
+
+    @property
+    def multiplications(self) -> int:
+        """Multiplications of one plane by another, and of an ordinary real product."""
+        return self.batch * self.m * self.k * self.n
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the ordinary product."""
+        return (8 if self.dtype.startswith("complex") else 2) * self.multiplications
+
+
+def measure(case: Case, machine: Cpu, repeats: int, tick: Tick) -> dict[str, Any]:
+    """Time the ordinary product and widen's, check a sample exactly, and return the row.
+
+    Parameters
+    ----------
+    case, machine
+        What, and where.
+    repeats
+        Calls that are timed, after three that are not; the median counts.
+    tick
+        Called with the share of the row that is done.
+    """
+    import widen
+
+    started = perf_counter()
+    generator = machine.generator(SEED)
+    a, b = (machine.random(generator, shape, case.dtype, case.phi) for shape in case.shapes)
+    native = typical(lambda: a @ b, machine, repeats, lambda share: tick(0.45 * share))
+    right = widen.encode(b, side="right", **case.arguments) if case.encoded else b
+    options = case.arguments | {"workspace": case.workspace}
+    seconds = typical(
+        lambda: widen.matmul(a, right, **options),
+        machine,
+        repeats,
+        lambda share: tick(0.45 * (1 + share)),
+    )
+    found = described(case, machine, (a, b, right), options)
+    tick(1.0)
+    return {
+        **vars(case),
+        "accuracy": str(case.accuracy),
+        "repeats": repeats,
+        "native_ms": native * 1e3,
+        "widen_ms": seconds * 1e3,
+        "ratio_to_native": native / seconds,  # of speeds: above 1, widen is faster
+        "tflops": case.flops / seconds / 1e12,
+        "native_tflops": case.flops / native / 1e12,
+        **found,
+        "ceiling_tflops": ceiling(case, found["products"], machine.facts()["machine"]),
+        "seconds": perf_counter() - started,
+    }
+
+
+def typical(function: Callable[[], object], machine: Cpu, repeats: int, tick: Tick) -> float:
+    """Return the median time of a call, after warm-up."""
+    times = []
+    for done in range(1, WARM_UPS + repeats + 1):
+        times.append(machine.seconds(function))
+        tick(done / (WARM_UPS + repeats))
+    return median(times[WARM_UPS:])
+
+
+def ceiling(case: Case, products: int, name: str) -> float | None:
+    """Return the TFLOP/s of a product whose planes are multiplied at full rate, nothing else.
+
+    >>> ceiling(Case(8, 8, 8), 14, "NVIDIA H200")
+    135.71428571428572
+    """
+    rates = (rate for part, rate in SUSTAINED_INT8.items() if part in name)
+    return next((rate * case.flops / (2 * products * case.multiplications) for rate in rates), None)
+
+
+def described(
+    case: Case, machine: Cpu, operands: tuple[Any, Any, Any], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what one more call says of itself, and what is true of a sample of its elements."""
+    import widen
+
+    a, b, right = operands
+    rows, columns = picked(case.m), picked(case.n)
+
+    def last(values: Any) -> Any:
+        return values if case.batch == 1 else values[-1]
+
+    def sample(values: Any) -> "np.ndarray[Any, Any]":
+        return machine.fetch(last(values)[rows][:, columns])
+
+    lines = machine.fetch(last(a)[rows]), machine.fetch(last(b)[:, columns]).T
+    bound = None
+    row: dict[str, Any]
+    if case.batch * case.m * case.n <= MOST_BOUNDS:
+        c, info = widen.matmul(a, right, info=True, **options)
+        stages = {name: value * 1e3 for name, value in info.seconds.items()}
+        multiply = info.seconds["multiply"]
+        tops = 2 * info.products * case.multiplications / multiply / 1e12 if multiply else None
+        row = {"products": info.products, "stages_ms": stages, "multiply_tops": tops}
+        row |= {"repaired": info.repaired, "workspace_mb": info.workspace / 1e6}
+        bound = sample(info.bound)
+    else:
+        c = widen.matmul(a, right, **options)
+        row = {"products": widen.plan(a, right, **options).products}
+    return row | checked(*lines, sample(c), bound, sample(a @ b))
+
+
+def picked(size: int) -> list[int]:
+    """Return the indices of some lines, the same every time."""
+    chosen: list[int] = np.random.default_rng(SEED).permutation(size)[:SAMPLE].tolist()
+    return sorted(chosen)
+
+
+def checked(
+    rows: "np.ndarray[Any, Any]",
+    columns: "np.ndarray[Any, Any]",
+    values: "np.ndarray[Any, Any]",
+    bound: "np.ndarray[Any, Any] | None",
+    native: "np.ndarray[Any, Any]",
+) -> dict[str, Any]:
+    """Return the largest errors and bounds of a sample, in units of u(|A||B|).
+
+    Parameters
+    ----------
+    rows, columns
+        Lines of A and of B.
+    values, bound, native
+        What widen says their products are, how wrong that may be, and the ordinary products.
+    """
+    from widen.formats import FORMATS
+
+    unit = 2.0 ** -FORMATS[str(values.dtype)].precision
+    scale = unit * (np.abs(rows).astype(float) @ np.abs(columns).T.astype(float))
+    exact = exact_products(rows, columns)
+    squares = squared_errors(values, exact)
+    found: dict[str, Any] = {
+        "error_u": largest(squares, scale),
+        "native_error_u": largest(squared_errors(native, exact), scale),
+    }
+    if bound is not None:
+        found["bound_u"] = float((bound / scale).max())
+        limits = [Fraction(limit) ** 2 for limit in bound.ravel().tolist()]
+        pairs = zip(squares, limits, strict=True)
+        found["within_bound"] = all(square <= limit for square, limit in pairs)
+    return found
+
+
+def exact_products(
+    rows: "np.ndarray[Any, Any]", columns: "np.ndarray[Any, Any]"
+) -> list[tuple[Fraction, ...]]:
+    """Return the product of every row with every column, one exact number a part.
+
+    >>> exact_products(np.array([[1e16, 1.0, -1e16]]), np.ones((1, 3)))
+    [(Fraction(1, 1),)]
+    >>> exact_products(np.array([[1 + 2j]]), np.array([[3 - 1j]]))
+    [(Fraction(5, 1), Fraction(5, 1))]
+    """
+    if not np.iscomplexobj(rows):
+        return [(x,) for x in exact_dots(rows, columns)]
+    left = np.hstack([rows.real, rows.imag])
+    real = exact_dots(left, np.hstack([columns.real, -columns.imag]))
+    return list(zip(real, exact_dots(left, np.hstack([columns.imag, columns.real])), strict=True))
+
+
+def exact_dots(rows: "np.ndarray[Any, Any]", columns: "np.ndarray[Any, Any]") -> list[Fraction]:
+    """Return the exact product of every row with every column of real numbers.
+
+    Lines are cut into digits of so few bits that float64 sums k products of them exactly, in any
+    order: k (2^bits - 1)^2 < 2^53. Python's integers put the sums together.
+    """
+    bits = (53 - rows.shape[1].bit_length()) // 2
+    (ours, our_tops), (theirs, their_tops) = (
+        digits(x.astype(float), bits) for x in (rows, columns)
+    )
+    total: Any = np.zeros((len(rows), len(columns)), object)
+    last = len(ours) + len(theirs)
+    for i, x in enumerate(ours, start=1):
+        for j, y in enumerate(theirs, start=1):
+            total += (x @ y.T).astype(np.int64).astype(object) << bits * (last - i - j)
+    tops = our_tops[:, None] + their_tops - bits * last
+    pairs = zip(total.ravel().tolist(), tops.ravel().tolist(), strict=True)
+    return [x * Fraction(2) ** top for x, top in pairs]
+
+
+def digits(
+    lines: "np.ndarray[Any, Any]", bits: int
+) -> "tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]":
+    """Return digits d1, d2, ... and t of every line: it is (d1/2^bits + d2/4^bits + ...) 2^t.
+
+    Exact, for lines whose numbers are finite and within a factor of 2^900 of each other.
+
+    >>> [digit.tolist() for digit in digits(np.array([[6.5, 1.0]]), 2)[0]]
+    [[[3.0, 0.0]], [[1.0, 2.0]]]
+    """
+    tops = np.frexp(np.abs(lines).max(axis=1))[1]
+    rest, found = np.ldexp(lines, -tops[:, None]), []
+    while rest.any():
+        rest = np.ldexp(rest, bits)
+        digit = np.trunc(rest)
+        rest -= digit
+        found.append(digit)
+    return found, tops
+
+
+def squared_errors(
+    values: "np.ndarray[Any, Any]", exact: list[tuple[Fraction, ...]]
+) -> list[Fraction]:
+    """Return the square of every error's modulus, exactly."""
+    parts = (values.real, values.imag) if np.iscomplexobj(values) else (values,)
+    flat = zip(*(part.ravel().tolist() for part in parts), strict=True)
+    return [
+        sum(((Fraction(x) - y) ** 2 for x, y in zip(value, truth, strict=True)), Fraction())
+        for value, truth in zip(flat, exact, strict=True)
+    ]
+
+
+def largest(squares: list[Fraction], scale: "np.ndarray[Any, Any]") -> float:
+    """Return the largest error in units of a scale."""
+    units = scale.ravel().tolist()
+    return max(
+        math.sqrt(square / Fraction(u) ** 2) for square, u in zip(squares, units, strict=True)
+    )

@@ -1,0 +1,233 @@
+"""On a GPU: the whole interface on CUDA tensors gives what it gives on NumPy arrays."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+
+import widen
+import widen.testing as wt
+from helpers import assert_same_bits, draw
+from widen.tensors import as_array
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+]
+
+SOAK = 2000
+"""Random products compared with the CPU."""
+
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((3, 40, 50)), RNG.standard_normal((3, 50, 30))
+Z = A[0] + 1j * RNG.standard_normal((40, 50))
+
+
+def gpu(x):
+    return torch.from_numpy(np.ascontiguousarray(x)).cuda()
+
+
+def same(found, wanted):
+    assert found.is_cuda
+    assert_same_bits(as_array(found.cpu()), np.asarray(wanted))
+
+
+@pytest.mark.parametrize("shapes", [
+    ((40, 50), (50, 30)), ((3, 40, 50), (50, 30)), ((40, 50), (3, 50, 30)),
+    ((3, 1, 4, 50), (1, 2, 50, 5)), ((50,), (50, 30)), ((40, 50), (50,)), ((50,), (50,)),
+    ((40, 0), (0, 30)), ((0, 50), (50, 30)), ((2, 0, 4, 5), (5, 6)), ((1, 1), (1, 1)),
+    ((1, 70000), (70000, 2)), ((300, 3), (3, 257)), ((17, 140000), (140000, 3)),
+])  # fmt: skip
+@pytest.mark.parametrize("accuracy", ["standard", "correct"])
+def test_shapes(shapes, accuracy):
+    a, b = (RNG.standard_normal(shape) for shape in shapes)
+    same(widen.matmul(gpu(a), gpu(b), accuracy=accuracy), widen.matmul(a, b, accuracy=accuracy))
+
+
+def test_views():
+    a, b = gpu(A[0]), gpu(B[0])
+    same(
+        widen.matmul(a[::2, 1::3], b[1::3].flip(1)[:, ::2]),
+        widen.matmul(A[0][::2, 1::3], B[0][1::3][:, ::-1][:, ::2]),
+    )
+    same(widen.matmul(b.T, a.T), widen.matmul(B[0].T, A[0].T))
+    z = gpu(Z)
+    same(widen.matmul(z.mH, z), widen.matmul(Z.conj().T, Z))
+    same(widen.matmul(z, b), widen.matmul(Z, B[0]))
+    same(widen.matmul(z.imag, b), widen.matmul(Z.imag, B[0]))
+
+
+def test_out():
+    out = torch.full((40, 60), 7.0, dtype=torch.float64, device="cuda")[:, ::2]
+    assert widen.matmul(gpu(A[0]), gpu(B[0]), out=out) is out
+    same(out, widen.matmul(A[0], B[0]))
+    x = gpu(A[0][:, :40])
+    same(widen.matmul(x, x, out=x), widen.matmul(A[0][:, :40], A[0][:, :40]))
+    with pytest.raises(ValueError, match=r"torch\.empty"):
+        widen.matmul(x, x, out=out)
+
+
+def test_formats_of_results():
+    a, b = (x.astype(np.float32) for x in (A[0], B[0]))
+    for dtype in ("float32", "float64", "complex64", "complex128"):
+        same(widen.matmul(gpu(a), gpu(b), dtype=dtype), widen.matmul(a, b, dtype=dtype))
+    half = torch.from_numpy(A[0]).bfloat16(), torch.from_numpy(B[0]).bfloat16()
+    wanted = widen.matmul(*half)
+    same(widen.matmul(half[0].cuda(), half[1].cuda()), wanted.numpy())
+
+
+def test_info():
+    found, info = widen.matmul(gpu(A[0]), gpu(B[0]), info=True)
+    wanted, record = widen.matmul(A[0], B[0], info=True)
+    same(found, wanted)
+    assert np.allclose(info.bound.cpu().numpy(), record.bound, rtol=1e-9, atol=0)
+    assert info.unit == "int8"
+    assert info.seconds["multiply"] > 0
+    assert "int8" in str(info)
+    a, b = draw("one huge", (30, 40, 20), 1)
+    found, info = widen.matmul(gpu(a), gpu(b), info=True)
+    assert info.repaired == widen.matmul(a, b, info=True)[1].repaired > 0
+
+
+@pytest.mark.parametrize("accuracy", ["standard", "fast", "correct", 40])
+def test_encoded(accuracy):
+    wanted = widen.matmul(A, B[0], accuracy=accuracy)
+    right = widen.encode(gpu(B[0]), side="right", accuracy=accuracy)
+    left = widen.encode(gpu(A[0]), side="left", accuracy=accuracy)
+    same(widen.matmul(gpu(A), right), wanted)
+    same(widen.matmul(left, right), wanted[0])
+    same(widen.matmul(left, gpu(B[0])), wanted[0])
+    with pytest.raises(ValueError, match="encoded for the right side"):
+        widen.matmul(right, gpu(A[0][:30]))
+
+
+def test_encoded_complex():
+    right = widen.encode(gpu(Z), side="right")
+    same(widen.matmul(gpu(Z.conj().T), right), widen.matmul(Z.conj().T, Z))
+
+
+def test_workspace():
+    a, b = RNG.standard_normal((500, 300)), RNG.standard_normal((300, 400))
+    found, info = widen.matmul(gpu(a), gpu(b), workspace="1MB", info=True)
+    same(found, widen.matmul(a, b))
+    assert info.plan.blocks.rows < 500
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    x, y = gpu(RNG.standard_normal((2000, 2000))), gpu(RNG.standard_normal((2000, 2000)))
+    held = torch.cuda.memory_allocated() - before + 8 * 2000**2
+    widen.matmul(x, y, workspace="64MB")
+    assert torch.cuda.max_memory_allocated() - before - held <= 1.1 * 64e6
+
+
+@pytest.mark.parametrize("accuracy", ["standard", "correct", 50])
+def test_a_plan_made_beforehand_is_captured(accuracy):
+    x, y = gpu(A[0]), gpu(B[0])
+    out = torch.empty((40, 30), dtype=torch.float64, device="cuda")
+    given = {"accuracy": 50}
+    if accuracy != 50:
+        given = {"plan": widen.plan((40, 50), (50, 30), accuracy=accuracy, device="cuda")}
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            widen.matmul(x, y, out=out, **given)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        widen.matmul(x, y, out=out, **given)
+    hostile = A[1].copy()
+    hostile[3] *= 1e300
+    hostile[3, 3], hostile[5, 5] = 1e-300, np.inf
+    for a in (A[1], hostile):
+        x.copy_(gpu(a))
+        out.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        same(out, widen.matmul(a, B[0], accuracy=accuracy))
+
+
+def test_errors():
+    a, b = gpu(A[0]), gpu(B[0])
+    with pytest.raises(ValueError, match="move them to one place"):
+        widen.matmul(a, B[0])
+    with pytest.raises(ValueError, match="move them to one place"):
+        widen.matmul(a, b.cpu())
+    with pytest.raises(TypeError, match="float64"):
+        widen.matmul(a.long(), b)
+    with pytest.raises(TypeError, match="detach"):
+        widen.matmul(a.requires_grad_(), b)
+    with pytest.raises(ValueError, match="unit='int8'"):
+        widen.matmul(a.detach(), b, unit="fp64")
+
+
+def test_streams_are_kept_in_order():
+    """Work on a side stream sees what was put there, and nothing waits for the default one."""
+    a, b = gpu(A[0]), gpu(B[0])
+    widen.matmul(a, b)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        x = torch.zeros_like(a)
+        torch.cuda._sleep(20_000_000)
+        x.copy_(a)
+        found = widen.matmul(x, b)
+        x.zero_()
+    stream.synchronize()
+    same(found, widen.matmul(A[0], B[0]))
+
+
+def test_machine_code_has_no_float64_arithmetic(tmp_path):
+    """Paper 004's aim: what Triton and NVRTC compiled for us has no FP64 instruction."""
+    from widen.backends import triton_launch
+
+    for dtype in (np.float64, np.complex128):
+        for accuracy in ("standard", "correct"):
+            widen.matmul(gpu(A[0].astype(dtype)), gpu(B[0].astype(dtype)), accuracy=accuracy)
+    kernels = list(triton_launch._compiled.values())
+    assert len(kernels) >= 8
+    for at, kernel in enumerate(kernels):
+        binary = tmp_path / f"{at}.cubin"
+        binary.write_bytes(kernel.asm["cubin"])
+        code = subprocess.run(["cuobjdump", "-sass", binary], capture_output=True, text=True).stdout
+        assert "EXIT" in code
+        assert not re.findall(r"\b(DADD|DMUL|DFMA|DSETP|DMMA|[IF]2F\.F64|F2F\.F64|I2D|D2I)", code)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_int8_tensor_cores_are_exact(sign):
+    """The record of the unit: largest digits, equal signs, as deep as an int32 holds."""
+    from widen.backends import torch as backend
+    from widen.systems import residues
+    from widen.units import UNITS
+
+    unit, layout = UNITS["int8"], residues(128, 100.0, 1)
+    for k in (unit.depth(128) // 128 * 128, 2 * unit.depth(128) + 77):
+        shape = (len(layout.moduli), 1, 3, -(-k // 16) * 16)
+        ours = torch.full(shape, -128 if sign > 0 else 127, dtype=torch.int8, device="cuda")
+        theirs = torch.full(shape, -128, dtype=torch.int8, device="cuda")
+        found = backend.multiply(ours, theirs, layout, k)[..., :3].cpu()
+        for z, p in enumerate(layout.moduli):
+            digit = -128 if sign > 0 else 127
+            wanted = k * digit * -128 * pow(layout.modulus // p, -1, p) % p
+            assert (found[z] == wanted).all()
+
+
+def test_soak():
+    """Random shapes, strides, formats and contracts against the CPU."""
+    rng = np.random.default_rng(11)
+    formats = ["float64", "float32", "float16", "complex128", "complex64"]
+    families = list(wt.FAMILIES)
+    for _ in range(SOAK):
+        m, k, n = (int(size) for size in rng.integers(1, 90, 3))
+        name, family = rng.choice(formats), rng.choice(families)
+        a, b = draw(str(family), (m, k, n), int(rng.integers(1 << 30)), str(name))
+        accuracy = [*("fast", "standard", "correct"), 20, 45][int(rng.integers(5))]
+        step = int(rng.integers(1, 3))
+        x, y = gpu(np.repeat(a, step, axis=0))[::step], gpu(b)
+        if rng.integers(2):
+            y = gpu(b.T).T
+        found = widen.matmul(x, y, accuracy=accuracy)
+        same(found, widen.matmul(a, b, accuracy=accuracy))
