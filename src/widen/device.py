@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -145,8 +146,11 @@ def _look(
     device = first.planes.device if isinstance(first, Encoded) else first.bits.device
     sizes = [backend.ROWS_OF_TABLE * source.count for source in fresh]
     arena = torch.zeros(sum(sizes) + choices * 2 * 5, dtype=torch.int64, device=device)
-    pieces = torch.split(arena, [*sizes, choices * 2 * 5])
-    tables = [piece.view(backend.ROWS_OF_TABLE, -1) for piece in pieces[:-1]]
+    starts = [0, *itertools.accumulate(sizes)]
+    tables = [
+        arena[start:stop].view(backend.ROWS_OF_TABLE, -1)
+        for start, stop in itertools.pairwise(starts)
+    ]
     leads = None
     if test is not None:
         planes = 1 if kept <= 7 else 2
@@ -165,7 +169,7 @@ def _look(
         both = (ours, theirs)
     elif leads is not None:
         both = (leads[0], leads[0])
-    return found, pieces[-1].view(choices, 2, 5), both
+    return found, arena[starts[-1] :].view(choices, 2, 5), both
 
 
 def _tables(

@@ -99,12 +99,15 @@ def encode(
 
 def lines_of(matrices: Tensor, side: str, parts: int) -> Lines:
     """(A batch of) matrices as lines, with one batch axis."""
-    dims = arguments.matrix_dims(tuple(matrices.shape), side)
-    flat = matrices.reshape(math.prod(dims[:-2]), *dims[-2:])
-    name = str(matrices.dtype).removeprefix("torch.")
+    if matrices.ndim == 2:
+        flat = matrices[None]
+    else:
+        dims = arguments.matrix_dims(tuple(matrices.shape), side)
+        flat = matrices.reshape(math.prod(dims[:-2]), *dims[-2:])
+    fmt = arguments.format_of(matrices.dtype, "operand").part
     if parts == 2 and not matrices.is_complex():
-        name = "float64" if matrices.dtype == torch.float64 else "float32"
-    return backend.as_lines(flat, side, parts, FORMATS[name].part)
+        fmt = FORMATS["float64" if matrices.dtype == torch.float64 else "float32"].part
+    return backend.as_lines(flat, side, parts, fmt)
 
 
 def product(
@@ -192,6 +195,9 @@ def _merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:
     """
     sides: list[Any] = []
     given: Any = call.sides
+    parts = call.work.parts
+    if all(isinstance(x, torch.Tensor) and x.ndim == 2 for x, _ in given):  # as most calls are
+        return lines_of(given[0][0], "left", parts), lines_of(given[1][0], "right", parts)
     for x, side in given:
         if isinstance(x, Encoded):
             sides.append(x)
@@ -206,7 +212,8 @@ def _merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:
     if not isinstance(left, Encoded) and count == 1 and math.prod(left.shape[:-2]) > 1:
         tall = left.reshape(1, -1, left.shape[-1])
         left = tall.view(1, math.prod(call.batch) * call.m, -1)
-    return tuple(  # type: ignore[return-value]
-        x if isinstance(x, Encoded) else lines_of(x, side, call.work.parts)
+    ours, theirs = (
+        x if isinstance(x, Encoded) else lines_of(x, side, parts)
         for x, side in ((left, "left"), (right, "right"))
     )
+    return ours, theirs
