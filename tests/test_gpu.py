@@ -163,6 +163,15 @@ def test_errors():
         widen.matmul(a.detach(), b, unit="fp64")
 
 
+def test_native():
+    a, b = gpu(A[0]), gpu(B[0])
+    found, info = widen.matmul(a, b, accuracy="fast", native=True, info=True)
+    assert info.unit == "native"
+    assert torch.equal(found, a @ b)
+    assert (wt.exact_error(found.cpu().numpy(), A[0], B[0]) <= info.bound.cpu().numpy()).all()
+    same(widen.matmul(a, b, native=True), widen.matmul(A[0], B[0]))
+
+
 def test_streams_are_kept_in_order():
     """Work on a side stream sees what was put there, and nothing waits for the default one."""
     a, b = gpu(A[0]), gpu(B[0])

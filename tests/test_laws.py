@@ -36,6 +36,7 @@ ORDER = [
     ["repair"],
     ["stages", "device"],
     ["call"],
+    ["native"],
     ["tensors"],
     ["api"],
     ["papers", "cli"],

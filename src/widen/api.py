@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from widen import arguments
+from widen import native as ordinary
 from widen.arguments import as_operand, format_of
 from widen.batches import pieces
 from widen.call import Accuracy, Progress, check_call, empty_plan, product
@@ -25,12 +26,14 @@ def matmul(
     a: Any, b: Any, *, accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ...,
     system: str | None = ..., workspace: int | str | None = ..., out: Any = ...,
     info: Literal[False] = ..., progress: Progress | None = ..., plan: Plan | None = ...,
+    native: bool = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def matmul(
     a: Any, b: Any, *, accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ...,
     system: str | None = ..., workspace: int | str | None = ..., out: Any = ...,
     info: Literal[True], progress: Progress | None = ..., plan: Plan | None = ...,
+    native: bool = ...,
 ) -> tuple[Any, Info]: ...  # fmt: skip
 def matmul(
     a: Any,
@@ -45,6 +48,7 @@ def matmul(
     info: bool = False,
     progress: Progress | None = None,
     plan: Plan | None = None,
+    native: bool = False,
 ) -> Any:
     """Matrix product with a promise, for every element and on every input.
 
@@ -76,6 +80,10 @@ def matmul(
         A plan made beforehand (`widen.plan`), which then says accuracy, unit, system and workspace.
         On a GPU nothing waits for the device, so that the call can be captured in a CUDA graph;
         what the plan's planes do not hold is repaired, so that the contract is kept all the same.
+    native
+        Allow the ordinary product where it is faster and keeps the contract, which is ``"fast"``
+        with numbers far from over- and underflow; `info` says so. Its bits may differ from one
+        shape, device or library to the next.
 
     Returns
     -------
@@ -99,14 +107,18 @@ def matmul(
 
         return tensors.through_numpy(
             matmul, [a, b], out, accuracy=accuracy, dtype=dtype, unit=unit, system=system,
-            workspace=workspace, info=info, progress=progress,
+            workspace=workspace, info=info, progress=progress, native=native,
         )  # fmt: skip
     if place.startswith("cuda"):
         from widen import tensors
 
         call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
-        return tensors.product(call, out, info, progress, plan)
+        return tensors.product(call, out, info, progress, plan, native)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
+    if native:
+        found = ordinary.product(call, out, info, np, on_gpu=False)
+        if found is not None:
+            return found
     return product(call, 1.0, 0.0, None, out, info, progress)
 
 

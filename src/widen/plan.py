@@ -124,6 +124,15 @@ class Plan:
         batch, m, k, n = self.shape
         size = f"{m} x {k} times {k} x {n}" + (f", batch of {batch}" if batch != 1 else "")
         blocks = self.blocks
+        if self.unit == "native":
+            return "\n".join(
+                [
+                    f"widen plan: {size}, {self.result} result",
+                    f"  contract  {self.contract}: {self.contract.promise}",
+                    "  unit      native: the ordinary product",
+                    *(f"  because   {reason}" for reason in self.why),
+                ]
+            )
         lines = [
             f"widen plan: {size}, {self.result} result",
             f"  contract  {self.contract}: {self.contract.promise}",

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from widen import arguments, device
+from widen import native as ordinary
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
 from widen.backends.torch import Lines, Tensor
@@ -112,13 +113,17 @@ def lines_of(matrices: Tensor, side: str, parts: int) -> Lines:
 
 def product(
     call: Call, out: Tensor | None, info: bool, progress: Callable[[float], None] | None,
-    plan: Plan | None,
+    plan: Plan | None, native: bool = False,
 ) -> Any:  # fmt: skip
     """The product of a call whose operands are on a GPU, and an Info if asked for."""
     check_choices(call.unit, call.system)
     where = call.device
     with torch.cuda.device(where):
         target = _target(call, out, where)
+        if native and not torch.backends.cuda.matmul.allow_tf32:
+            found = ordinary.product(call, out, info, torch, on_gpu=True)
+            if found is not None:
+                return found
         bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
         ledger = Clock(timed=info)
         ran = _run(call, target, bound, ledger, progress, plan)

@@ -1,0 +1,86 @@
+"""The ordinary product, for those who ask for it by `native=True`, where it keeps the contract.
+
+`"fast"` promises |c - AB| <= k u (|A||B|). The ordinary product keeps that in any order of sums,
+without terms of higher order (Jeannerod and Rump, 2013, "Improved error bounds for inner products
+in floating-point arithmetic"), as long as nothing over- or underflows on the way. Its bits depend
+on shapes, devices and libraries, which is why nobody gets it unasked.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from widen.call import Call
+from widen.encoded import Encoded
+from widen.formats import Binary
+from widen.plan import Blocks, Info, Layout, Plan
+
+FASTER_BELOW = {"float64": 4600**3, "float32": 3000**3}
+"""m k n up to which the ordinary product is the faster one on a GPU (an H200)."""
+
+
+def product(call: Call, out: Any, info: bool, library: Any, on_gpu: bool) -> Any:
+    """The ordinary product of a call (and its Info), or None where it will not do.
+
+    `library` is NumPy or PyTorch, whichever the operands belong to.
+    """
+    a, b = call.left, call.right
+    if isinstance(a, Encoded) or isinstance(b, Encoded) or math.prod(call.dims) == 0:
+        return None
+    why = _reason(call, a, b, library, on_gpu)
+    if why is None:
+        return None
+    start = time.perf_counter()
+    found = library.matmul(a, b)
+    seconds = time.perf_counter() - start
+    if out is not None:
+        out[...] = found
+        found = out
+    return (found, _record(call, why, _bound(call, a, b, library), seconds)) if info else found
+
+
+def _reason(call: Call, a: Any, b: Any, library: Any, on_gpu: bool) -> str | None:
+    """Why the ordinary product will do, or None."""
+    fmt, k = call.work, call.inner_dims[0][-1]
+    if call.contract.name != "fast" or not isinstance(fmt, Binary) or fmt != call.fmt or k == 0:
+        return None
+    if any(str(x.dtype).removeprefix("torch.") != fmt.name for x in (a, b)):
+        return None
+    work = math.prod(call.batch) * call.m * k * call.n
+    if on_gpu and work >= FASTER_BELOW[fmt.name]:
+        return None
+    (least, most), (other_least, other_most) = (_range(x, library) for x in (a, b))
+    # No product below the normal numbers, no partial sum beyond them; NaN and Inf fail.
+    normal = least * other_least >= 2.0 ** (fmt.lowest + 2 * fmt.precision)
+    if not (normal and most * other_most * k < 2.0 ** (fmt.highest - 2)):
+        return None
+    return "native=True: the ordinary product keeps this contract, and is faster here"
+
+
+def _range(x: Any, library: Any) -> tuple[float, float]:
+    """Smallest magnitude that is not 0, and largest, the first no more than 2^400."""
+    magnitude = library.abs(x)
+    least = library.where(magnitude > 0, magnitude, math.inf).min()
+    return min(float(least), 2.0**400), float(magnitude.max())
+
+
+def _bound(call: Call, a: Any, b: Any, library: Any) -> Any:
+    """K u (|A||B|) and half an ulp of it, rounded up."""
+    k, u = call.inner_dims[0][-1], 2.0**-call.fmt.precision
+    size = library.matmul(library.abs(a), library.abs(b))
+    wide = size.double() if hasattr(size, "double") else size.astype("float64")
+    return wide * (k * u * (1 + 4 * (k + 2) * u)) + 2.0**call.work.part.lowest
+
+
+def _record(call: Call, why: str, bound: Any, seconds: float) -> Info:
+    """What ran: the ordinary product."""
+    k = call.inner_dims[0][-1]
+    plan = Plan(
+        shape=(math.prod(call.batch), call.m, k, call.n), contract=call.contract,
+        result=call.fmt.name, unit="native", layout=Layout("none", 1, (0, 0), (), ((),), 0, 0),
+        depth=k, cap=None, bits=0.0, blocks=Blocks(1, call.m, call.n, k),
+        workspace=call.workspace, why=(why,),
+    )  # fmt: skip
+    return Info(plan, bound, 0, 1, 0, {"multiply": seconds})
