@@ -159,8 +159,22 @@ def test_errors():
         widen.matmul(a.long(), b)
     with pytest.raises(TypeError, match="detach"):
         widen.matmul(a.requires_grad_(), b)
+    with pytest.raises(ValueError, match="move them to one place"):
+        widen.gemm(a.detach(), b, A[0], beta=1.0)
     with pytest.raises(ValueError, match="unit='int8'"):
         widen.matmul(a.detach(), b, unit="fp64")
+
+
+@pytest.mark.parametrize("accuracy", ["standard", "correct"])
+def test_gemm(accuracy):
+    c = RNG.standard_normal((40, 30))
+    given = {"alpha": -1.0, "beta": 0.1, "accuracy": accuracy}
+    same(widen.gemm(gpu(A[0]), gpu(B[0]), gpu(c), **given), widen.gemm(A[0], B[0], c, **given))
+    residual = -widen.matmul(A[0], B[0], accuracy="correct")
+    given = {"beta": 1.0, "accuracy": accuracy}
+    out = gpu(residual)
+    widen.gemm(gpu(A[0]), gpu(B[0]), out, out=out, **given)
+    same(out, widen.gemm(A[0], B[0], residual, **given))
 
 
 def test_native():

@@ -163,8 +163,8 @@ def gemm(
     a, b, accuracy, dtype, unit, system, workspace, out, info, progress
         As for `matmul`.
     c
-        Array that broadcasts to the result's shape. With ``beta=0`` it is not read. It may be
-        `out` itself.
+        Array (or tensor) that broadcasts to the result's shape. With ``beta=0`` it is not read. It
+        may be `out` itself.
     alpha, beta
         Finite numbers. With ``alpha=0``, a and b are not read.
 
@@ -184,10 +184,6 @@ def gemm(
             gemm, [a, b, c], out, alpha=alpha, beta=beta, accuracy=accuracy, dtype=dtype, unit=unit,
             system=system, workspace=workspace, info=info, progress=progress,
         )  # fmt: skip
-    if place.startswith("cuda"):
-        raise NotImplementedError(
-            "gemm does not run on a GPU yet; use widen.matmul there, or give tensors on the CPU"
-        )
     alpha, beta = arguments.scalar(alpha, "alpha"), arguments.scalar(beta, "beta")
     addend = None
     if beta != 0:
@@ -195,8 +191,15 @@ def gemm(
             raise ValueError(f"beta={beta} but there is no c; give c, or beta=0")
         addend = arguments.as_addend(c)
     is_complex = any(isinstance(x, complex) for x in (alpha, beta))
-    is_complex |= addend is not None and np.iscomplexobj(addend)
-    call = check_call(a, b, accuracy, dtype, unit, system, workspace, complex_scalars=is_complex)
+    is_complex |= addend is not None and format_of(addend.dtype, "c").parts == 2
+    room: Any = workspace
+    if place.startswith("cuda"):
+        from widen import tensors
+
+        room = tensors.workspace(place, workspace)
+    call = check_call(a, b, accuracy, dtype, unit, system, room, complex_scalars=is_complex)
+    if place.startswith("cuda"):
+        return tensors.gemm(call, alpha, beta, addend, out, info, progress)
     return product(call, alpha, beta, addend, out, info, progress)
 
 

@@ -214,15 +214,14 @@ def check_encoded(encoded: Encoded, side: str, fmt: Format, options: dict[str, A
             )
 
 
-def as_addend(c: Any) -> np.ndarray[Any, Any]:
-    """The array c of gemm; a float will do where an array of one element would."""
+def as_addend(c: Any) -> Any:
+    """The array or tensor c of gemm; a float will do where an array of one element would."""
     if isinstance(c, (float, complex, np.generic)):
         c = np.asarray(c)
-    if isinstance(c, np.ndarray) and c.ndim == 0:
+    if (isinstance(c, np.ndarray) or is_tensor(c)) and c.ndim == 0:
         as_operand(c.reshape(1), "c")
         return c
-    found: np.ndarray[Any, Any] = as_operand(c, "c")
-    return found
+    return as_operand(c, "c")
 
 
 def check_shape(shape: tuple[Any, ...], name: str) -> None:
@@ -235,6 +234,13 @@ def scalar(value: Any, name: str) -> complex | float:
     """Alpha or beta, a finite number that float64 (or its parts) holds exactly."""
     kinds = (int, float, complex, np.integer, np.floating, np.complexfloating)
     value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if is_tensor(value) and value.ndim == 0:
+        if value.device.type != "cpu":
+            raise TypeError(
+                f"{name} is a tensor on {value.device}, and reading it would wait for the device; "
+                f"give {name}.item(), or a tensor on the CPU"
+            )
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise TypeError(f"{name}={value!r} is not a number; give a float or a complex number")
     try:

@@ -15,6 +15,7 @@ from widen import bounds
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
 from widen.backends.torch import Lines, Tensor
+from widen.backends.torch_scaled import Scaling
 from widen.bounds import Certificate
 from widen.contract import Contract
 from widen.encoded import Encoded
@@ -46,6 +47,7 @@ class Problem:
     fmt: Format
     workspace: int
     plan: Plan | None = None
+    scaling: Scaling | None = None
 
     @cached_property
     def sources(self) -> tuple[Lines | Encoded, Lines | Encoded]:
@@ -296,6 +298,7 @@ def _compute(
     pieces = (rows, columns)
     sides = [side.cut(batch, piece) for side, piece in zip(problem.lines, pieces, strict=True)]
     tables = prepared.tables_of(problem, block)
+    scaled: Any = backend if problem.scaling is None else problem.scaling.cut(*block)
     marks = None
     if prepared.leads is not None and test is not None:
         with ledger.stage("certify"):
@@ -316,14 +319,14 @@ def _compute(
         groups = backend.multiply(left, right, layout, k)
     with ledger.stage("reconstruct"):
         batches = (sides[0].shape[0], sides[1].shape[0])
-        marks = backend.reconstruct(
+        final: Tensor = scaled.reconstruct(
             groups, layout, tables, batches, fmt.part, out, marks, slack=plan.cap is not None
         )
     with ledger.stage("repair"):
-        backend.repair(sides[0], sides[1], tables, fmt.part, out, marks, test, repaired)
-    used = (left, right, groups, marks, *prepared.tables, *(prepared.leads or ()))
+        scaled.repair(sides[0], sides[1], tables, fmt.part, out, final, test, repaired)
+    used = (left, right, groups, final, *prepared.tables, *(prepared.leads or ()))
     ledger.workspace = max(ledger.workspace, sum(x.nbytes for x in used))
-    return marks
+    return final
 
 
 def _cut_table(table: Tensor, lines: tuple[int, ...], batch: slice, piece: slice) -> Tensor:

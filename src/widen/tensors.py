@@ -17,6 +17,7 @@ from widen.backends import torch as backend
 from widen.backends.clock import Clock
 from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_bounds import error_bound
+from widen.backends.torch_scaled import Scaling
 from widen.call import Call, empty_plan
 from widen.contract import Contract
 from widen.device import Prepared, Problem
@@ -113,7 +114,7 @@ def lines_of(matrices: Tensor, side: str, parts: int) -> Lines:
 
 def product(
     call: Call, out: Tensor | None, info: bool, progress: Callable[[float], None] | None,
-    plan: Plan | None, native: bool = False,
+    plan: Plan | None, native: bool = False, scaling: Scaling | None = None,
 ) -> Any:  # fmt: skip
     """The product of a call whose operands are on a GPU, and an Info if asked for."""
     check_choices(call.unit, call.system)
@@ -126,13 +127,48 @@ def product(
                 return found
         bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
         ledger = Clock(timed=info)
-        ran = _run(call, target, bound, ledger, progress, plan)
+        ran = _run(call, target, bound, ledger, progress, plan, scaling)
         if out is not None and target is not out:
             out.copy_(target)
     result = target if out is None else out
     if bound is None:
         return result
     return result, Info(ran, bound, ledger.repaired, ran.products, ledger.workspace, ledger.seconds)
+
+
+def gemm(
+    call: Call, alpha: complex, beta: complex, c: Any, out: Tensor | None, info: bool,
+    progress: Callable[[float], None] | None,
+) -> Any:  # fmt: skip
+    """Alpha a b + beta c of operands on a GPU, and an Info if asked for."""
+    if alpha == 1 and c is None:
+        return product(call, out, info, progress, None)
+    where = call.device
+    with torch.cuda.device(where):
+        addend = None if c is None else _addend(call, c, out, where)
+    return product(call, out, info, progress, None, scaling=Scaling(alpha, beta, addend))
+
+
+def _addend(call: Call, c: Any, out: Tensor | None, where: torch.device) -> Lines:
+    """Bits of c, (parts, batch, m, n), of the parts it has; a copy if the result goes there.
+
+    c is read again where elements are repaired, after the result was first written.
+    """
+    name = arguments.format_of(c.dtype, "c").name
+    if not isinstance(c, torch.Tensor):  # a number
+        name = "complex128" if FORMATS[name].parts == 2 else "float64"
+        c = torch.full((), c.item(), dtype=getattr(torch, name), device=where)
+    try:
+        full = c.detach().expand(call.dims)
+    except RuntimeError:
+        raise ValueError(
+            f"c has shape {tuple(c.shape)}, which does not broadcast to the result's {call.dims}"
+        ) from None
+    if isinstance(out, torch.Tensor) and _same_storage(c, out):
+        full = full.clone()
+    matrices: Any = call.as_matrices(full)
+    items = matrices.reshape(-1, *matrices.shape[-2:])
+    return Lines(backend.bits_of(items, FORMATS[name].parts), FORMATS[name].part)
 
 
 def _target(call: Call, out: Tensor | None, where: torch.device) -> Tensor:
@@ -148,27 +184,34 @@ def _target(call: Call, out: Tensor | None, where: torch.device) -> Tensor:
         )
     operands: list[Any] = [call.left, call.right]
     owned = [x for x in operands if isinstance(x, torch.Tensor)]
-    if any(x.untyped_storage().data_ptr() == fresh.untyped_storage().data_ptr() for x in owned):
+    if any(_same_storage(x, fresh) for x in owned):
         return torch.empty(call.dims, dtype=dtype, device=where)
     return fresh
 
 
+def _same_storage(x: Tensor, y: Tensor) -> bool:
+    return x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
+
+
 def _run(
     call: Call, out: Tensor, bound: Tensor | None, ledger: Clock,
-    progress: Callable[[float], None] | None, plan: Plan | None,
+    progress: Callable[[float], None] | None, plan: Plan | None, scaling: Scaling | None = None,
 ) -> Plan:  # fmt: skip
     parts = call.work.parts
     k = arguments.matrix_dims(call.inner_dims[0], "left")[-1]
-    if out.numel() == 0 or k == 0:
+    if out.numel() == 0 or (k == 0 and scaling is None):
         out.zero_()
         if bound is not None:
             bound.fill_(2.0**call.fmt.part.lowest / 2)
         return empty_plan(call)
     if call.fmt.parts > parts:
         out.imag.zero_()
-    left, right = _merged(call)
-    problem = Problem(left, right, call.contract, call.work, call.workspace, plan)
-    batch, m, _, n = problem.shape
+    unread = k == 0 or (scaling is not None and scaling.alpha == 0)
+    left, right = _zeros(call, out.device) if unread else _merged(call)
+    batch, m, n = max(left.shape[0], right.shape[0]), left.shape[1], right.shape[1]
+    if scaling is not None:
+        scaling = scaling.reshaped(batch, m, n)
+    problem = Problem(left, right, call.contract, call.work, call.workspace, plan, scaling)
     flat = out.reshape(batch, m, n)  # a copy where batch axes do not merge
     written = flat if call.fmt.parts == parts else flat.real
     bits = backend.bits_of(written, parts)
@@ -183,13 +226,24 @@ def _run(
             rounded_once = (marks == 3) | call.contract.correct
             limits[block] = error_bound(
                 prepared.tables_of(problem, block), problem.shape[2], parts, call.work.part,
-                values[:, *block], rounded_once,
+                values[:, *block], rounded_once, 1.0 if scaling is None else scaling.modulus,
             )  # fmt: skip
 
     ran = device.run(problem, bits, ledger, progress, report)
-    if flat.untyped_storage().data_ptr() != out.untyped_storage().data_ptr():
+    if not _same_storage(flat, out):
         out.copy_(flat.view(out.shape))
-    return replace(ran, result=call.work.name)
+    return replace(ran, result=call.work.name, shape=(*ran.shape[:2], k, ran.shape[3]))
+
+
+def _zeros(call: Call, where: torch.device) -> tuple[Lines, Lines]:
+    """Operands of one column and one row of zeros, in place of what is not read."""
+    part = call.work.part
+    dtype = backend.INTEGERS[8 if part.precision == 53 else 4]
+    ours, theirs = (
+        torch.zeros((call.work.parts, 1, count, 1), dtype=dtype, device=where)
+        for count in (math.prod(call.batch) * call.m, call.n)
+    )
+    return Lines(ours, part), Lines(theirs, part)
 
 
 def _merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:

@@ -79,20 +79,26 @@ def special_values(left: Operand, right: Operand, rows: Array, columns: Array, o
 def scale_special(out: Array, scaling: Scaling, special: Array) -> None:
     """Alpha T + beta c in ordinary arithmetic where T is special or c is not finite.
 
-    What is finite there has no say: it stands in as 0.
+    What is finite there has no say: it stands in as 0, and by its sign beside a special part of the
+    same number, since a product of finite numbers must not overflow.
     """
     addend = scaling.addend.view(np.float64)
     odd: Array = np.asarray(~np.isfinite(addend).all(axis=0))
     touched: Array = special | odd
     if not touched.any():
         return
-    product, c = (_number(part[touched] for part in parts) for parts in (out, addend))
-    alpha, beta = (_number(x.view(np.float64)) for x in (scaling.alpha, scaling.beta))
+    product, c = (_number(_signs(part[touched]) for part in parts) for parts in (out, addend))
+    alpha, beta = (_number(_signs(x.view(np.float64))) for x in (scaling.alpha, scaling.beta))
     total = np.zeros(product.shape, product.dtype)
     total[special[touched]] += alpha * product[special[touched]]
     total[odd[touched]] += beta * c[odd[touched]]
     for part, value in zip(out, (total.real, total.imag), strict=False):
         part[touched] = value
+
+
+def _signs(x: Array) -> Array:
+    """Finite numbers as -1, 0 or 1; infinities and NaN as they are."""
+    return np.where(np.isfinite(x), np.sign(x), x)
 
 
 def _number(parts: Iterable[Any]) -> Any:

@@ -305,7 +305,7 @@ def certify(
 
 
 @lru_cache(maxsize=256)
-def _reconstruction(layout: Residues) -> tuple[Any, ...]:
+def reconstruction(layout: Residues) -> tuple[Any, ...]:
     """P/p and P as constants of the kernel, in pieces of 16 bits; the highest piece, and 1/P."""
     words = max((layout.modulus.bit_length() + 1) // 32 + 1, 2)
     highest = max((layout.modulus.bit_length() - 1) // 16, 2)
@@ -338,7 +338,7 @@ def reconstruct(
         reconstruct_kernels.round_residues, grid,
         (groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
          limit_of(layout), 29, *out.stride()),
-        (parts, *_reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack, not fresh,
+        (parts, *reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack, not fresh,
          tile.rows, tile.columns),
         tile.warps,
     )  # fmt: skip
@@ -348,8 +348,13 @@ def reconstruct(
 def repair(
     left: Lines, right: Lines, tables: tuple[Tensor, Tensor], fmt: Binary, out: Tensor,
     marks: Tensor, test: Certificate | None, repaired: Tensor,
+    scaling: tuple[Any, ...] | None = None,
 ) -> None:  # fmt: skip
-    """Make every marked element final; `repaired` counts those that became the nearest number."""
+    """Make every marked element final; `repaired` counts those that became the nearest number.
+
+    `scaling` are the kernel's arguments for alpha, beta and c, nine and three constants.
+    """
+    scaling = scaling or (out, *[0] * 8, False, 0, (52, 11))
     parts, batch, m, n = out.shape
     k = left.bits.shape[3]
     shift, both, always = (0, 0, 0) if test is None else (test.shift, test.both, test.always)
@@ -357,7 +362,7 @@ def repair(
         elements.repair, (_programs(out.device, -(-batch * m * n // tiles.ELEMENTS), 4),),
         (left.bits, right.bits, out, marks, repaired, *tables, m, n, k, batch, left.bits.shape[1],
          right.bits.shape[1], *left.bits.stride(), *right.bits.stride(), *out.stride(),
-         test is not None, bounds.lead_bits(k), shift, both, min(always, 1 << 61)),
+         test is not None, bounds.lead_bits(k), shift, both, min(always, 1 << 61), *scaling[:9]),
         (parts, *left.fields, *right.fields, fmt.precision, fmt.lowest, fmt.highest, tiles.TERMS,
-         tiles.ELEMENTS),
+         tiles.ELEMENTS, *scaling[9:]),
     )  # fmt: skip

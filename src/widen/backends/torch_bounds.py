@@ -19,12 +19,13 @@ def error_bound(
     fmt: Binary,
     out: Tensor,
     rounded_once: Tensor,
+    scale: float = 1.0,
 ) -> Tensor:
     """|c - AB| <= bound for `out`, (parts, batch, m, n), rounded up.
 
     (2^-s ||b||_1 [row rounded] + 2^-t ||a||_1 [column rounded])/2 + parts k/4 2^-(s+t) [both];
     complex numbers sqrt(2) of it; then half an ulp of each part. Every factor is rounded up and
-    2^-40 more covers the sums.
+    2^-40 more covers the sums. `scale` is |alpha|.
     """
     batch, m, n = out.shape[1:]
     rows, columns = ([x.reshape(-1, 1, size) for x in _lines(table)] for table, size in
@@ -33,7 +34,7 @@ def error_bound(
     lost_columns, norm_columns = columns
     error = 0.5 * (_times(lost_rows, norm_columns) + _times(norm_rows, lost_columns))
     error += 0.25 * parts * k * (lost_rows * lost_columns)
-    error = error * (1 + 2.0**-40) * parts**0.5 + 5 * TINY
+    error = scale * (error * (1 + 2.0**-40) * parts**0.5 + 4 * TINY) + TINY
     exact = ((lost_rows == 0) & (lost_columns == 0)) | rounded_once
     error = torch.where(exact, 0.0, error)
     ulps = [_ulp(part, fmt) for part in out]

@@ -104,6 +104,41 @@ def magnitude_bits(q1, sigma):
     return tl.maximum(highest_bit(q1) + 1 + sigma - NORM_BITS, 0)
 
 
+@triton.jit
+def error_bits(
+    at_row, at_column, heights, widths, i_inside, j_inside, row_flags, column_flags, always
+):
+    """Exponents e with |error of X| <= 2^e as in `bounds`; 1 where X is exact, else 2 or more."""
+    sigma = tl.load(at_row + SIGMA * heights, i_inside, other=0).to(tl.int32)
+    tau = tl.load(at_column + SIGMA * widths, j_inside, other=0).to(tl.int32)
+    v = magnitude_bits(tl.load(at_row + SUM * heights, i_inside, other=0), sigma)
+    u = magnitude_bits(tl.load(at_column + SUM * widths, j_inside, other=0), tau)
+    rounded_row = (row_flags & INEXACT > 0)[:, None]
+    rounded_column = (column_flags & INEXACT > 0)[None, :]
+    largest = tl.where(rounded_column, tl.maximum(v[:, None], always), -1)
+    other = tl.where(rounded_row, tl.maximum(u[None, :], always), -1)
+    return tl.maximum(largest, other) + 2
+
+
+@triton.jit
+def is_settled(
+    length, head, some, base, error, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
+    HIGHEST: tl.constexpr,
+):  # fmt: skip
+    """Whether an error of 2^(error + base) cannot change how head 2^(length - 64 + base) rounds.
+
+    It is a normal number and stays one, and its dropped bits are further from the half than the
+    error, with one more unit of the head for the bits after it; the error is below a quarter of an
+    ulp, so that a power of two is no trap either.
+    """
+    half: tl.constexpr = 1 << (63 - PRECISION)
+    dropped = (head & (2 * half - 1)).to(tl.int64)
+    place = tl.minimum(tl.maximum(error + 65 - length, 1), 62)
+    margin = tl.full(head.shape, 1, tl.int64) << place.to(tl.int64)
+    settled = (tl.abs(dropped - half) >= margin) & (margin <= half >> 2) & some
+    return settled & (length + base - PRECISION > LOWEST) & (length + base < HIGHEST)
+
+
 SIZES = ["m", "left_batch", "right_batch", "limit", "always"]
 
 
@@ -140,21 +175,14 @@ def round_residues(
     unfit = row_norm[:, None] + column_norm[None, :] > limit
     open_element = tl.zeros(base.shape, tl.int1)
     if SLACK:
-        sigma = tl.load(at_row + SIGMA * heights, i < m, other=0).to(tl.int32)
-        tau = tl.load(at_column + SIGMA * widths, j < n, other=0).to(tl.int32)
-        v = magnitude_bits(tl.load(at_row + SUM * heights, i < m, other=0), sigma)
-        u = magnitude_bits(tl.load(at_column + SUM * widths, j < n, other=0), tau)
-        rounded_row = (row_flags & INEXACT > 0)[:, None]
-        rounded_column = (column_flags & INEXACT > 0)[None, :]
-        largest = tl.where(rounded_column, tl.maximum(v[:, None], always), -1)
-        other = tl.where(rounded_row, tl.maximum(u[None, :], always), -1)
-        nudge = tl.maximum(largest, other) + 2
+        error = error_bits(
+            at_row, at_column, heights, widths, i < m, j < n, row_flags, column_flags, always
+        )
     first = groups + (b.to(tl.int64) * m + i)[:, None] * pitch + j[None, :]
     target = out + b.to(tl.int64) * batch_stride + i.to(tl.int64)[:, None] * row_stride
     target += j.to(tl.int64)[None, :] * column_stride
     loaded = (i < m)[:, None] & (j < pitch)[None, :]
     words_count: tl.constexpr = len(MODULUS) // 2
-    half: tl.constexpr = 1 << (63 - PRECISION)
     for part in tl.static_range(PARTS):
         words, negative = integer_words(
             first,
@@ -173,12 +201,10 @@ def round_residues(
         bits = tl.where(high != 0, bits, 0)
         store_float(target + part * part_stride, bits, negative, inside, PRECISION)
         if SLACK:
-            dropped = (head & (2 * half - 1)).to(tl.int64)
-            place = tl.minimum(tl.maximum(nudge + 65 - length, 1), 62)
-            margin = tl.full(head.shape, 1, tl.int64) << place.to(tl.int64)
-            settled = (tl.abs(dropped - half) >= margin) & (margin <= half >> 2) & (high != 0)
-            settled &= (length + base - PRECISION > LOWEST) & (length + base < HIGHEST)
-            open_element |= (nudge >= 2) & ~settled
+            settled = is_settled(
+                length, head, high != 0, base, error, PRECISION, LOWEST, HIGHEST
+            )  # fmt: skip
+            open_element |= (error >= 2) & ~settled
     special = ((row_flags & SPECIAL)[:, None] | (column_flags & SPECIAL)[None, :]) > 0
     code = tl.where(open_element, UNSETTLED, tl.where(unfit, UNSETTLED if SLACK else UNFIT, 0))
     code = tl.where(special, SPECIAL_ELEMENT, code)

@@ -1,0 +1,101 @@
+"""alpha, beta and c on a GPU: reconstruction and repair of alpha A B + beta c, rounded once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from widen.backends import torch as backend
+from widen.backends.torch import Lines, Tensor
+from widen.backends.triton_launch import launch
+from widen.bounds import Certificate
+from widen.formats import Binary
+from widen.kernels.triton import scaled, tiles
+from widen.systems import Residues
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """alpha and beta, and c as the bits of its floats, a view (parts, batch, m, n).
+
+    It has the verbs of `backends.torch` that know of them.
+    """
+
+    alpha: complex
+    beta: complex
+    addend: Lines | None
+
+    def cut(self, batch: slice, rows: slice, columns: slice) -> Scaling:
+        """The same for a block."""
+        if self.addend is None:
+            return self
+        block = self.addend.bits[:, batch, rows, columns]
+        return replace(self, addend=Lines(block, self.addend.fmt))
+
+    def reshaped(self, batch: int, m: int, n: int) -> Scaling:
+        """The same for a result whose batch is cut otherwise: a view, or a copy of c."""
+        if self.addend is None:
+            return self
+        bits = self.addend.bits.reshape(-1, batch, m, n)
+        return replace(self, addend=Lines(bits, self.addend.fmt))
+
+    @property
+    def modulus(self) -> float:
+        """|alpha|, rounded up."""
+        return math.hypot(self.alpha.real, self.alpha.imag) * (1 + 2.0**-50)
+
+    @property
+    def _numbers(self) -> tuple[float, float, float, float]:
+        return self.alpha.real, self.alpha.imag, self.beta.real, self.beta.imag
+
+    def _arguments(self, out: Tensor) -> tuple[object, ...]:
+        """c, its strides, and the scalars' bits; something else to point at if there is no c."""
+        scalars = np.array(self._numbers).view(np.int64).tolist()
+        if self.addend is None:
+            return out, 0, 0, 0, 0, *scalars
+        return self.addend.bits, *self.addend.bits.stride(), *scalars
+
+    @property
+    def _form(self) -> tuple[int, tuple[int, int]]:
+        """Parts of c, and the widths of its fields."""
+        if self.addend is None:
+            return 0, (52, 11)
+        return self.addend.bits.shape[0], self.addend.fields
+
+    def reconstruct(
+        self, groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor],
+        batches: tuple[int, int], fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
+    ) -> Tensor:  # fmt: skip
+        """Round alpha X + beta c into `out`; as `backends.torch.reconstruct`."""
+        parts, batch, m, n = out.shape
+        fresh = marks is None
+        if marks is None:
+            marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
+        tile = tiles.RECONSTRUCT_SCALED
+        grid = (batch * -(-m // tile.rows) * -(-n // tile.columns),)
+        used = tuple(int(x != 0) for x in self._numbers)
+        # |re| + |im| < 2^e, e one more than the larger one's if both are there.
+        largest = max(abs(self.alpha.real), abs(self.alpha.imag))
+        alpha_bits = math.frexp(largest)[1] + (used[0] and used[1])
+        launch(
+            scaled.round_scaled, grid,
+            (groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
+             backend.limit_of(layout), 29, *out.stride(), *self._arguments(out), alpha_bits),
+            (parts, *backend.reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack,
+             not fresh, tile.rows, tile.columns, used, *self._form),
+            tile.warps,
+        )  # fmt: skip
+        return marks
+
+    def repair(
+        self, left: Lines, right: Lines, tables: tuple[Tensor, Tensor], fmt: Binary, out: Tensor,
+        marks: Tensor, test: Certificate | None, repaired: Tensor,
+    ) -> None:  # fmt: skip
+        """Make every marked element final; as `backends.torch.repair`."""
+        backend.repair(
+            left, right, tables, fmt, out, marks, test, repaired,
+            (*self._arguments(out), True, *self._form),
+        )  # fmt: skip
