@@ -177,8 +177,7 @@ def encode(operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues
         for x, t in zip((left, right), shapes, strict=True)
     ]
     sides = [
-        (x.bits, table, x.count, plane.view(torch.int32), x.shape[1], plane.stride(0) // 4,
-         *x.bits.stride())
+        (x.bits, table, x.count, plane, x.shape[1], plane.stride(0), *x.bits.stride())
         for x, table, plane in (
             (left, tables[0], planes[0]), (right, tables[-1], planes[-1])
         )

@@ -6,9 +6,9 @@ import triton
 import triton.language as tl
 
 from widen.kernels.triton.numbers import (
-    MAGIC,
     SCALE,
     decode,
+    low_byte,
     nearest,
     scaled_integer,
     wide,
@@ -29,95 +29,48 @@ def chunks_of(bits, s, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
 
 
 @triton.jit
-def residue_of(chunks, left, far, c, constants, powers, LONGEST: tl.constexpr):
-    """The balanced residue of numbers in chunks, modulo the modulus c, as float32."""
-    p, inverse = tl.load(constants + 5 * c), tl.load(constants + 5 * c + 1)
-    k1, k2 = tl.load(constants + 5 * c + 2), tl.load(constants + 5 * c + 3)
-    k3 = tl.load(constants + 5 * c + 4)
-    r = nearest(chunks[0] + chunks[1] * k1 + chunks[2] * k2 + chunks[3] * k3, p, inverse)
-    if far > 0:
-        power = tl.load(powers + c * LONGEST + tl.minimum(left, LONGEST - 1))
-        r = nearest(r * power, p, inverse)
-    return r
-
-
-@triton.jit
-def byte_of(x, place: tl.constexpr):
-    """The integer in a float32, |x| <= 128, as byte `place` of an int32 (128 becomes -128)."""
-    return ((x + MAGIC).to(tl.int32, bitcast=True) & 0xFF) << (8 * place)
-
-
-@triton.jit
-def packed(values, ENTRIES: tl.constexpr):
-    """Residues of ENTRIES (4 or 16) neighbours as int32 words on a last axis."""
-    words = ()
-    for word in tl.static_range(ENTRIES // 4):
-        low = byte_of(values[4 * word], 0) | byte_of(values[4 * word + 1], 1)
-        high = byte_of(values[4 * word + 2], 2) | byte_of(values[4 * word + 3], 3)
-        words = words + (low | high,)
-    if ENTRIES == 16:
-        return tl.join(tl.join(words[0], words[2]), tl.join(words[1], words[3]))
-    else:
-        return words[0]
-
-
-@triton.jit
 def _residues(
     block, bits, table, count, constants, powers, planes, lines, inner, moduli, pitch, plane_stride,
     part_stride, batch_stride, line_stride, inner_stride,
     PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LONGEST: tl.constexpr,
     LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    # A thread has ENTRIES neighbours of a line, so that it can store their bytes together.
-    entries: tl.constexpr = 16 if PARTS == 1 else 4
-    groups: tl.constexpr = INNER // entries
     tiles, stretches = tl.cdiv(lines, LINES), tl.cdiv(pitch, INNER)
     tile = block // stretches
     b, line = tile // tiles, tile % tiles * LINES + tl.arange(0, LINES)
-    g = block % stretches * groups + tl.arange(0, groups)
+    h = block % stretches * INNER + tl.arange(0, INNER)
+    inside = (line < lines)[:, None] & (h < inner)[None, :]
     at = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
+    at += h.to(tl.int64)[None, :] * inner_stride
     at_line = table + b * lines + line
     s = tl.load(at_line + SCALE * count, line < lines, other=0).to(tl.int32)[:, None]
-    chunks, others, lefts, downs = (), (), (), ()
-    most = tl.zeros((LINES, groups), tl.int32)
-    for e in tl.static_range(entries):
-        h = g * entries + e
-        inside = (line < lines)[:, None] & (h < inner)[None, :]
-        here = at + h.to(tl.int64)[None, :] * inner_stride
-        x = tl.load(here, inside, other=0).to(tl.int64)
-        c0, c1, c2, c3, left = chunks_of(x, s, FRACTION, EXPONENT)
-        chunks, lefts = chunks + ((c0, c1, c2, c3),), lefts + (left,)
-        most = tl.maximum(most, left)
-        if PARTS == 2:
-            y = tl.load(here + part_stride, inside, other=0).to(tl.int64)
-            d0, d1, d2, d3, down = chunks_of(y, s, FRACTION, EXPONENT)
-            others, downs = others + ((d0, d1, d2, d3),), downs + (down,)
-            most = tl.maximum(most, down)
-    far = tl.max(tl.max(most, 1), 0)
+    target = planes + (wide(b) * lines + line)[:, None] * pitch + h[None, :]
+    written = (line < lines)[:, None] & (h < pitch)[None, :]
 
-    row = (wide(b) * lines + line)[:, None] * (pitch // 4)
-    target = planes + row + (g * (entries // 4))[None, :]
-    written = (line < lines)[:, None] & (g * entries < pitch)[None, :]
-    if PARTS == 1:
-        two = tl.arange(0, 2)
-        inside_group = 2 * two[:, None] + two[None, :]
-        target = target[:, :, None, None] + inside_group[None, None, :, :]
-        written = written[:, :, None, None]
+    x = tl.load(at, inside, other=0).to(tl.int64)
+    c0, c1, c2, c3, left = chunks_of(x, s, FRACTION, EXPONENT)
+    far = tl.max(tl.max(left, 1), 0)
+    index = tl.minimum(left, LONGEST - 1)
+    if PARTS == 2:
+        y = tl.load(at + part_stride, inside, other=0).to(tl.int64)
+        d0, d1, d2, d3, down = chunks_of(y, s, FRACTION, EXPONENT)
+        far = tl.maximum(far, tl.max(tl.max(down, 1), 0))
+        other = tl.minimum(down, LONGEST - 1)
     for c in range(moduli):
-        place = target + wide(c) * plane_stride
-        real = ()
-        for e in tl.static_range(entries):
-            real = real + (residue_of(chunks[e], lefts[e], far, c, constants, powers, LONGEST),)
-        tl.store(place, packed(real, entries), written)
+        p, inverse = tl.load(constants + 5 * c), tl.load(constants + 5 * c + 1)
+        k1, k2 = tl.load(constants + 5 * c + 2), tl.load(constants + 5 * c + 3)
+        k3 = tl.load(constants + 5 * c + 4)
+        r = nearest(c0 + c1 * k1 + c2 * k2 + c3 * k3, p, inverse)
+        if far > 0:
+            r = nearest(r * tl.load(powers + c * LONGEST + index), p, inverse)
+        tl.store(target + wide(c) * plane_stride, low_byte(r), written)
         if PARTS == 2:
-            p, inverse = tl.load(constants + 5 * c), tl.load(constants + 5 * c + 1)
-            imaginary, both = (), ()
-            for e in tl.static_range(entries):
-                i = residue_of(others[e], downs[e], far, c, constants, powers, LONGEST)
-                imaginary = imaginary + (i,)
-                both = both + (nearest(real[e] + i, p, inverse),)
-            tl.store(place + wide(moduli) * plane_stride, packed(imaginary, entries), written)
-            tl.store(place + wide(2 * moduli) * plane_stride, packed(both, entries), written)
+            i = nearest(d0 + d1 * k1 + d2 * k2 + d3 * k3, p, inverse)
+            if far > 0:
+                i = nearest(i * tl.load(powers + c * LONGEST + other), p, inverse)
+            tl.store(target + wide(moduli + c) * plane_stride, low_byte(i), written)
+            both = nearest(r + i, p, inverse)
+            tl.store(target + wide(2 * moduli + c) * plane_stride, low_byte(both), written)
 
 
 SIZES = ["left_count", "right_count", "left_blocks", "moduli"]
