@@ -6,5 +6,5 @@ on is a backend's own business; the bits of planes, groups and results are not: 
 `definition` are everybody's.
 """
 
-BACKENDS = ("definition", "numpy")
+BACKENDS = ("definition", "numpy", "torch")
 VERBS = ("quantise", "encode", "multiply", "reconstruct")

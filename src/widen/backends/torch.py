@@ -18,7 +18,8 @@ from widen import bounds
 from widen.backends.triton_launch import launch
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary
-from widen.kernels.triton import elements, lines, tiles
+from widen.kernels import tiles
+from widen.kernels.triton import elements, lines
 from widen.kernels.triton import encode as encode_kernels
 from widen.kernels.triton import multiply as multiply_kernels
 from widen.kernels.triton import reconstruct as reconstruct_kernels

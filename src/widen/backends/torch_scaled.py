@@ -13,7 +13,8 @@ from widen.backends.torch import Lines, Tensor
 from widen.backends.triton_launch import launch
 from widen.bounds import Certificate
 from widen.formats import Binary
-from widen.kernels.triton import scaled, tiles
+from widen.kernels import tiles
+from widen.kernels.triton import scaled
 from widen.systems import Residues
 
 
