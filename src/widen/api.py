@@ -11,7 +11,15 @@ from widen import arguments
 from widen import native as ordinary
 from widen.arguments import as_operand, format_of
 from widen.batches import pieces
-from widen.call import Accuracy, Progress, check_call, empty_plan, product
+from widen.call import (
+    Accuracy,
+    Progress,
+    check_call,
+    check_plan,
+    empty_plan,
+    for_call,
+    product,
+)
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import FORMATS, default_result
@@ -99,6 +107,8 @@ def matmul(
     array([[1.]])
     """
     if plan is not None:
+        if accuracy is not None and as_contract(accuracy) != plan.contract:
+            raise ValueError(f"accuracy={accuracy!r} but the plan is for {plan.contract}; give one")
         accuracy, unit, system = plan.contract, plan.unit, plan.system
         dtype, workspace = dtype or plan.result, plan.workspace
     place = arguments.library(a=a, b=b, out=out)
@@ -107,14 +117,18 @@ def matmul(
 
         return tensors.through_numpy(
             matmul, [a, b], out, accuracy=accuracy, dtype=dtype, unit=unit, system=system,
-            workspace=workspace, info=info, progress=progress, native=native,
+            workspace=workspace, info=info, progress=progress, native=native, plan=plan,
         )  # fmt: skip
     if place.startswith("cuda"):
         from widen import tensors
 
         call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
+        if plan is not None:
+            check_plan(call, plan)
         return tensors.product(call, out, info, progress, plan, native)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
+    if plan is not None:
+        check_plan(call, plan)
     if native:
         found = ordinary.product(call, out, info, np, on_gpu=False)
         if found is not None:
@@ -240,6 +254,7 @@ def plan(
         if device is not None:
             from widen import tensors
 
+            tensors.check_choices(unit, system)
             room = tensors.workspace(device, workspace)
             return tensors.typical_plan(contract, fmt, (math.prod(batch), m, k, n), room)
         cap = first_cap(fmt.precision, k) if contract.correct else None
@@ -257,7 +272,7 @@ def plan(
         from widen import tensors
 
         call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
-        return tensors.plan(call)
+        return for_call(tensors.plan(call), call)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
     if math.prod(call.dims) == 0:
         return empty_plan(call)
@@ -266,7 +281,8 @@ def plan(
     nowhere = np.broadcast_to(np.empty((), call.work.name), shape)
     first = next(pieces(left, right, call.batch, call.work.parts, nowhere, None, None))
     with np.errstate(all="ignore"):
-        return quantise_both(call.problem(first.left, first.right), Ledger())[2]
+        found = quantise_both(call.problem(first.left, first.right), Ledger())[2]
+    return for_call(found, call)
 
 
 def encode(

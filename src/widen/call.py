@@ -141,6 +141,27 @@ def check_call(
     return call
 
 
+def _shape(call: Call) -> tuple[int, int, int, int]:
+    """(batch, m, k, n) as the caller sees them, before batches are merged."""
+    return math.prod(call.batch), call.m, _dims(call.left)[-1], call.n
+
+
+def for_call(plan: Plan, call: Call) -> Plan:
+    """The plan of a run as a plan for the whole call."""
+    return replace(plan, shape=_shape(call))
+
+
+def check_plan(call: Call, plan: Plan) -> None:
+    """Whether a plan made beforehand is one for this call."""
+    shape = _shape(call)
+    if plan.shape != shape or plan.layout.parts != call.work.parts:
+        batch, m, k, n = plan.shape
+        raise ValueError(
+            f"the plan is for {m} x {k} times {k} x {n}, batch {batch}, {plan.result}; the call "
+            f"has (batch, m, k, n) = {shape} and {call.work.name}: make a plan for these"
+        )
+
+
 def product(
     call: Call, alpha: complex, beta: complex, c: Array | None, out: Array | None, info: bool,
     progress: Progress | None,
@@ -213,9 +234,8 @@ def _run(
 
 def empty_plan(call: Call) -> Plan:
     """A plan for a product that has no elements."""
-    k = _dims(call.left)[-1]
-    shape = (math.prod(call.batch), call.m, k, call.n)
-    needs = typical_needs(call.contract, call.work, k)
+    shape = _shape(call)
+    needs = typical_needs(call.contract, call.work, shape[2])
     return make_plan(
         call.contract, call.work, shape, needs, unit=call.unit, system=call.system,
         workspace=call.workspace, why=("the result is empty",),

@@ -20,7 +20,7 @@ from widen.bounds import Certificate
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import Format
-from widen.plan import Blocks, Plan
+from widen.plan import Blocks, Layout, Plan
 from widen.planner import Needs, block_slices, first_cap, make_plan
 from widen.systems import Residues
 
@@ -121,7 +121,10 @@ def prepare(problem: Problem) -> Prepared:
         _tables(problem, looked_at, limit, needs[at], fresh=at > 0) for at, limit in enumerate(caps)
     ]
     if problem.plan is not None:
-        return Prepared(choices[0], leads, kept, k, problem.plan)
+        # Batches may have been merged since, so blocks are cut anew.
+        blocks = _blocks(problem.shape, problem.plan.layout, problem.workspace)
+        plan = replace(problem.plan, shape=problem.shape, blocks=blocks)
+        return Prepared(choices[0], leads, kept, k, plan)
     if contract.name == "bits":
         goal = bounds.goal(contract, fmt.precision, k, fmt.parts, None)
         assert goal is not None
@@ -238,7 +241,7 @@ def cached_plan(
     return replace(plan, layout=layout, blocks=_blocks(shape, layout, workspace), why=reasons)
 
 
-def _blocks(shape: tuple[int, int, int, int], layout: Residues, workspace: int) -> Blocks:
+def _blocks(shape: tuple[int, int, int, int], layout: Layout, workspace: int) -> Blocks:
     """Blocks whose planes, residues and marks take `workspace` bytes, or as few as can be.
 
     Planes of columns stay while blocks of rows pass, and take half of the room.

@@ -121,7 +121,7 @@ def product(
     where = call.device
     with torch.cuda.device(where):
         target = _target(call, out, where)
-        if native and not torch.backends.cuda.matmul.allow_tf32:
+        if native and _ordinary_is_fast(call, where):
             found = ordinary.product(call, out, info, torch, on_gpu=True)
             if found is not None:
                 return found
@@ -169,6 +169,13 @@ def _addend(call: Call, c: Any, out: Tensor | None, where: torch.device) -> Line
     matrices: Any = call.as_matrices(full)
     items = matrices.reshape(-1, *matrices.shape[-2:])
     return Lines(backend.bits_of(items, FORMATS[name].parts), FORMATS[name].part)
+
+
+def _ordinary_is_fast(call: Call, where: torch.device) -> bool:
+    """Whether this GPU has float64 units worth the name; TF32 would not keep the contract."""
+    if call.work.part.precision == 53:
+        return torch.cuda.get_device_capability(where) in ((8, 0), (9, 0), (10, 0))
+    return not torch.backends.cuda.matmul.allow_tf32
 
 
 def _target(call: Call, out: Tensor | None, where: torch.device) -> Tensor:

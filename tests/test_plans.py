@@ -1,0 +1,43 @@
+"""Plans made beforehand: they are kept to, and refused where they do not fit the call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import widen
+from helpers import assert_same_bits
+
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((3, 7, 9)), RNG.standard_normal((9, 5))
+
+
+@pytest.mark.parametrize("accuracy", ["fast", "standard", "correct", 40])
+def test_a_plan_says_what_to_do_and_changes_no_bits(accuracy):
+    wanted = widen.matmul(A, B, accuracy=accuracy)
+    for plan in (
+        widen.plan(A, B, accuracy=accuracy),
+        widen.plan((3, 7, 9), (9, 5), accuracy=accuracy, unit="int8", system="digits"),
+    ):
+        found, info = widen.matmul(A, B, plan=plan, info=True)
+        assert_same_bits(found, wanted)
+        assert (info.unit, info.system) == (plan.unit, plan.system)
+    found = widen.matmul(torch.from_numpy(A), torch.from_numpy(B), plan=plan)
+    assert_same_bits(found.numpy(), wanted)
+
+
+def test_a_plan_for_something_else_is_refused():
+    plan = widen.plan((7, 9), (9, 5))
+    for a, b in ((A, B), (A[0][:6], B), (A[0], B[:, :4]), (A[0][:, :8], B[:8])):
+        with pytest.raises(ValueError, match="make a plan for these"):
+            widen.matmul(a, b, plan=plan)
+    with pytest.raises(ValueError, match="give one"):
+        widen.matmul(A[0], B, plan=plan, accuracy="fast")
+    numbers = widen.plan((7, 9), (9, 5), dtype="complex128")
+    with pytest.raises(ValueError, match="make a plan for these"):
+        widen.matmul(A[0], B, plan=numbers)
+
+
+def test_a_plan_of_operands_has_their_whole_shape():
+    assert widen.plan(A, B).shape == (3, 7, 9, 5)
