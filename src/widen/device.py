@@ -242,11 +242,12 @@ def cached_plan(
 
 
 def _blocks(shape: tuple[int, int, int, int], layout: Layout, workspace: int) -> Blocks:
-    """Blocks whose planes, residues and marks take `workspace` bytes, or as few as can be.
+    """Blocks whose planes, residues and marks fit beside all lines' tables and leading integers.
 
     Planes of columns stay while blocks of rows pass, and take half of the room.
     """
     batch, m, k, n = shape
+    workspace = max(workspace - batch * (m + n) * (k + 15 + 8 * 9), workspace // 4)
     line, element = (layout.planes[0] + 1) * (k + 15), layout.groups + 2
     whole = (m + n) * line + m * n * element
     if whole <= workspace:
@@ -313,10 +314,9 @@ def _compute(
                 leads[0], leads[1], tables, k, test, prepared.kept, prepared.terms
             )
     with ledger.stage("encode"):
-        same = kept.get("columns") == (batch, columns)  # columns stay while blocks of rows pass
-        left, right = _planes(
-            problem, sides, tables, layout, block, kept["planes"] if same else None
-        )
+        if kept.get("columns") != (batch, columns):  # columns stay while blocks of rows pass
+            kept.clear()
+        left, right = _planes(problem, sides, tables, layout, block, kept.get("planes"))
         kept["columns"], kept["planes"] = (batch, columns), right
     with ledger.stage("multiply"):
         groups = backend.multiply(left, right, layout, k)
