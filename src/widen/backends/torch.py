@@ -106,20 +106,24 @@ def survey(
     One operand or both: both take the same launches.
     """
     left, right = operands[0], operands[-1]
-    shapes = [tiles.SURVEY_LINES if x.lines_near else tiles.SURVEY_INNER for x in (left, right)]
+    inner, parts = left.shape[2], left.bits.shape[0]
+    shapes = [tiles.line_tile(tiles.SURVEY[parts], x.lines_near, inner) for x in (left, right)]
     blocks = [
         x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip((left, right), shapes, strict=True)
     ]
-    total = sum(blocks[: len(operands)])
-    inner, parts = left.shape[2], left.bits.shape[0]
-    share = tiles.share(inner, total, max(shape.inner for shape in shapes))
-    grid = (total, -(-inner // share))
-    edges = tuple(edge for shape in shapes for edge in (shape.lines, shape.inner))
-    ours = (left.bits, tables[0], left.count, left.shape[1], *left.bits.stride())
-    theirs = (right.bits, tables[-1], right.count, right.shape[1], *right.bits.stride())
+    shares = [tiles.share(inner, b, t.inner, parts) for b, t in zip(blocks, shapes, strict=True)]
+    blocks = [b * -(-inner // share) for b, share in zip(blocks, shares, strict=True)]
+    grid = (sum(blocks[: len(operands)]),)
+    edges = tuple(
+        edge
+        for x, t in zip((left, right), shapes, strict=True)
+        for edge in (x.lines_near, t.lines, t.inner)
+    )
+    ours = (left.bits, tables[0], left.count, left.shape[1], *left.bits.stride()[1:])
+    theirs = (right.bits, tables[-1], right.count, right.shape[1], *right.bits.stride()[1:])
     widths = (8 * left.bits.element_size(), 8 * right.bits.element_size())
     launch(
-        lines.largest, grid, (*ours, *theirs, blocks[0], inner, share), (parts, *widths, *edges),
+        lines.largest, grid, (*ours, *theirs, blocks[0], *shares, inner), (parts, *widths, *edges),
         shapes[0].warps,
     )  # fmt: skip
     first, last = tables[0], tables[-1]
@@ -127,8 +131,8 @@ def survey(
         first, last = leads[0], leads[-1]
     launch(
         lines.norms, grid,
-        (*ours[:2], first, *ours[2:], *theirs[:2], last, *theirs[2:], blocks[0], inner, left.pitch,
-         share),
+        (*ours[:2], first, *ours[2:], *theirs[:2], last, *theirs[2:], blocks[0], *shares, inner,
+         left.pitch),
         (parts, *left.fields, *right.fields, -1 if leads is None else kept, *edges),
         shapes[0].warps,
     )  # fmt: skip

@@ -122,8 +122,22 @@ class ProductTile:
     group: int = 8
 
 
-SURVEY_INNER, SURVEY_LINES = LineTile(2, 512, 4), LineTile(32, 32, 4)
+# Of lines whose entries are neighbours and of lines that are, for numbers of one part and of two.
+SURVEY = {
+    1: (LineTile(2, 512, 4), LineTile(32, 32, 4)),
+    2: (LineTile(2, 256, 4), LineTile(32, 8, 4)),
+}
 ENCODE_INNER, ENCODE_LINES = LineTile(16, 128, 4), LineTile(32, 64, 4)
+
+
+@lru_cache(maxsize=256)
+def line_tile(tiles: tuple[LineTile, LineTile], lines_near: bool, inner: int) -> LineTile:
+    """The tile for lines that lie near each other or not, with more of them if they are short."""
+    tile = tiles[lines_near]
+    width = min(tile.inner, max(32, 1 << (inner - 1).bit_length()))
+    return LineTile(tile.lines * tile.inner // width, width, tile.warps)
+
+
 MULTIPLY, CERTIFY = ProductTile(128, 128), ProductTile(128, 128)
 CERTIFY_PAIRS = ProductTile(128, 64)
 RECONSTRUCT = ProductTile(1, 512, inner=0)
@@ -133,7 +147,14 @@ BLOCKS = 1024
 """Programs that keep a large GPU busy with reading."""
 
 
-def share(inner: int, blocks: int, step: int) -> int:
-    """Entries of a line that one program reads, so that there are BLOCKS programs if possible."""
-    pieces = max(1, min(-(-inner // step), BLOCKS // max(blocks, 1)))
+def share(inner: int, blocks: int, step: int, parts: int) -> int:
+    """Entries of a line that one program reads: BLOCKS programs for each part, if possible.
+
+    At most LONGEST_SHARE steps, so that sums of 16-bit numbers fit an int32.
+    """
+    pieces = max(1, min(-(-inner // step), parts * BLOCKS // max(blocks, 1)))
+    pieces = max(pieces, -(-inner // (LONGEST_SHARE * step)))
     return -(-inner // (pieces * step)) * step
+
+
+LONGEST_SHARE = 2048
