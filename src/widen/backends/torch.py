@@ -24,6 +24,7 @@ from widen.kernels.triton import encode as encode_kernels
 from widen.kernels.triton import multiply as multiply_kernels
 from widen.kernels.triton import reconstruct as reconstruct_kernels
 from widen.systems import Residues
+from widen.systems.moduli import balanced
 
 Tensor = torch.Tensor
 
@@ -31,8 +32,8 @@ INTEGERS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
 """Integers that hold a float's bits, by size."""
 
 ROWS_OF_TABLE = 9
-LONGEST_POWER = 512
-"""2^j mod p is tabled for j below this; planes hold no more than 342 bits."""
+LONGEST_BYTES = 64
+"""256^j mod p is tabled for j below this; planes hold no more than 342 bits."""
 
 
 @dataclass(frozen=True)
@@ -158,44 +159,57 @@ def quantise(
 
 @lru_cache(maxsize=256)
 def _encoding_constants(moduli: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Rows (p, 1/p, 2^14, 2^28, 2^42 mod p), and 2^j mod p, as float32."""
-    rows = [[p, 1 / p, *(_centred(1 << j, p) for j in (14, 28, 42))] for p in moduli]
-    powers = [[_centred(pow(2, j, p), p) for j in range(LONGEST_POWER)] for p in moduli]
+    """(-p, 1/p) of every modulus, and the weights of bytes (`encode.residues`), as int32."""
+    rows = [[-p, int(torch.tensor(1 / p, dtype=torch.float32).view(torch.int32))] for p in moduli]
+    weights = [[_byte_weights(p, j) for j in range(LONGEST_BYTES)] for p in moduli]
     return (
-        torch.tensor(rows, dtype=torch.float32, device=device),
-        torch.tensor(powers, dtype=torch.float32, device=device),
+        torch.tensor(rows, dtype=torch.int32, device=device),
+        torch.tensor(weights, dtype=torch.int32, device=device),
     )
 
 
-def _centred(x: int, p: int) -> int:
-    return (x + p // 2) % p - p // 2
+def _byte_weights(p: int, skipped: int) -> list[int]:
+    """Of two words whose lowest byte weighs 256^skipped modulo p; and what is added to them."""
+    powers = [balanced(pow(256, skipped + i, p), p) & 255 for i in range(8)]
+    low, high = (int.from_bytes(powers[i : i + 4], "little", signed=True) for i in (0, 4))
+    bias = balanced(-int(encode_kernels.BIAS) * pow(256, skipped, p), p)
+    return [low, high, bias, 0]
 
 
 def encode(operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues) -> list[Tensor]:
     """Planes of int8 of one or both operands, (planes, batch, lines, pitch)."""
     left, right = operands[0], operands[-1]
     planes = [_room(operand, layout) for operand in operands]
-    constants, powers = _encoding_constants(layout.moduli, left.bits.device)
-    shapes = [tiles.ENCODE_LINES if x.lines_near else tiles.ENCODE_INNER for x in (left, right)]
+    constants, weights = _encoding_constants(layout.moduli, left.bits.device)
+    parts, inner = left.bits.shape[0], left.shape[2]
+    shapes = [tiles.line_tile(tiles.ENCODE[parts], x.lines_near, inner) for x in (left, right)]
     blocks = [
         x.shape[0] * -(-x.shape[1] // t.lines) * -(-x.pitch // t.inner)
         for x, t in zip((left, right), shapes, strict=True)
     ]
     sides = [
-        (x.bits, table, x.count, plane, x.shape[1], plane.stride(0), *x.bits.stride())
+        (x.bits, table, x.count, plane.view(torch.int32), x.shape[1], plane.stride(0),
+         *x.bits.stride()[1:])
         for x, table, plane in (
             (left, tables[0], planes[0]), (right, tables[-1], planes[-1])
         )
     ]  # fmt: skip
     launch(
         encode_kernels.residues, (sum(blocks[: len(operands)]),),
-        (*sides[0], *sides[1], blocks[0], constants, powers, left.shape[2], len(layout.moduli),
+        (*sides[0], *sides[1], blocks[0], constants, weights, inner, len(layout.moduli),
          left.pitch),
-        (left.bits.shape[0], *left.fields, *right.fields, LONGEST_POWER, shapes[0].lines,
-         shapes[0].inner, shapes[1].lines, shapes[1].inner),
+        (parts, *left.fields, *right.fields, LONGEST_BYTES, assembly(left.bits.device),
+         left.lines_near, shapes[0].lines, shapes[0].inner, right.lines_near, shapes[1].lines,
+         shapes[1].inner),
         shapes[0].warps,
     )  # fmt: skip
     return planes
+
+
+@lru_cache(maxsize=16)
+def assembly(device: torch.device) -> bool:
+    """Whether kernels may use NVIDIA's instructions on a device."""
+    return device.type == "cuda" and torch.version.hip is None
 
 
 def _room(operand: Lines, layout: Residues) -> Tensor:

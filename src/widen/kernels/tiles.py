@@ -127,7 +127,10 @@ SURVEY = {
     1: (LineTile(2, 512, 4), LineTile(32, 32, 4)),
     2: (LineTile(2, 256, 4), LineTile(32, 8, 4)),
 }
-ENCODE_INNER, ENCODE_LINES = LineTile(16, 128, 4), LineTile(32, 64, 4)
+ENCODE = {
+    1: (LineTile(4, 512, 4), LineTile(16, 128, 4)),
+    2: (LineTile(4, 256, 4), LineTile(8, 128, 4)),
+}
 
 
 @lru_cache(maxsize=256)

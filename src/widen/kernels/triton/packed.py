@@ -1,4 +1,8 @@
-"""Neighbours in memory, whichever dimension they are in: device functions only."""
+"""Four bytes in a word, and four neighbours in a thread: device functions only.
+
+NVIDIA's GPUs multiply and permute bytes in one instruction, which Triton has no word for: ASSEMBLY
+uses it, and the plain form gives the same everywhere else.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,43 @@ import triton
 import triton.language as tl
 
 from widen.kernels.triton.numbers import wide
+
+
+@triton.jit
+def dot4(word, weights, start, ASSEMBLY: tl.constexpr):
+    """Start + the sum of a word's four bytes, unsigned, times the weights' four, signed."""
+    if ASSEMBLY:
+        total = tl.inline_asm_elementwise(
+            "dp4a.u32.s32 $0, $1, $2, $3;", "=r,r,r,r", [word, weights, start], tl.int32, True, 1
+        )
+    else:
+        total = start
+        for i in tl.static_range(4):
+            total += ((word >> (8 * i)) & 255) * ((weights << (24 - 8 * i)) >> 24)
+    return total
+
+
+@triton.jit
+def four_bytes(a, b, c, d, ASSEMBLY: tl.constexpr):
+    """A word of the lowest bytes of four, the first lowest."""
+    if ASSEMBLY:
+        word = tl.inline_asm_elementwise(
+            "{.reg .b32 x, y; prmt.b32 x, $1, $2, 0x0040; prmt.b32 y, $3, $4, 0x0040;"
+            " prmt.b32 $0, x, y, 0x5410;}",
+            "=r,r,r,r,r", [a, b, c, d], tl.int32, True, 1,
+        )  # fmt: skip
+    else:
+        word = (a & 255) | ((b & 255) << 8) | ((c & 255) << 16) | (d << 24)
+    return word
+
+
+@triton.jit
+def quads(x, LINES: tl.constexpr, INNER: tl.constexpr):
+    """The first, second, third and fourth of every four neighbours of (LINES, INNER)."""
+    even, odd = tl.split(tl.reshape(x, (LINES, INNER // 4, 2, 2)))
+    first, third = tl.split(even)
+    second, fourth = tl.split(odd)
+    return first, second, third, fourth
 
 
 @triton.jit
