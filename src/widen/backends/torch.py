@@ -308,7 +308,7 @@ def certify(
     _, right_batch, n, _ = right.shape
     batch = max(left_batch, right_batch)
     marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-    tile = tiles.CERTIFY if planes == 1 else tiles.CERTIFY_PAIRS
+    tile = tiles.certify_tile(_hopper(left.device), planes, batch, m, n, terms)
     longest = tiles.LONGEST_SUM // planes  # products of two kinds meet in one sum
     count = batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(

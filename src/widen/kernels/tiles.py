@@ -143,6 +143,28 @@ def line_tile(tiles: tuple[LineTile, LineTile], lines_near: bool, inner: int) ->
 
 MULTIPLY, CERTIFY = ProductTile(128, 128), ProductTile(128, 128)
 CERTIFY_PAIRS = ProductTile(128, 64)
+CERTIFY_HOPPER, CERTIFY_PAIRS_HOPPER = (
+    ProductTile(256, 128, warps=8),
+    ProductTile(128, 128, warps=8),
+)
+"""Larger tiles for a GPU with more than 200 KB of shared memory."""
+
+
+def certify_tile(
+    hopper: bool, planes: int, batch: int, m: int, n: int, terms: int
+) -> ProductTile:  # fmt: skip
+    """The tile of a certificate from leading integers in one plane or two.
+
+    Long sums of few elements would leave half of the GPU idle in large tiles.
+    """
+    if planes == 2:
+        large = hopper and n > CERTIFY_PAIRS.columns
+        return CERTIFY_PAIRS_HOPPER if large else CERTIFY_PAIRS
+    tile = CERTIFY_HOPPER
+    few = batch * -(-m // tile.rows) * -(-n // tile.columns) < 66 and terms > 8192
+    return tile if hopper and not few else CERTIFY
+
+
 RECONSTRUCT = ProductTile(1, 512, inner=0)
 RECONSTRUCT_SCALED = ProductTile(1, 128, inner=0)
 
