@@ -324,15 +324,23 @@ def certify(
 
 @lru_cache(maxsize=256)
 def reconstruction(layout: Residues) -> tuple[Any, ...]:
-    """P/p and P as constants of the kernel, in pieces of 16 bits; the highest piece, and 1/P."""
-    words = max((layout.modulus.bit_length() + 1) // 32 + 1, 2)
-    highest = max((layout.modulus.bit_length() - 1) // 16, 2)
-
-    def pieces(x: int) -> tuple[int, ...]:
-        return tuple(x >> (16 * piece) & 0xFFFF for piece in range(2 * words))
-
-    basis = tuple(pieces(layout.modulus // p) for p in layout.moduli)
-    return basis, pieces(layout.modulus), highest, 2.0 ** (16 * highest) / layout.modulus
+    """Constants of `integer_words`: basis, P in pieces of 16 bits, words taken, 2^(32 words)/P."""
+    modulus, moduli = layout.modulus, layout.moduli
+    width = max((modulus.bit_length() + 1) // 32 + 1, 2)
+    triples = [moduli[start : start + 3] for start in range(0, len(moduli), 3)]
+    rest = [modulus // math.prod(triple) for triple in triples]
+    words = max(-(-x.bit_length() // 32) for x in rest)
+    if 6 * 3 * len(triples) * modulus >> 32 * (words - 1) >= 1 << 63:  # sums of complex numbers
+        words += 1
+    basis = tuple(
+        (*(math.prod(triple) // p for p in triple), *[0] * (3 - len(triple)),
+         *(x >> (32 * word) & 0xFFFFFFFF for word in range(words)))
+        for triple, x in zip(triples, rest, strict=True)
+    )  # fmt: skip
+    enough = (i for i in range(1, words + 1) if 1 << 12 + 32 * (words + 1 - i) <= modulus)
+    taken = next(enough, words + 1)
+    pieces = tuple(modulus >> (16 * piece) & 0xFFFF for piece in range(2 * width))
+    return basis, pieces, taken, 2.0 ** (32 * words) / modulus
 
 
 @lru_cache(maxsize=256)
@@ -350,14 +358,14 @@ def reconstruct(
     fresh = marks is None
     if marks is None:
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
-    tile = tiles.RECONSTRUCT
-    grid = (batch * -(-m // tile.rows) * -(-n // tile.columns),)
+    tile, height = tiles.reconstruct_tile(parts, batch, m, n)
+    grid = (batch * -(-m // height) * -(-n // tile.columns),)
     launch(
         reconstruct_kernels.round_residues, grid,
         (groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
-         limit_of(layout), 29, *out.stride()),
+         limit_of(layout), 29, *out.stride(), height),
         (parts, *reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack, not fresh,
-         tile.rows, tile.columns),
+         assembly(out.device), tile.rows, tile.columns),
         tile.warps,
     )  # fmt: skip
     return marks

@@ -165,8 +165,27 @@ def certify_tile(
     return tile if hopper and not few else CERTIFY
 
 
-RECONSTRUCT = ProductTile(1, 512, inner=0)
 RECONSTRUCT_SCALED = ProductTile(1, 128, inner=0)
+
+
+@lru_cache(maxsize=256)
+def reconstruct_tile(parts: int, batch: int, m: int, n: int) -> tuple[ProductTile, int]:
+    """A tile as wide as the rows are, eight numbers a thread, and how many rows a program takes.
+
+    More rows share what is known of the columns, up to RECONSTRUCT_STEPS tiles; programs come in
+    whole waves.
+    """
+    size = 1024 // parts
+    columns = min(size, max(64, 1 << (n - 1).bit_length()))
+    tile = ProductTile(size // columns, columns, inner=0)
+    steps = batch * -(-m // tile.rows) * -(-n // columns)
+    wave = RECONSTRUCT_PROGRAMS // parts
+    waves = -(-steps // (RECONSTRUCT_STEPS * wave))
+    return tile, tile.rows * -(-steps // (wave * waves))
+
+
+RECONSTRUCT_PROGRAMS, RECONSTRUCT_STEPS = 528, 16
+"""Programs that run at a time on an H200, and tiles that one takes."""
 
 BLOCKS = 1024
 """Programs that keep a large GPU busy with reading."""

@@ -27,6 +27,18 @@ def dot4(word, weights, start, ASSEMBLY: tl.constexpr):
 
 
 @triton.jit
+def times_add(a, b: tl.constexpr, start, ASSEMBLY: tl.constexpr):
+    """Give start + a b in 64 bits, of uint32 numbers."""
+    if ASSEMBLY:  # plain, it takes four instructions
+        total = tl.inline_asm_elementwise(
+            "mad.wide.u32 $0, $1, $2, $3;", "=l,r,r,l", [a, b, start], tl.uint64, True, 1
+        )
+    else:
+        total = start + a.to(tl.uint64) * b
+    return total
+
+
+@triton.jit
 def four_bytes(a, b, c, d, ASSEMBLY: tl.constexpr):
     """A word of the lowest bytes of four, the first lowest."""
     if ASSEMBLY:
