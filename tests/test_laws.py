@@ -33,7 +33,7 @@ ORDER = [
     ["backends"],
     ["encoded"],
     ["arguments", "batches"],
-    ["repair"],
+    ["repair", "device_plan"],
     ["stages", "device"],
     ["call"],
     ["native"],

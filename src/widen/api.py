@@ -122,10 +122,8 @@ def matmul(
     if place.startswith("cuda"):
         from widen import tensors
 
-        call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
-        if plan is not None:
-            check_plan(call, plan)
-        return tensors.product(call, out, info, progress, plan, native)
+        choices = (accuracy, dtype, unit, system, workspace)
+        return tensors.matmul(place, a, b, choices, out, info, progress, plan, native)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
     if plan is not None:
         check_plan(call, plan)

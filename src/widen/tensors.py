@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +16,14 @@ from widen import arguments, device
 from widen import native as ordinary
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
+from widen.backends.recording import Recorder, Recordings
 from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_bounds import error_bound
 from widen.backends.torch_scaled import Scaling
-from widen.call import Call, empty_plan
+from widen.call import Call, check_call, check_plan, empty_plan
 from widen.contract import Contract
 from widen.device import Prepared, Problem
+from widen.device_plan import cached_plan
 from widen.encoded import Encoded
 from widen.formats import FORMATS, Format
 from widen.plan import Info, Plan
@@ -75,7 +78,7 @@ def typical_plan(
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
     needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
-    return device.cached_plan(contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None)
+    return cached_plan(contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None)
 
 
 def plan(call: Call) -> Plan:
@@ -112,11 +115,84 @@ def lines_of(matrices: Tensor, side: str, parts: int) -> Lines:
     return backend.as_lines(flat, side, parts, fmt)
 
 
+_recordings = Recordings()
+
+
+def matmul(
+    place: str, a: Any, b: Any, choices: tuple[Any, Any, Any, Any, Any], out: Any, info: bool,
+    progress: Callable[[float], None] | None, plan: Plan | None, native: bool,
+) -> Any:  # fmt: skip
+    """`api.matmul` of operands on a GPU; `choices` are accuracy, dtype, unit, system, workspace."""
+    kind = None
+    if not (info or native or progress is not None):
+        kind = _kind_of_call(a, b, out, choices, plan)
+    if kind is not None:
+        with _on(place):
+            found = _recordings.again(kind, _owned(a, b), out)
+        if found is not None:
+            return found
+    accuracy, dtype, unit, system, room = choices
+    call = check_call(a, b, accuracy, dtype, unit, system, workspace(place, room))
+    if plan is not None:
+        check_plan(call, plan)
+    return product(call, out, info, progress, plan, native, kind=kind)
+
+
+def _on(place: str) -> AbstractContextManager[Any]:
+    """A context in which a GPU is the current one, if it is not yet."""
+    if place == f"cuda:{torch.cuda.current_device()}":
+        return nullcontext()
+    return torch.cuda.device(place)
+
+
+def _kind_of_call(a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan | None) -> Any:
+    """All that the launches of a call depend on; None if there is no telling."""
+    ours, theirs = _kind(a), _kind(b)
+    if ours is None or theirs is None:
+        return None
+    left, right, shared = _owned(a)[0], _owned(b)[0], None
+    if _same_storage(left, right):
+        shared = right.data_ptr() - left.data_ptr()
+    if out is not None and (
+        _kind(out) is None or any(_same_storage(x, out) for x in (left, right))
+    ):
+        return None
+    kind = (ours, theirs, shared, None if out is None else _kind(out), choices, plan)
+    try:
+        hash(kind)
+    except TypeError:  # an argument that will be refused
+        return None
+    return kind
+
+
+def _kind(x: Any) -> Any:
+    if isinstance(x, Encoded):
+        return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, x.operand.fmt
+    if type(x) is not torch.Tensor or x.is_conj() or x.is_neg():
+        return None
+    return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16
+
+
+def _owned(*operands: Any) -> list[Tensor]:
+    """The tensors of operands."""
+    found: list[Tensor] = []
+    for x in operands:
+        if isinstance(x, Encoded):
+            table, leads = x.lines
+            found += [x.planes, x.operand.bits, table, *([] if leads is None else [leads])]
+        else:
+            found.append(x)
+    return found
+
+
 def product(
     call: Call, out: Tensor | None, info: bool, progress: Callable[[float], None] | None,
-    plan: Plan | None, native: bool = False, scaling: Scaling | None = None,
+    plan: Plan | None, native: bool = False, scaling: Scaling | None = None, kind: Any = None,
 ) -> Any:  # fmt: skip
-    """The product of a call whose operands are on a GPU, and an Info if asked for."""
+    """The product of a call whose operands are on a GPU, and an Info if asked for.
+
+    It is recorded if it has a kind.
+    """
     check_choices(call.unit, call.system)
     where = call.device
     with torch.cuda.device(where):
@@ -127,7 +203,12 @@ def product(
                 return found
         bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
         ledger = Clock(timed=info)
-        ran = _run(call, target, bound, ledger, progress, plan, scaling)
+        if kind is None or _recordings.hopeless(kind):
+            ran = _run(call, target, bound, ledger, progress, plan, scaling)
+        else:
+            with Recorder([*_owned(call.left, call.right), target]) as recorder:
+                ran = _run(call, target, bound, ledger, progress, plan, scaling)
+            _recordings.keep(kind, recorder)
         if out is not None and target is not out:
             out.copy_(target)
     result = target if out is None else out

@@ -15,6 +15,7 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from widen import bounds
+from widen.backends.recording import listener, quietly
 from widen.backends.triton_launch import launch
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary
@@ -157,10 +158,13 @@ def _encoding_constants(moduli: tuple[int, ...], device: torch.device) -> tuple[
     """Rows (p, 1/p, 2^14, 2^28, 2^42 mod p), and 2^j mod p, as float32."""
     rows = [[p, 1 / p, *(_centred(1 << j, p) for j in (14, 28, 42))] for p in moduli]
     powers = [[_centred(pow(2, j, p), p) for j in range(LONGEST_POWER)] for p in moduli]
-    return (
-        torch.tensor(rows, dtype=torch.float32, device=device),
-        torch.tensor(powers, dtype=torch.float32, device=device),
-    )
+    return constant(rows, torch.float32, device), constant(powers, torch.float32, device)
+
+
+def constant(values: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A table that kernels read, made once and kept: not part of any one call."""
+    with quietly():
+        return torch.tensor(values, dtype=dtype, device=device)
 
 
 def _centred(x: int, p: int) -> int:
@@ -210,7 +214,7 @@ def _multiply_constants(layout: Residues, device: torch.device) -> Tensor:
         w = pow(layout.modulus // p, -1, p)
         rows.append([p, w, (w << 32) // p, -(-(1 << 31) // p) * p])
     rows *= len(layout.products) // len(layout.moduli)
-    return torch.tensor(rows, dtype=torch.int64, device=device).to(torch.uint32)
+    return constant(rows, torch.uint32, device)
 
 
 def _programs(device: torch.device, tile_count: int, warps: int) -> int:
@@ -236,12 +240,18 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
     if _hopper(left.device):
         from widen.kernels.cuda import multiply as cuda
 
-        moduli, coefficients = _moduli_of_planes(layout)
-        for start in range(0, planes, cuda.MAX_PLANES):
-            some = slice(start, start + cuda.MAX_PLANES)
-            cuda.multiply(
-                left[some], right[some], out[some], k, n, moduli[some], coefficients[some]
-            )
+        def run(left: Tensor, right: Tensor, out: Tensor) -> None:
+            moduli, coefficients = _moduli_of_planes(layout)
+            for start in range(0, planes, cuda.MAX_PLANES):
+                some = slice(start, start + cuda.MAX_PLANES)
+                cuda.multiply(
+                    left[some], right[some], out[some], k, n, moduli[some], coefficients[some]
+                )
+
+        run(left, right, out)
+        recorder = listener()
+        if recorder is not None:
+            recorder.launched((left, right, out), run, tensors=True)
         return out
     tile = tiles.MULTIPLY
     count = planes * batch * -(-m // tile.rows) * -(-n // tile.columns)

@@ -1,0 +1,163 @@
+"""Plans on a GPU: what numbers read from the device decide, planes and blocks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from widen import bounds
+from widen.contract import Contract
+from widen.formats import Format
+from widen.plan import Blocks, Layout, Plan
+from widen.planner import Needs, make_plan
+from widen.systems import Residues
+
+MOST_BITS = 340.0
+"""|X| that the 49 moduli of int8 hold; elements beyond it are repaired."""
+
+EXACT_SHARE = 1.3
+"""For "correct", planes that hold every bit may be that many times those of the first cap."""
+
+LEAD_BITS = {1: 6, 2: 5}
+"""Leading integers floor(|x| 2^(f - top)) fit an int8, summed over the parts of a number."""
+
+LONG_LEAD_BITS = {1: 13, 2: 12}
+"""The same for lines whose largest number is far above the others: integers in two planes."""
+
+
+class Side(NamedTuple):
+    """What a side needs, as `kernels.triton.lines.scale` leaves it."""
+
+    norm: int
+    sigma: int
+    flags: int
+    sparse: int
+    inverse: int
+
+
+def first_look(sides: list[Side], k: int, parts: int) -> int:
+    """Terms of |A||B| that should certify every element of lines that know nothing of each other.
+
+    With V and U shares c and d of the goal, an element needs (1/c + 1/d)/8 of ||a||_1 ||b||_1 / k
+    (complex numbers sqrt(2) of it). Leading integers of mean l lose 1/(2 l) to rounding; four
+    standard deviations and a tenth more are added. An element that is left open is tested again.
+    More terms than there are means that integers this short will not do.
+    """
+    wanted = sum(side.inverse for side in sides) / 65536 / 8 * math.sqrt(parts)
+    for side in sides:
+        mean = 2.0 ** (24 + LEAD_BITS[parts] - bounds.NORM_BITS) / max(side.sparse, 1)
+        wanted /= max(1 - 0.5 / mean, 0.1)
+    terms = wanted * k
+    return math.ceil(1.1 * terms + 4 * math.sqrt(terms))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the needs of two operands decide.
+
+    Attributes
+    ----------
+    taken
+        Which of the caps.
+    kept
+        Bits of leading integers beside the first.
+    terms
+        How many of them the certificate looks at first.
+    plan
+        The planes, and the blocks.
+    """
+
+    taken: int
+    kept: int
+    terms: int
+    plan: Plan
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Choices with equal keys are as good as each other."""
+        notch = 16 * self.terms // max(self.plan.shape[2], 1)
+        return self.taken, self.kept, notch, *self.plan.layout.planes
+
+    def covers(self, other: Choice) -> bool:
+        """Whether it does what another choice would: as many planes, of the same integers.
+
+        Lists of moduli begin alike. A first look that is too short costs time, no more.
+        """
+        ours, theirs = self.plan, other.plan
+        same = (self.taken, self.kept, ours.blocks) == (other.taken, other.kept, theirs.blocks)
+        return same and ours.layout.planes >= theirs.layout.planes
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a choice depends on beside the needs."""
+
+    contract: Contract
+    fmt: Format
+    shape: tuple[int, int, int, int]
+    caps: tuple[int | None, ...]
+    workspace: int
+    certified: bool
+    layout: Residues | None = None
+
+    def decide(self, needs: list[list[list[int]]]) -> Choice:
+        """The choice for `needs`, (caps, sides, 5), as `kernels.triton.lines.scale` leaves them.
+
+        For "correct" any quantisation will do that leaves little to repair: the cheaper one of
+        every bit and of the planner's first cap.
+        """
+        k, parts = self.shape[2], self.fmt.parts
+        read = [[Side(*side) for side in pair] for pair in needs]
+        bits = [sum(side.norm for side in pair) / 256 for pair in read]
+        one = len(self.caps) == 1 or bits[0] <= min(EXACT_SHARE * bits[1], MOST_BITS)
+        taken = 0 if one else 1
+        terms = first_look(read[taken], k, parts)
+        kept = LONG_LEAD_BITS[parts] if self.certified and terms > k else LEAD_BITS[parts]
+        return Choice(taken, kept, min(terms, k), self.plan(bits[taken], self.caps[taken]))
+
+    def plan(self, bits: float, cap: int | None) -> Plan:
+        """The plan for |X| < 2^bits."""
+        eighths = math.ceil(8 * min(max(bits, 0.0), MOST_BITS))
+        return cached_plan(
+            self.contract, self.fmt, self.shape, eighths, cap, self.workspace, self.layout
+        )
+
+
+@lru_cache(maxsize=1024)
+def cached_plan(
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], eighths: int,
+    cap: int | None, workspace: int, layout: Residues | None,
+) -> Plan:  # fmt: skip
+    """The plan for |X| < 2^(eighths/8), or for the layout of an encoded operand."""
+    half = eighths / 16
+    plan = make_plan(
+        contract, fmt, shape, Needs((half, half), (1, 1)), unit="int8", system="residues", cap=cap,
+        workspace=workspace,
+    )  # fmt: skip
+    reasons = ("int8 tensor cores give the most exact bits a second", *plan.why[2:])
+    layout = layout or plan.layout  # type: ignore[assignment]
+    assert layout is not None
+    return replace(plan, layout=layout, blocks=cut_blocks(shape, layout, workspace), why=reasons)
+
+
+def cut_blocks(shape: tuple[int, int, int, int], layout: Layout, workspace: int) -> Blocks:
+    """Blocks whose planes, residues and marks fit beside all lines' tables and leading integers.
+
+    Planes of columns stay while blocks of rows pass, and take half of the room.
+    """
+    batch, m, k, n = shape
+    workspace = max(workspace - batch * (m + n) * (k + 15 + 8 * 9), workspace // 4)
+    line, element = (layout.planes[0] + 1) * (k + 15), layout.groups + 2
+    whole = (m + n) * line + m * n * element
+    if whole <= workspace:
+        return Blocks(max(1, min(batch, workspace // whole)), m, n, k)
+    columns = _rounded(min(n, workspace // (2 * line)))
+    rows = _rounded(min(m, (workspace - columns * line) // (line + columns * element)))
+    return Blocks(1, rows, columns, k)
+
+
+def _rounded(size: int) -> int:
+    """A block's size, a multiple of the tiles' if it is large."""
+    return size // 768 * 768 if size > 768 else max(size, 1)
