@@ -240,6 +240,7 @@ def _compute(
             kept.clear()
         left, right = _planes(problem, sides, tables, layout, block, kept.get("planes"))
         kept["columns"], kept["planes"] = (batch, columns), right
+    recording.read_here()
     with ledger.stage("multiply"):
         groups = backend.multiply(left, right, layout, k)
     with ledger.stage("reconstruct"):

@@ -47,6 +47,17 @@ class View(NamedTuple):
         )
 
 
+class Address(NamedTuple):
+    """All that a launch asks of a tensor of bytes."""
+
+    address: int
+    dtype: torch.dtype = torch.int8
+
+    def data_ptr(self) -> int:
+        """Where it begins."""
+        return self.address
+
+
 Step = Callable[[list[Tensor], list[int]], None]
 """A part of a call, given its blocks of memory so far and their addresses."""
 
@@ -158,7 +169,8 @@ class Recorder(TorchDispatchMode):
                 for at, block, offset in places:
                     now[at] = addresses[block] + offset
             for at, view, old in described:
-                now[at] = TensorDescriptor(view.of(blocks), old.shape, old.strides, old.block_shape)
+                base = view.of(blocks) if tensors else Address(addresses[view.block] + view.offset)
+                now[at] = TensorDescriptor(base, old.shape, old.strides, old.block_shape)
             run(*now)
 
         self.steps.append(step)
@@ -197,8 +209,15 @@ def decided(numbers: Tensor, decide: Callable[[Any], Any]) -> Any:
         view = recorder.view(numbers)
         assert view is not None
         recorder.guess = Guess(view, decide, choice)
-        recorder.steps.append(lambda blocks, addresses: _read.begin(view.of(blocks)))
     return choice
+
+
+def read_here() -> None:
+    """Launches from here on keep the device busy while what the guess depends on is read."""
+    recorder = listener()
+    if recorder is not None and recorder.guess is not None:
+        view = recorder.guess.numbers
+        recorder.steps.append(lambda blocks, addresses: _read.begin(view.of(blocks)))
 
 
 def check_here() -> None:

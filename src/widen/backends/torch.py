@@ -240,18 +240,15 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
     if _hopper(left.device):
         from widen.kernels.cuda import multiply as cuda
 
-        def run(left: Tensor, right: Tensor, out: Tensor) -> None:
-            moduli, coefficients = _moduli_of_planes(layout)
-            for start in range(0, planes, cuda.MAX_PLANES):
-                some = slice(start, start + cuda.MAX_PLANES)
-                cuda.multiply(
-                    left[some], right[some], out[some], k, n, moduli[some], coefficients[some]
-                )
-
-        run(left, right, out)
+        moduli, coefficients = _moduli_of_planes(layout)
         recorder = listener()
-        if recorder is not None:
-            recorder.launched((left, right, out), run, tensors=True)
+        for start in range(0, planes, cuda.MAX_PLANES):
+            some = slice(start, start + cuda.MAX_PLANES)
+            pieces = (left[some], right[some], out[some])
+            run = cuda.launcher(*pieces, k, n, moduli[some], coefficients[some])
+            run(*(piece.data_ptr() for piece in pieces))
+            if recorder is not None:
+                recorder.launched(pieces, run, tensors=False)
         return out
     tile = tiles.MULTIPLY
     count = planes * batch * -(-m // tile.rows) * -(-n // tile.columns)
