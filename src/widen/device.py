@@ -225,6 +225,11 @@ def _compute(
     sides = [side.cut(batch, piece) for side, piece in zip(problem.lines, pieces, strict=True)]
     tables = prepared.tables_of(problem, block)
     scaled: Any = backend if problem.scaling is None else problem.scaling.cut(*block)
+    with ledger.stage("encode"):
+        if kept.get("columns") != (batch, columns):  # columns stay while blocks of rows pass
+            kept.clear()
+        left, right = _planes(problem, sides, tables, layout, block, kept.get("planes"))
+        kept["columns"], kept["planes"] = (batch, columns), right
     marks = None
     if prepared.leads is not None and test is not None:
         with ledger.stage("certify"):
@@ -235,11 +240,6 @@ def _compute(
             marks = backend.certify(
                 leads[0], leads[1], tables, k, test, prepared.kept, prepared.terms
             )
-    with ledger.stage("encode"):
-        if kept.get("columns") != (batch, columns):  # columns stay while blocks of rows pass
-            kept.clear()
-        left, right = _planes(problem, sides, tables, layout, block, kept.get("planes"))
-        kept["columns"], kept["planes"] = (batch, columns), right
     recording.read_here()
     with ledger.stage("multiply"):
         groups = backend.multiply(left, right, layout, k)

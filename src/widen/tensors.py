@@ -16,7 +16,7 @@ from widen import arguments, device
 from widen import native as ordinary
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
-from widen.backends.recording import Recorder, Recordings
+from widen.backends.recording import Kind, Recorder, Recordings
 from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_bounds import error_bound
 from widen.backends.torch_scaled import Scaling
@@ -128,7 +128,7 @@ def matmul(
         kind = _kind_of_call(a, b, out, choices, plan)
     if kind is not None:
         with _on(place):
-            found = _recordings.again(kind, _owned(a, b), out)
+            found = kind.again(_owned(a, b), out)
         if found is not None:
             return found
     accuracy, dtype, unit, system, room = choices
@@ -145,24 +145,22 @@ def _on(place: str) -> AbstractContextManager[Any]:
     return torch.cuda.device(place)
 
 
-def _kind_of_call(a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan | None) -> Any:
-    """All that the launches of a call depend on; None if there is no telling."""
-    ours, theirs = _kind(a), _kind(b)
+def _kind_of_call(
+    a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan | None
+) -> Kind | None:
+    """The kind of a call, by all that its launches depend on; None if there is no telling."""
+    ours, theirs, result = _kind(a), _kind(b), None if out is None else _kind(out)
     if ours is None or theirs is None:
         return None
     left, right, shared = _owned(a)[0], _owned(b)[0], None
     if _same_storage(left, right):
         shared = right.data_ptr() - left.data_ptr()
-    if out is not None and (
-        _kind(out) is None or any(_same_storage(x, out) for x in (left, right))
-    ):
+    if out is not None and (result is None or any(_same_storage(x, out) for x in (left, right))):
         return None
-    kind = (ours, theirs, shared, None if out is None else _kind(out), choices, plan)
     try:
-        hash(kind)
-    except TypeError:  # an argument that will be refused
+        return _recordings.kind((ours, theirs, shared, result, choices, plan))
+    except TypeError:  # an argument that has no hash, and will be refused
         return None
-    return kind
 
 
 def _kind(x: Any) -> Any:
@@ -187,7 +185,8 @@ def _owned(*operands: Any) -> list[Tensor]:
 
 def product(
     call: Call, out: Tensor | None, info: bool, progress: Callable[[float], None] | None,
-    plan: Plan | None, native: bool = False, scaling: Scaling | None = None, kind: Any = None,
+    plan: Plan | None, native: bool = False, scaling: Scaling | None = None,
+    kind: Kind | None = None,
 ) -> Any:  # fmt: skip
     """The product of a call whose operands are on a GPU, and an Info if asked for.
 
@@ -203,12 +202,12 @@ def product(
                 return found
         bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
         ledger = Clock(timed=info)
-        if kind is None or _recordings.hopeless(kind):
+        if kind is None or kind.hopeless:
             ran = _run(call, target, bound, ledger, progress, plan, scaling)
         else:
             with Recorder([*_owned(call.left, call.right), target]) as recorder:
                 ran = _run(call, target, bound, ledger, progress, plan, scaling)
-            _recordings.keep(kind, recorder)
+            kind.keep(recorder)
         if out is not None and target is not out:
             out.copy_(target)
     result = target if out is None else out

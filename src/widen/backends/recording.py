@@ -21,6 +21,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from widen.backends import driver
+
 Tensor = torch.Tensor
 Run = Callable[..., None]
 
@@ -117,10 +119,12 @@ class Recorder(TorchDispatchMode):
 
         def take(blocks: list[Tensor], addresses: list[int]) -> None:
             block = torch.empty(size, dtype=torch.uint8, device=device)
-            if zero:
-                block.zero_()
             blocks.append(block)
             addresses.append(block.data_ptr())
+            if zero and block.is_cuda:
+                driver.clear(addresses[-1], size, device.index)
+            elif zero:
+                block.zero_()
 
         self.steps.append(take)
 
@@ -217,7 +221,7 @@ def read_here() -> None:
     recorder = listener()
     if recorder is not None and recorder.guess is not None:
         view = recorder.guess.numbers
-        recorder.steps.append(lambda blocks, addresses: _read.begin(view.of(blocks)))
+        recorder.steps.append(lambda blocks, addresses: _read.begin(view, blocks, addresses))
 
 
 def check_here() -> None:
@@ -233,14 +237,16 @@ class _Read(threading.local):
     numbers: Tensor | None = None
     event: Any = None
 
-    def begin(self, numbers: Tensor) -> None:
-        if not numbers.is_cuda:  # Triton's interpreter
-            self.numbers, self.event = numbers, None
+    def begin(self, view: View, blocks: list[Tensor], addresses: list[int]) -> None:
+        device = blocks[view.block].device
+        if device.type != "cuda":  # Triton's interpreter
+            self.numbers, self.event = view.of(blocks), None
             return
-        if self.event is None or self.numbers is None or self.numbers.shape != numbers.shape:
-            self.numbers = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+        if self.event is None or self.numbers is None or self.numbers.shape != view.shape:
+            self.numbers = torch.empty(view.shape, dtype=view.dtype, pin_memory=True)
             self.event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        self.numbers.copy_(numbers, non_blocking=True)
+        target, size = self.numbers.data_ptr(), self.numbers.nbytes
+        driver.fetch(target, addresses[view.block] + view.offset, size, device.index)
         self.event.record()
 
     def end(self) -> Any:
@@ -287,37 +293,48 @@ class Recording:
         return choice
 
 
-class Recordings:
-    """Recordings by the kind of a call and the choice they were made with."""
-
-    MOST = 512
+class Kind:
+    """Recordings of one kind of call, by the choice they were made with."""
 
     def __init__(self) -> None:
-        self._found: dict[Any, Recording | None] = {}
-        self._last: dict[Any, Any] = {}
+        self.by_choice: dict[Any, Recording] = {}
+        self.last: Any = None
+        self.hopeless = False
 
-    def again(self, kind: Any, operands: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
-        """The result of a call of this kind by launches that were recorded, or None."""
-        recording = self._found.get((kind, self._last.get(kind)))
+    def again(self, operands: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
+        """The result for these operands by launches that were recorded, or None."""
+        recording = self.by_choice.get(self.last)
         if recording is None:
             return None
         result = recording.result() if out is None else out
         choice = recording.issue([*operands, result])
         if choice is None:
             return result
-        self._last[kind] = choice.key
+        self.last = choice.key
         return result if recording.choice.covers(choice) else None
 
-    def hopeless(self, kind: Any) -> bool:
-        """Whether calls of this kind cannot be recorded."""
-        return self._found.get((kind, None), False) is None
-
-    def keep(self, kind: Any, recorder: Recorder) -> None:
+    def keep(self, recorder: Recorder) -> None:
         """Keep what was recorded of a call."""
-        if len(self._found) >= self.MOST:
-            self._found.clear()
-            self._last.clear()
         recording = recorder.recording()
-        choice = None if recording is None else recording.choice
-        key = self._last[kind] = None if choice is None else choice.key
-        self._found[(kind, key)] = recording
+        self.hopeless = recording is None
+        if recording is not None:
+            self.last = None if recording.choice is None else recording.choice.key
+            self.by_choice[self.last] = recording
+
+
+class Recordings:
+    """Kinds of calls."""
+
+    MOST = 512
+
+    def __init__(self) -> None:
+        self._kinds: dict[Any, Kind] = {}
+
+    def kind(self, key: Any) -> Kind:
+        """The kind of calls that this tells from others."""
+        found = self._kinds.get(key)
+        if found is None:
+            if len(self._kinds) >= self.MOST:
+                self._kinds.clear()
+            found = self._kinds[key] = Kind()
+        return found
