@@ -15,9 +15,6 @@ from widen.backends.torch_scaled import Scaling
 from widen.call import check_call
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
-pytestmark = pytest.mark.skipif(
-    ON == "cuda", reason="switched off: not the CPU's bits on an H200, for a cause not found yet"
-)
 # Triton's interpreter takes a second or more for a product: few of them there, and tiny.
 SHAPE = (1, 7, 5) if ON == "cpu" else (70, 90, 130)
 SMALL = (1, 4, 3) if ON == "cpu" else (30, 40, 50)
