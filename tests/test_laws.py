@@ -33,7 +33,7 @@ ORDER = [
     ["backends"],
     ["encoded"],
     ["arguments", "batches"],
-    ["repair"],
+    ["repair", "repair_device"],
     ["stages", "device"],
     ["call"],
     ["native"],
@@ -49,6 +49,7 @@ LIBRARIES = {
     "kernels": {"numba", "triton", "torch", "cuda"},
     "backends": {"numba", "torch", "triton"},
     "device": {"torch"},  # the stages of tensors
+    "repair_device": {"torch"},
     "tensors": {"torch", "ml_dtypes"},  # what the interface does with them
     "cli": {"typer", "rich", "torch", "matplotlib"},  # the last two for `widen bench`
     "papers": set(),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from widen import bounds
+from widen.backends import cuts
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
 from widen.backends.torch import Lines, Tensor
@@ -22,6 +23,7 @@ from widen.encoded import Encoded
 from widen.formats import Format
 from widen.plan import Blocks, Layout, Plan
 from widen.planner import Needs, block_slices, first_cap, make_plan
+from widen.repair_device import repair_many
 from widen.systems import Residues
 
 MOST_BITS = 340.0
@@ -83,13 +85,17 @@ class Problem:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is known before blocks are computed: tables of lines, leading integers, the plan."""
+    """What is known before blocks are computed: tables of lines, leading integers, the plan.
+
+    `many`: a large share of the elements may have to be repaired.
+    """
 
     tables: tuple[Tensor, Tensor]
     leads: tuple[Tensor, Tensor] | None
     kept: int
     terms: int
     plan: Plan
+    many: bool = False
 
     def tables_of(
         self, problem: Problem, block: tuple[slice, slice, slice]
@@ -97,7 +103,7 @@ class Prepared:
         """The tables of a block's lines."""
         batch, *pieces = block
         ours, theirs = (
-            _cut_table(table, side.shape[:2], batch, piece)
+            cuts.table(table, side.shape, batch, piece)
             for table, side, piece in zip(self.tables, problem.lines, pieces, strict=True)
         )
         return ours, theirs
@@ -134,12 +140,12 @@ def prepare(problem: Problem) -> Prepared:
     bits = [sum(side.norm for side in pair) / 256 for pair in read]
     taken = 0 if len(caps) == 1 or bits[0] <= min(EXACT_SHARE * bits[1], MOST_BITS) else 1
     terms = _first_look(read[taken], k, fmt.parts)
+    many = caps[taken] is not None
     if leads is not None and terms > k:
-        kept = LONG_LEAD_BITS[fmt.parts]
+        kept, many = LONG_LEAD_BITS[fmt.parts], True
         leads = _look(problem.lines, problem.test, kept, 1)[2]
-    return Prepared(
-        choices[taken], leads, kept, min(terms, k), _plan(problem, bits[taken], caps[taken])
-    )
+    plan = _plan(problem, bits[taken], caps[taken])
+    return Prepared(choices[taken], leads, kept, min(terms, k), plan, many)
 
 
 def _look(
@@ -294,7 +300,7 @@ def _compute(
     problem: Problem, prepared: Prepared, block: tuple[slice, slice, slice], out: Tensor,
     kept: dict[str, Any], repaired: Tensor, ledger: Clock,
 ) -> Tensor:  # fmt: skip
-    """Fill a block of the result; give its marks, 3 where elements were repaired."""
+    """Fill a block of the result; give its marks, which say what was repaired."""
     plan, fmt, k, test = prepared.plan, problem.fmt, problem.shape[2], problem.test
     batch, rows, columns = block
     layout = plan.layout
@@ -302,12 +308,13 @@ def _compute(
     pieces = (rows, columns)
     sides = [side.cut(batch, piece) for side, piece in zip(problem.lines, pieces, strict=True)]
     tables = prepared.tables_of(problem, block)
-    scaled: Any = backend if problem.scaling is None else problem.scaling.cut(*block)
+    scaling = None if problem.scaling is None else problem.scaling.cut(*block)
+    scaled: Any = scaling or backend
     marks = None
     if prepared.leads is not None and test is not None:
         with ledger.stage("certify"):
             leads = [
-                _cut_planes(lead, batch, piece)
+                cuts.planes(lead, batch, piece)
                 for lead, piece in zip(prepared.leads, pieces, strict=True)
             ]
             marks = backend.certify(
@@ -326,29 +333,12 @@ def _compute(
             groups, layout, tables, batches, fmt.part, out, marks, slack=plan.cap is not None
         )
     with ledger.stage("repair"):
+        if prepared.many:
+            repair_many(sides, tables, fmt, out, final, test, repaired, scaling, problem.workspace)
         scaled.repair(sides[0], sides[1], tables, fmt.part, out, final, test, repaired)
     used = (left, right, groups, final, *prepared.tables, *(prepared.leads or ()))
     ledger.workspace = max(ledger.workspace, sum(x.nbytes for x in used))
     return final
-
-
-def _cut_table(table: Tensor, lines: tuple[int, ...], batch: slice, piece: slice) -> Tensor:
-    """The table of some lines."""
-    if lines[0] == 1:
-        batch = slice(None)
-    if _all(piece, lines[1]) and _all(batch, lines[0]):
-        return table
-    return table.view(-1, *lines)[:, batch, piece].reshape(table.shape[0], -1).contiguous()
-
-
-def _all(piece: slice, size: int) -> bool:
-    return piece.start in (None, 0) and piece.stop in (None, size)
-
-
-def _cut_planes(planes: Tensor, batch: slice, piece: slice) -> Tensor:
-    """Some lines of planes (planes, batch, lines, pitch), a copy unless they are all."""
-    batch = slice(None) if planes.shape[1] == 1 else batch
-    return planes[:, batch, piece].contiguous()
 
 
 def _planes(
@@ -360,7 +350,7 @@ def _planes(
     planes: list[Tensor | None] = [None, right]
     for at, source in enumerate(problem.sources):
         if isinstance(source, Encoded) and planes[at] is None:
-            planes[at] = _cut_planes(source.planes[: layout.planes[0]], batch, pieces[at])
+            planes[at] = cuts.planes(source.planes[: layout.planes[0]], batch, pieces[at])
     todo = [at for at in range(2) if planes[at] is None]
     if todo:
         new = backend.encode([sides[at] for at in todo], [tables[at] for at in todo], layout)

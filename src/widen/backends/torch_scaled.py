@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from widen.backends import cuts
 from widen.backends import torch as backend
+from widen.backends.cuts import Piece
 from widen.backends.torch import Lines, Tensor
 from widen.bounds import Certificate
 from widen.formats import Binary
@@ -29,9 +31,13 @@ class Scaling:
 
     def cut(self, batch: slice, rows: slice, columns: slice) -> Scaling:
         """The same for a block."""
+        return self.taken(rows, columns, batch)
+
+    def taken(self, rows: Piece, columns: Piece, batch: slice = cuts.ALL) -> Scaling:
+        """The same for some rows and columns."""
         if self.addend is None:
             return self
-        block = self.addend.bits[:, batch, rows, columns]
+        block = cuts.elements(self.addend.bits[:, batch], rows, columns)
         return replace(self, addend=Lines(block, self.addend.fmt))
 
     def reshaped(self, batch: int, m: int, n: int) -> Scaling:
@@ -76,7 +82,7 @@ class Scaling:
         return backend.reconstruct(
             groups, layout, tables, batches, fmt, out, marks, slack=slack,
             scaling=(
-                scaled.round_scaled, tiles.RECONSTRUCT_SCALED,
+                scaled.round_scaled, tiles.RECONSTRUCT_LONG,
                 (*self._arguments(out), alpha_bits), (used, *self._form),
             ),
         )  # fmt: skip
