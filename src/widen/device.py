@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from widen import bounds
-from widen.backends import recording
+from widen.backends import cuts, recording
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
 from widen.backends.torch import Lines, Tensor
@@ -24,6 +24,7 @@ from widen.encoded import Encoded
 from widen.formats import Format
 from widen.plan import Plan
 from widen.planner import block_slices, first_cap
+from widen.repair_device import repair_many
 from widen.systems import Residues
 
 
@@ -73,7 +74,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is known before blocks are computed: tables of lines, leading integers, the plan."""
+    """What is known before blocks are computed: tables of lines, leading integers, the plan.
+
+    `many`: a large share of the elements may have to be repaired.
+    """
 
     tables: tuple[Tensor, Tensor]
     leads: tuple[Tensor, Tensor] | None
@@ -81,6 +85,7 @@ class Prepared:
     terms: int
     plan: Plan
     repaired: Tensor
+    many: bool = False
 
     def tables_of(
         self, problem: Problem, block: tuple[slice, slice, slice]
@@ -88,7 +93,7 @@ class Prepared:
         """The tables of a block's lines."""
         batch, *pieces = block
         ours, theirs = (
-            _cut_table(table, side.shape[:2], batch, piece)
+            cuts.table(table, side.shape, batch, piece)
             for table, side, piece in zip(self.tables, problem.lines, pieces, strict=True)
         )
         return ours, theirs
@@ -124,7 +129,9 @@ def prepare(problem: Problem) -> Prepared:
     choice = recording.decided(needs, question.decide)
     if choice.kept != kept:
         leads = _look(problem.lines, problem.test, choice.kept, 1)[2]
-    return Prepared(choices[choice.taken], leads, choice.kept, choice.terms, choice.plan, repaired)
+    return Prepared(
+        choices[choice.taken], leads, choice.kept, choice.terms, choice.plan, repaired, choice.many
+    )
 
 
 def _question(problem: Problem, caps: tuple[int | None, ...]) -> Question:
@@ -170,7 +177,7 @@ def _look(
         both = (ours, theirs)
     elif leads is not None:
         both = (leads[0], leads[0])
-    return found, arena[starts[-1] : -1].view(choices, 2, 5), both, arena[-1:].view(torch.int32)
+    return found, arena[starts[-1] : -1].view(choices, 2, 5), both, arena[-1:].view(torch.int32)[:1]
 
 
 def _tables(
@@ -195,7 +202,7 @@ def run(
     plan = prepared.plan
     blocks = list(block_slices(plan))
     recorder = recording.listener()
-    if recorder is not None and len(blocks) > 1:
+    if recorder is not None and (len(blocks) > 1 or prepared.many):
         recorder.give_up()
     kept: dict[str, Any] = {}
     for done, block in enumerate(blocks, start=1):
@@ -216,7 +223,7 @@ def _compute(
     problem: Problem, prepared: Prepared, block: tuple[slice, slice, slice], out: Tensor,
     kept: dict[str, Any], ledger: Clock,
 ) -> Tensor:  # fmt: skip
-    """Fill a block of the result; give its marks, 3 where elements were repaired."""
+    """Fill a block of the result; give its marks, which say what was repaired."""
     plan, fmt, k, test = prepared.plan, problem.fmt, problem.shape[2], problem.test
     batch, rows, columns = block
     layout = plan.layout
@@ -224,7 +231,8 @@ def _compute(
     pieces = (rows, columns)
     sides = [side.cut(batch, piece) for side, piece in zip(problem.lines, pieces, strict=True)]
     tables = prepared.tables_of(problem, block)
-    scaled: Any = backend if problem.scaling is None else problem.scaling.cut(*block)
+    scaling = None if problem.scaling is None else problem.scaling.cut(*block)
+    scaled: Any = scaling or backend
     with ledger.stage("encode"):
         if kept.get("columns") != (batch, columns):  # columns stay while blocks of rows pass
             kept.clear()
@@ -234,7 +242,7 @@ def _compute(
     if prepared.leads is not None and test is not None:
         with ledger.stage("certify"):
             leads = [
-                _cut_planes(lead, batch, piece)
+                cuts.planes(lead, batch, piece)
                 for lead, piece in zip(prepared.leads, pieces, strict=True)
             ]
             marks = backend.certify(
@@ -250,29 +258,14 @@ def _compute(
         )
     recording.check_here()
     with ledger.stage("repair"):
+        if prepared.many:
+            repair_many(
+                sides, tables, fmt, out, final, test, prepared.repaired, scaling, problem.workspace
+            )
         scaled.repair(sides[0], sides[1], tables, fmt.part, out, final, test, prepared.repaired)
     used = (left, right, groups, final, *prepared.tables, *(prepared.leads or ()))
     ledger.workspace = max(ledger.workspace, sum(x.nbytes for x in used))
     return final
-
-
-def _cut_table(table: Tensor, lines: tuple[int, ...], batch: slice, piece: slice) -> Tensor:
-    """The table of some lines."""
-    if lines[0] == 1:
-        batch = slice(None)
-    if _all(piece, lines[1]) and _all(batch, lines[0]):
-        return table
-    return table.view(-1, *lines)[:, batch, piece].reshape(table.shape[0], -1).contiguous()
-
-
-def _all(piece: slice, size: int) -> bool:
-    return piece.start in (None, 0) and piece.stop in (None, size)
-
-
-def _cut_planes(planes: Tensor, batch: slice, piece: slice) -> Tensor:
-    """Some lines of planes (planes, batch, lines, pitch), a copy unless they are all."""
-    batch = slice(None) if planes.shape[1] == 1 else batch
-    return planes[:, batch, piece].contiguous()
 
 
 def _planes(
@@ -284,7 +277,7 @@ def _planes(
     planes: list[Tensor | None] = [None, right]
     for at, source in enumerate(problem.sources):
         if isinstance(source, Encoded) and planes[at] is None:
-            planes[at] = _cut_planes(source.planes[: layout.planes[0]], batch, pieces[at])
+            planes[at] = cuts.planes(source.planes[: layout.planes[0]], batch, pieces[at])
     todo = [at for at in range(2) if planes[at] is None]
     if todo:
         new = backend.encode([sides[at] for at in todo], [tables[at] for at in todo], layout)

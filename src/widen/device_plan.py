@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from widen import bounds
+from widen import bounds, repair_device
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Blocks, Layout, Plan
@@ -53,6 +53,16 @@ def first_look(sides: list[Side], k: int, parts: int) -> int:
     return math.ceil(1.1 * terms + 4 * math.sqrt(terms))
 
 
+def skewed(sides: list[Side], entries: int) -> bool:
+    """Whether some line's largest number is so far above its mean that many elements may stay open.
+
+    Rows whose weight is in few numbers meet columns whose weight is elsewhere. The largest of
+    thousands of numbers (rand - 0.5) exp(randn) is some 80 times their mean.
+    """
+    ratio = max(side.sparse for side in sides) / (1 << (24 - bounds.NORM_BITS))
+    return ratio > min(256.0, entries / 2)
+
+
 @dataclass(frozen=True)
 class Choice:
     """What the needs of two operands decide.
@@ -67,18 +77,21 @@ class Choice:
         How many of them the certificate looks at first.
     plan
         The planes, and the blocks.
+    many
+        Whether many elements may stay open: the device is then asked how many.
     """
 
     taken: int
     kept: int
     terms: int
     plan: Plan
+    many: bool
 
     @property
     def key(self) -> tuple[int, ...]:
         """Choices with equal keys are as good as each other."""
         notch = 16 * self.terms // max(self.plan.shape[2], 1)
-        return self.taken, self.kept, notch, *self.plan.layout.planes
+        return self.taken, self.kept, self.many, notch, *self.plan.layout.planes
 
     def covers(self, other: Choice) -> bool:
         """Whether it does what another choice would: as many planes, of the same integers.
@@ -86,7 +99,8 @@ class Choice:
         Lists of moduli begin alike. A first look that is too short costs time, no more.
         """
         ours, theirs = self.plan, other.plan
-        same = (self.taken, self.kept, ours.blocks) == (other.taken, other.kept, theirs.blocks)
+        same = (self.taken, self.kept, self.many) == (other.taken, other.kept, other.many)
+        same &= ours.blocks == theirs.blocks
         return same and ours.layout.planes >= theirs.layout.planes
 
 
@@ -114,8 +128,11 @@ class Question:
         one = len(self.caps) == 1 or bits[0] <= min(EXACT_SHARE * bits[1], MOST_BITS)
         taken = 0 if one else 1
         terms = first_look(read[taken], k, parts)
-        kept = LONG_LEAD_BITS[parts] if self.certified and terms > k else LEAD_BITS[parts]
-        return Choice(taken, kept, min(terms, k), self.plan(bits[taken], self.caps[taken]))
+        cap, long = self.caps[taken], self.certified and terms > k
+        kept = (LONG_LEAD_BITS if long else LEAD_BITS)[parts]
+        many = cap is not None or (long and skewed(read[taken], k * parts))
+        many &= self.shape[0] * self.shape[1] * self.shape[3] > repair_device.FEW
+        return Choice(taken, kept, min(terms, k), self.plan(bits[taken], cap), many)
 
     def plan(self, bits: float, cap: int | None) -> Plan:
         """The plan for |X| < 2^bits."""

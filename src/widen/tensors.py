@@ -19,6 +19,7 @@ from widen.backends.clock import Clock
 from widen.backends.recording import Kind, Recorder, Recordings
 from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_bounds import error_bound
+from widen.backends.torch_repair import REPAIRED
 from widen.backends.torch_scaled import Scaling
 from widen.call import Call, check_call, check_plan, empty_plan
 from widen.contract import Contract
@@ -310,7 +311,7 @@ def _run(
             values = (
                 torch.view_as_real(flat).movedim(-1, 0)[:parts] if flat.is_complex() else flat[None]
             )
-            rounded_once = (marks == 3) | call.contract.correct
+            rounded_once = (marks == REPAIRED) | call.contract.correct
             limits[block] = error_bound(
                 prepared.tables_of(problem, block), problem.shape[2], parts, call.work.part,
                 values[:, *block], rounded_once, 1.0 if scaling is None else scaling.modulus,

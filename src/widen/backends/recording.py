@@ -299,7 +299,12 @@ class Kind:
     def __init__(self) -> None:
         self.by_choice: dict[Any, Recording] = {}
         self.last: Any = None
-        self.hopeless = False
+        self.failures = 0
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether calls of this kind are not worth recording."""
+        return self.failures >= 3 and not self.by_choice
 
     def again(self, operands: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
         """The result for these operands by launches that were recorded, or None."""
@@ -316,7 +321,7 @@ class Kind:
     def keep(self, recorder: Recorder) -> None:
         """Keep what was recorded of a call."""
         recording = recorder.recording()
-        self.hopeless = recording is None
+        self.failures += recording is None
         if recording is not None:
             self.last = None if recording.choice is None else recording.choice.key
             self.by_choice[self.last] = recording

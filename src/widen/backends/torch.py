@@ -20,6 +20,7 @@ from widen.backends.triton_launch import launch
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary
 from widen.kernels import tiles
+from widen.kernels.tiles import ProductTile
 from widen.kernels.triton import elements, lines
 from widen.kernels.triton import encode as encode_kernels
 from widen.kernels.triton import multiply as multiply_kernels
@@ -333,20 +334,26 @@ def limit_of(layout: Residues) -> int:
 def reconstruct(
     groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor], batches: tuple[int, int],
     fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
+    scaling: tuple[Any, ProductTile, tuple[Any, ...], tuple[Any, ...]] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Round X into `out`, bits (parts, batch, m, n); give the marks of what is not final."""
+    """Round X into `out`, bits (parts, batch, m, n); give the marks of what is not final.
+
+    `scaling` is the kernel that knows alpha, beta and c, its tile, and what else it is given:
+    arguments and constants.
+    """
     parts, batch, m, n = out.shape
     fresh = marks is None
     if marks is None:
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
-    tile = tiles.RECONSTRUCT
-    grid = (batch * -(-m // tile.rows) * -(-n // tile.columns),)
+    kernel, tile, more, constants = scaling or (
+        reconstruct_kernels.round_residues, tiles.RECONSTRUCT, (), ()
+    )  # fmt: skip
     launch(
-        reconstruct_kernels.round_residues, grid,
+        kernel, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
         (groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
-         limit_of(layout), 29, *out.stride()),
+         limit_of(layout), 29, *out.stride(), *more),
         (parts, *reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack, not fresh,
-         tile.rows, tile.columns),
+         tile.rows, tile.columns, *constants),
         tile.warps,
     )  # fmt: skip
     return marks

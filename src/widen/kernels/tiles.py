@@ -127,7 +127,7 @@ ENCODE_INNER, ENCODE_LINES = LineTile(16, 128, 4), LineTile(32, 64, 4)
 MULTIPLY, CERTIFY = ProductTile(128, 128), ProductTile(128, 128)
 CERTIFY_PAIRS = ProductTile(128, 64)
 RECONSTRUCT = ProductTile(1, 512, inner=0)
-RECONSTRUCT_SCALED = ProductTile(1, 128, inner=0)
+RECONSTRUCT_LONG = ProductTile(1, 128, inner=0)  # long integers: many registers an element
 
 BLOCKS = 1024
 """Programs that keep a large GPU busy with reading."""

@@ -24,6 +24,7 @@ UNCERTIFIED = tl.constexpr(1)  # marks: to be tested again, and repaired if it f
 SPECIAL_ELEMENT = tl.constexpr(2)  # meets an infinity or a NaN
 UNSETTLED = tl.constexpr(3)  # to be repaired
 UNFIT = tl.constexpr(4)  # X does not fit its planes: to be computed by itself
+REPAIRED = tl.constexpr(5)  # has become the correctly rounded one
 
 
 @triton.jit
