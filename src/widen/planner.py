@@ -10,11 +10,14 @@ from widen import bounds
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Blocks, Layout, Plan
-from widen.systems import SYSTEMS, digits, residues
+from widen.systems import SYSTEMS, Residues, digits, residues
 from widen.units import UNITS, Unit
 
 DEFAULT_WORKSPACE = 512 * 2**20
 SMALLEST_WORKSPACE = 2**16
+
+LEAST_PLAIN = 64
+"""Moduli of entries below this hold fewer than 185 bits: their residues are split in two digits."""
 
 COMFORT = 256 * 2**20
 """Bytes of a block of rows with its groups, where the workspace leaves the choice.
@@ -45,7 +48,7 @@ def choose_layout(
     digit = bounds.plane_digit(unit, k)
     if system in (None, "residues"):
         try:
-            return residues(digit, needs.bits, fmt.parts)
+            return residues(digit, needs.bits, fmt.parts, split=digit < LEAST_PLAIN)
         except ValueError:
             if system is not None:
                 raise
@@ -130,7 +133,9 @@ def make_plan(
     system_reason = check_system(system)
     k = shape[2]
     layout = choose_layout(contract, fmt, k, chosen, system, needs, cap)
-    if system is None and layout.system != "residues":
+    if system is None and isinstance(layout, Residues) and layout.bases:
+        system_reason = f"residues in two digits of {chosen.name} need three products a modulus"
+    elif system is None and layout.system != "residues":
         system_reason = f"the moduli of {chosen.name} do not reach 2^{needs.bits:.0f}"
     digit = bounds.plane_digit(chosen, k)
     return Plan(

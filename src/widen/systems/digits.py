@@ -34,6 +34,14 @@ class Digits(Layout):
             raise ValueError(f"{count} digits of {self.beta} bits do not hold this integer")
         return found
 
+    def planes_of(self, shorter: Layout, side: int) -> list[int]:
+        """Which planes a layout with fewer digits has: the lowest of each part."""
+        assert isinstance(shorter, Digits)
+        assert shorter.beta == self.beta
+        ours, wanted = self.counts[side], shorter.counts[side]
+        assert wanted <= ours
+        return [part * ours + i for part in range(self.parts) for i in range(wanted)]
+
 
 def digit_count(width: int, beta: int) -> int:
     """Fewest balanced digits that hold every integer of magnitude up to 2^width.
