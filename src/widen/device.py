@@ -13,14 +13,16 @@ import torch
 
 from widen import bounds
 from widen.backends import torch as backend
+from widen.backends import torch_units as units
 from widen.backends.clock import Clock
 from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_scaled import Scaling
+from widen.backends.torch_units import Engine
 from widen.bounds import Certificate
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import Format
-from widen.plan import Blocks, Layout, Plan
+from widen.plan import Layout, Plan
 from widen.planner import Needs, block_slices, first_cap, make_plan
 from widen.systems import Residues
 
@@ -48,6 +50,8 @@ class Problem:
     workspace: int
     plan: Plan | None = None
     scaling: Scaling | None = None
+    unit: str | None = None
+    system: str | None = None
 
     @cached_property
     def sources(self) -> tuple[Lines | Encoded, Lines | Encoded]:
@@ -122,14 +126,17 @@ def prepare(problem: Problem) -> Prepared:
     ]
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
-        blocks = _blocks(problem.shape, problem.plan.layout, problem.workspace)
-        plan = replace(problem.plan, shape=problem.shape, blocks=blocks)
+        plan = units.in_blocks(
+            replace(problem.plan, shape=problem.shape, workspace=problem.workspace)
+        )
         return Prepared(choices[0], leads, kept, k, plan)
     if contract.name == "bits":
         goal = bounds.goal(contract, fmt.precision, k, fmt.parts, None)
         assert goal is not None
-        largest = 2 * (math.log2(goal.root) + goal.shift) + 0.01
-        return Prepared(choices[0], leads, kept, k, _plan(problem, largest, None))
+        largest = math.log2(goal.root) + goal.shift
+        width = max(math.ceil(largest + 1), 1)
+        found = _plan(problem, 2 * largest + 0.01, None, (width, width))
+        return Prepared(choices[0], leads, kept, k, found)
     read = [[_Side(*side) for side in pair] for pair in needs.tolist()]
     bits = [sum(side.norm for side in pair) / 256 for pair in read]
     taken = 0 if len(caps) == 1 or bits[0] <= min(EXACT_SHARE * bits[1], MOST_BITS) else 1
@@ -137,9 +144,9 @@ def prepare(problem: Problem) -> Prepared:
     if leads is not None and terms > k:
         kept = LONG_LEAD_BITS[fmt.parts]
         leads = _look(problem.lines, problem.test, kept, 1)[2]
-    return Prepared(
-        choices[taken], leads, kept, min(terms, k), _plan(problem, bits[taken], caps[taken])
-    )
+    left, right = (side.sigma + 1 for side in read[taken])
+    found = _plan(problem, bits[taken], caps[taken], (left, right))
+    return Prepared(choices[taken], leads, kept, min(terms, k), found)
 
 
 def _look(
@@ -214,52 +221,33 @@ def _first_look(sides: list[_Side], k: int, parts: int) -> int:
     return math.ceil(1.1 * terms + 4 * math.sqrt(terms))
 
 
-def _plan(problem: Problem, bits: float, cap: int | None) -> Plan:
+def _plan(problem: Problem, bits: float, cap: int | None, widths: tuple[int, int]) -> Plan:
     eighths = math.ceil(8 * min(max(bits, 0.0), MOST_BITS))
-    encoded = problem.encoded
-    layout = encoded[0].layout if encoded and problem.fmt.parts == 2 else None
-    assert layout is None or isinstance(layout, Residues)
+    layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
+    layout = min(layouts, key=lambda x: x.planes) if problem.fmt.parts == 2 and layouts else None
+    if problem.system in (None, "residues"):
+        widths = (1, 1)
     return cached_plan(
-        problem.contract, problem.fmt, problem.shape, eighths, cap, problem.workspace, layout
-    )
+        problem.contract, problem.fmt, problem.shape, eighths, cap, problem.workspace, layout,
+        problem.unit, problem.system, widths,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
 def cached_plan(
     contract: Contract, fmt: Format, shape: tuple[int, int, int, int], eighths: int,
-    cap: int | None, workspace: int, layout: Residues | None,
+    cap: int | None, workspace: int, layout: Layout | None, unit: str | None = None,
+    system: str | None = None, widths: tuple[int, int] = (1, 1),
 ) -> Plan:  # fmt: skip
-    """The plan for |X| < 2^(eighths/8), or for the layout of an encoded operand."""
+    """The plan for |X| < 2^(eighths/8) and |a'|, |b'| <= 2^widths, or for an encoded layout."""
     half = eighths / 16
+    name, reason = units.unit_for(unit)
     plan = make_plan(
-        contract, fmt, shape, Needs((half, half), (1, 1)), unit="int8", system="residues", cap=cap,
-        workspace=workspace,
+        contract, fmt, shape, Needs((half, half), widths), unit=name, system=system or "residues",
+        cap=cap, workspace=workspace,
     )  # fmt: skip
-    reasons = ("int8 tensor cores give the most exact bits a second", *plan.why[2:])
-    layout = layout or plan.layout  # type: ignore[assignment]
-    assert layout is not None
-    return replace(plan, layout=layout, blocks=_blocks(shape, layout, workspace), why=reasons)
-
-
-def _blocks(shape: tuple[int, int, int, int], layout: Layout, workspace: int) -> Blocks:
-    """Blocks whose planes, residues and marks fit beside all lines' tables and leading integers.
-
-    Planes of columns stay while blocks of rows pass, and take half of the room.
-    """
-    batch, m, k, n = shape
-    workspace = max(workspace - batch * (m + n) * (k + 15 + 8 * 9), workspace // 4)
-    line, element = (layout.planes[0] + 1) * (k + 15), layout.groups + 2
-    whole = (m + n) * line + m * n * element
-    if whole <= workspace:
-        return Blocks(max(1, min(batch, workspace // whole)), m, n, k)
-    columns = _rounded(min(n, workspace // (2 * line)))
-    rows = _rounded(min(m, (workspace - columns * line) // (line + columns * element)))
-    return Blocks(1, rows, columns, k)
-
-
-def _rounded(size: int) -> int:
-    """A block's size, a multiple of the tiles' if it is large."""
-    return size // 768 * 768 if size > 768 else max(size, 1)
+    reasons = (reason, *plan.why[2 if system is None else 1 :])
+    return units.in_blocks(replace(plan, layout=layout or plan.layout, why=reasons))
 
 
 def run(
@@ -297,8 +285,7 @@ def _compute(
     """Fill a block of the result; give its marks, 3 where elements were repaired."""
     plan, fmt, k, test = prepared.plan, problem.fmt, problem.shape[2], problem.test
     batch, rows, columns = block
-    layout = plan.layout
-    assert isinstance(layout, Residues)
+    engine = units.engine_of(plan)
     pieces = (rows, columns)
     sides = [side.cut(batch, piece) for side, piece in zip(problem.lines, pieces, strict=True)]
     tables = prepared.tables_of(problem, block)
@@ -316,15 +303,16 @@ def _compute(
     with ledger.stage("encode"):
         if kept.get("columns") != (batch, columns):  # columns stay while blocks of rows pass
             kept.clear()
-        left, right = _planes(problem, sides, tables, layout, block, kept.get("planes"))
+        left, right = _planes(problem, sides, tables, engine, block, kept.get("planes"))
         kept["columns"], kept["planes"] = (batch, columns), right
     with ledger.stage("multiply"):
-        groups = backend.multiply(left, right, layout, k)
+        groups = engine.multiply(left, right)
     with ledger.stage("reconstruct"):
         batches = (sides[0].shape[0], sides[1].shape[0])
         final: Tensor = scaled.reconstruct(
-            groups, layout, tables, batches, fmt.part, out, marks, slack=plan.cap is not None
-        )
+            groups, engine.carrier, engine.fitted(tables), batches, fmt.part, out, marks,
+            slack=plan.cap is not None,
+        )  # fmt: skip
     with ledger.stage("repair"):
         scaled.repair(sides[0], sides[1], tables, fmt.part, out, final, test, repaired)
     used = (left, right, groups, final, *prepared.tables, *(prepared.leads or ()))
@@ -352,7 +340,7 @@ def _cut_planes(planes: Tensor, batch: slice, piece: slice) -> Tensor:
 
 
 def _planes(
-    problem: Problem, sides: list[Lines], tables: tuple[Tensor, Tensor], layout: Residues,
+    problem: Problem, sides: list[Lines], tables: tuple[Tensor, Tensor], engine: Engine,
     block: tuple[slice, slice, slice], right: Tensor | None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Planes of a block of rows and of columns (unless these are known), encoded together."""
@@ -360,10 +348,11 @@ def _planes(
     planes: list[Tensor | None] = [None, right]
     for at, source in enumerate(problem.sources):
         if isinstance(source, Encoded) and planes[at] is None:
-            planes[at] = _cut_planes(source.planes[: layout.planes[0]], batch, pieces[at])
+            chosen = units.cut_planes(source.planes, source.layout, engine.layout, at)
+            planes[at] = _cut_planes(chosen, batch, pieces[at])
     todo = [at for at in range(2) if planes[at] is None]
     if todo:
-        new = backend.encode([sides[at] for at in todo], [tables[at] for at in todo], layout)
+        new = engine.encode([sides[at] for at in todo], [tables[at] for at in todo], todo)
         for at, made in zip(todo, new, strict=True):
             planes[at] = made
     ours, theirs = planes
@@ -373,8 +362,9 @@ def _planes(
 
 
 def encode_operand(
-    operand: Lines, dims: tuple[int, ...], side: str, contract: Contract, fmt: Format
-) -> Encoded:
+    operand: Lines, dims: tuple[int, ...], side: str, contract: Contract, fmt: Format,
+    unit: str | None = None, system: str | None = None,
+) -> Encoded:  # fmt: skip
     """Planes of a whole operand, enough of them for any operand on the other side.
 
     The other side is scaled to the same goal, and no 2-norm is above a 1-norm, so its norm is known
@@ -390,10 +380,15 @@ def encode_operand(
     tables, needs, leads = _look([operand], test, LEAD_BITS[fmt.parts], 1)
     backend.quantise([operand], tables, goal, test, needs[0].unbind())
     other = math.log2(goal.root) + goal.shift + 0.01
-    bits = min(max(needs[0, 0].tolist()[0], 0) / 256 + other, MOST_BITS)
-    shape = (operand.shape[0], operand.shape[1], k, 1)
-    layout = cached_plan(contract, fmt, shape, math.ceil(8 * bits), cap, 1 << 40, None).layout
-    assert isinstance(layout, Residues)
-    planes = backend.encode([operand], tables, layout)[0]
+    own = _Side(*needs[0, 0].tolist())
+    eighths = math.ceil(8 * min(max(own.norm, 0) / 256 + other, MOST_BITS))
+    shape, at = (operand.shape[0], operand.shape[1], k, 1), 0 if side == "left" else 1
+    widths = (own.sigma + 1, max(math.ceil(other + 1), 1))[:: 1 - 2 * at]
+    plan = cached_plan(
+        contract, fmt, shape, eighths, cap, 1 << 40, None, unit, system, (widths[0], widths[1])
+    )
+    planes = units.engine_of(plan).encode([operand], tables, [at])[0]
     lines = (tables[0], None if leads is None else leads[0])
-    return Encoded(side, dims, contract, fmt, "int8", "residues", operand, lines, layout, planes)
+    return Encoded(
+        side, dims, contract, fmt, plan.unit, plan.system, operand, lines, plan.layout, planes
+    )

@@ -56,7 +56,9 @@ class Residues(Layout):
 
     @property
     def sums(self) -> list[int]:
-        """For every modulus in two digits, which plane of sums is its own; -1 if it has none."""
+        """For every modulus, which plane of sums is its own; -1 if it has none."""
+        if not self.bases:
+            return [-1] * len(self.moduli)
         found, count = [], 0
         for p, base in zip(self.moduli, self.bases, strict=True):
             square = base * base == p

@@ -193,8 +193,9 @@ def plain(
     `groups` is (groups, batch * rows * columns). Residues come with the places and constants of
     `gather_residues` for each part, limbs of P/p in `basis` and of P in `modulus`; digits with no
     constants, the sign of each group in `places` and its bit offset. `row_bits` and
-    `column_bits` bound V and U by powers of two, `always` the rest of the error (negative: X is exact, or exact enough). An
-    element whose rounding the error could change is marked in `unsettled`. A job is TILE elements.
+    `column_bits` bound V and U by powers of two, `always` the rest of the error (negative: X is
+    exact, or exact enough). An element whose rounding the error could change is marked in
+    `unsettled`. A job is TILE elements.
     """
     parts, batch, rows, columns = out.shape
     total = batch * rows * columns
