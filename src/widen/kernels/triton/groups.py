@@ -155,18 +155,18 @@ def through_x(
             quotient += rest.to(tl.float32) * tl.load(inverses + i)
         quotients = quotients + ((quotient + 0.5).to(tl.int32),)
     for t in range(targets):
-        p = tl.load(targets_table + 2 * t).to(tl.uint64)
-        reciprocal = tl.load(targets_table + 2 * t + 1).to(tl.uint64, bitcast=True)
+        byte_p = tl.load(targets_table + 2 * t).to(tl.uint64)
+        byte_reciprocal = tl.load(targets_table + 2 * t + 1).to(tl.uint64, bitcast=True)
         row = basis + t * (MODULI + 1)
         both = tl.zeros((BLOCK,), tl.uint64)
         for part in tl.static_range(PARTS):
             total = quotients[part].to(tl.int64) * tl.load(row + MODULI)
             for i in tl.static_range(MODULI):
                 total += rests[part * MODULI + i].to(tl.int64) * tl.load(row + i)
-            both += reduced(total.to(tl.uint64), p, reciprocal)
+            both += reduced(total.to(tl.uint64), byte_p, byte_reciprocal)
             if part == 0:
                 tl.store(out + wide(t) * size + element, both.to(tl.uint8), inside)
         if PARTS == 2:
-            both = tl.minimum(both, both - p)
+            both = tl.minimum(both, both - byte_p)
             tl.store(out + wide(targets + t) * size + element, (both * 0).to(tl.uint8), inside)
             tl.store(out + wide(2 * targets + t) * size + element, both.to(tl.uint8), inside)
