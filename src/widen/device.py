@@ -23,7 +23,7 @@ from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import Format
 from widen.plan import Layout, Plan
-from widen.planner import Needs, block_slices, first_cap, make_plan
+from widen.planner import Needs, block_slices, first_cap, make_plan, unit_on_gpu
 from widen.systems import Residues
 
 MOST_BITS = 340.0
@@ -229,7 +229,7 @@ def _plan(problem: Problem, bits: float, cap: int | None, widths: tuple[int, int
         widths = (1, 1)
     return cached_plan(
         problem.contract, problem.fmt, problem.shape, eighths, cap, problem.workspace, layout,
-        problem.unit, problem.system, widths,
+        problem.unit, problem.system, widths, units.name_of(problem.lines[0].bits.device.index),
     )  # fmt: skip
 
 
@@ -237,11 +237,11 @@ def _plan(problem: Problem, bits: float, cap: int | None, widths: tuple[int, int
 def cached_plan(
     contract: Contract, fmt: Format, shape: tuple[int, int, int, int], eighths: int,
     cap: int | None, workspace: int, layout: Layout | None, unit: str | None = None,
-    system: str | None = None, widths: tuple[int, int] = (1, 1),
+    system: str | None = None, widths: tuple[int, int] = (1, 1), gpu: str = "",
 ) -> Plan:  # fmt: skip
     """The plan for |X| < 2^(eighths/8) and |a'|, |b'| <= 2^widths, or for an encoded layout."""
     half = eighths / 16
-    name, reason = units.unit_for(unit)
+    name, reason = unit_on_gpu(unit, gpu)
     plan = make_plan(
         contract, fmt, shape, Needs((half, half), widths), unit=name, system=system or "residues",
         cap=cap, workspace=workspace,
@@ -385,8 +385,9 @@ def encode_operand(
     shape, at = (operand.shape[0], operand.shape[1], k, 1), 0 if side == "left" else 1
     widths = (own.sigma + 1, max(math.ceil(other + 1), 1))[:: 1 - 2 * at]
     plan = cached_plan(
-        contract, fmt, shape, eighths, cap, 1 << 40, None, unit, system, (widths[0], widths[1])
-    )
+        contract, fmt, shape, eighths, cap, 1 << 40, None, unit, system, (widths[0], widths[1]),
+        units.name_of(operand.bits.device.index),
+    )  # fmt: skip
     planes = units.engine_of(plan).encode([operand], tables, [at])[0]
     lines = (tables[0], None if leads is None else leads[0])
     return Encoded(

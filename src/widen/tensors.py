@@ -73,14 +73,15 @@ def check_choices(unit: str | None, system: str | None) -> None:
 
 def typical_plan(
     contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int,
-    unit: str | None = None, system: str | None = None,
+    unit: str | None = None, system: str | None = None, place: str | None = None,
 ) -> Plan:  # fmt: skip
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
     needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
     return device.cached_plan(
-        contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None, unit, system, needs.widths
-    )
+        contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None, unit, system,
+        needs.widths, units.name_of(None if place is None else torch.device(place).index),
+    )  # fmt: skip
 
 
 def plan(call: Call) -> Plan:

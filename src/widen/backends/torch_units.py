@@ -205,12 +205,10 @@ class Engine:
         return left, right
 
 
-def unit_for(asked: str | None) -> tuple[str, str]:
-    """The unit of a product on a GPU, and why."""
-    if asked is None:
-        return "int8", "int8 tensor cores give the most exact bits a second"
-    runs = "float64 products run" if asked == "fp64" else "tensor cores run"
-    return asked, f"unit={asked!r} was asked for; {runs} it on this GPU"
+@lru_cache(maxsize=16)
+def name_of(index: int | None) -> str:
+    """A GPU's name; in Triton's interpreter, none."""
+    return torch.cuda.get_device_name(index) if torch.cuda.is_available() else ""
 
 
 def engine_of(plan: Plan) -> Engine:
