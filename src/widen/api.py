@@ -256,7 +256,8 @@ def plan(
 
             tensors.check_choices(unit, system)
             room = tensors.workspace(device, workspace)
-            return tensors.typical_plan(contract, fmt, (math.prod(batch), m, k, n), room)
+            dims = (math.prod(batch), m, k, n)
+            return tensors.typical_plan(contract, fmt, dims, room, unit, system, device)
         cap = first_cap(fmt.precision, k) if contract.correct else None
         return make_plan(
             contract, fmt, (math.prod(batch), m, k, n), typical_needs(contract, fmt, k), unit=unit,

@@ -14,12 +14,14 @@ import torch
 from widen import bounds
 from widen.backends import cuts, recording
 from widen.backends import torch as backend
+from widen.backends import torch_units as units
 from widen.backends.clock import Clock
 from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_scaled import Scaling
+from widen.backends.torch_units import Engine, in_blocks
 from widen.bounds import Certificate
 from widen.contract import Contract
-from widen.device_plan import LEAD_BITS, MOST_BITS, Question, cached_plan, cut_blocks
+from widen.device_plan import LEAD_BITS, MOST_BITS, Question, Side, cached_plan
 from widen.encoded import Encoded
 from widen.formats import Format
 from widen.plan import Plan
@@ -39,6 +41,8 @@ class Problem:
     workspace: int
     plan: Plan | None = None
     scaling: Scaling | None = None
+    unit: str | None = None
+    system: str | None = None
 
     @cached_property
     def sources(self) -> tuple[Lines | Encoded, Lines | Encoded]:
@@ -118,13 +122,14 @@ def prepare(problem: Problem) -> Prepared:
     question = _question(problem, caps)
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
-        blocks = cut_blocks(problem.shape, problem.plan.layout, problem.workspace)
-        plan = replace(problem.plan, shape=problem.shape, blocks=blocks)
+        plan = in_blocks(replace(problem.plan, shape=problem.shape, workspace=problem.workspace))
         return Prepared(choices[0], leads, kept, k, plan, repaired)
     if contract.name == "bits":
         goal = bounds.goal(contract, fmt.precision, k, fmt.parts, None)
         assert goal is not None
-        plan = question.plan(2 * (math.log2(goal.root) + goal.shift) + 0.01, None)
+        largest = math.log2(goal.root) + goal.shift
+        width = max(math.ceil(largest + 1), 1)
+        plan = question.plan(2 * largest + 0.01, None, (width, width))
         return Prepared(choices[0], leads, kept, k, plan, repaired)
     choice = recording.decided(needs, question.decide)
     if choice.kept != kept:
@@ -136,12 +141,12 @@ def prepare(problem: Problem) -> Prepared:
 
 def _question(problem: Problem, caps: tuple[int | None, ...]) -> Question:
     """What is to be decided. It holds no tensors."""
-    encoded = problem.encoded
-    layout = encoded[0].layout if encoded and problem.fmt.parts == 2 else None
-    assert layout is None or isinstance(layout, Residues)
+    layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
+    layout = min(layouts, key=lambda x: x.planes) if problem.fmt.parts == 2 and layouts else None
     return Question(
         problem.contract, problem.fmt, problem.shape, caps, problem.workspace,
-        problem.test is not None, layout,
+        problem.test is not None, layout, problem.unit, problem.system,
+        units.name_of(problem.lines[0].bits.device.index),
     )  # fmt: skip
 
 
@@ -226,8 +231,7 @@ def _compute(
     """Fill a block of the result; give its marks, which say what was repaired."""
     plan, fmt, k, test = prepared.plan, problem.fmt, problem.shape[2], problem.test
     batch, rows, columns = block
-    layout = plan.layout
-    assert isinstance(layout, Residues)
+    engine = units.engine_of(plan)
     pieces = (rows, columns)
     sides = [side.cut(batch, piece) for side, piece in zip(problem.lines, pieces, strict=True)]
     tables = prepared.tables_of(problem, block)
@@ -236,7 +240,7 @@ def _compute(
     with ledger.stage("encode"):
         if kept.get("columns") != (batch, columns):  # columns stay while blocks of rows pass
             kept.clear()
-        left, right = _planes(problem, sides, tables, layout, block, kept.get("planes"))
+        left, right = _planes(problem, sides, tables, engine, block, kept.get("planes"))
         kept["columns"], kept["planes"] = (batch, columns), right
     marks = None
     if prepared.leads is not None and test is not None:
@@ -250,12 +254,13 @@ def _compute(
             )
     recording.read_here()
     with ledger.stage("multiply"):
-        groups = backend.multiply(left, right, layout, k)
+        groups = engine.multiply(left, right)
     with ledger.stage("reconstruct"):
         batches = (sides[0].shape[0], sides[1].shape[0])
         final: Tensor = scaled.reconstruct(
-            groups, layout, tables, batches, fmt.part, out, marks, slack=plan.cap is not None
-        )
+            groups, engine.carrier, engine.fitted(tables), batches, fmt.part, out, marks,
+            slack=plan.cap is not None,
+        )  # fmt: skip
     recording.check_here()
     with ledger.stage("repair"):
         if prepared.many:
@@ -269,7 +274,7 @@ def _compute(
 
 
 def _planes(
-    problem: Problem, sides: list[Lines], tables: tuple[Tensor, Tensor], layout: Residues,
+    problem: Problem, sides: list[Lines], tables: tuple[Tensor, Tensor], engine: Engine,
     block: tuple[slice, slice, slice], right: Tensor | None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Planes of a block of rows and of columns (unless these are known), encoded together."""
@@ -277,10 +282,11 @@ def _planes(
     planes: list[Tensor | None] = [None, right]
     for at, source in enumerate(problem.sources):
         if isinstance(source, Encoded) and planes[at] is None:
-            planes[at] = cuts.planes(source.planes[: layout.planes[0]], batch, pieces[at])
+            chosen = units.cut_planes(source.planes, source.layout, engine.layout, at)
+            planes[at] = cuts.planes(chosen, batch, pieces[at])
     todo = [at for at in range(2) if planes[at] is None]
     if todo:
-        new = backend.encode([sides[at] for at in todo], [tables[at] for at in todo], layout)
+        new = engine.encode([sides[at] for at in todo], [tables[at] for at in todo], todo)
         for at, made in zip(todo, new, strict=True):
             planes[at] = made
     ours, theirs = planes
@@ -290,8 +296,9 @@ def _planes(
 
 
 def encode_operand(
-    operand: Lines, dims: tuple[int, ...], side: str, contract: Contract, fmt: Format
-) -> Encoded:
+    operand: Lines, dims: tuple[int, ...], side: str, contract: Contract, fmt: Format,
+    unit: str | None = None, system: str | None = None,
+) -> Encoded:  # fmt: skip
     """Planes of a whole operand, enough of them for any operand on the other side.
 
     The other side is scaled to the same goal, and no 2-norm is above a 1-norm, so its norm is known
@@ -307,10 +314,16 @@ def encode_operand(
     tables, needs, leads, _ = _look([operand], test, LEAD_BITS[fmt.parts], 1)
     backend.quantise([operand], tables, goal, test, needs[0].unbind())
     other = math.log2(goal.root) + goal.shift + 0.01
-    bits = min(max(needs[0, 0].tolist()[0], 0) / 256 + other, MOST_BITS)
-    shape = (operand.shape[0], operand.shape[1], k, 1)
-    layout = cached_plan(contract, fmt, shape, math.ceil(8 * bits), cap, 1 << 40, None).layout
-    assert isinstance(layout, Residues)
-    planes = backend.encode([operand], tables, layout)[0]
+    own = Side(*needs[0, 0].tolist())
+    eighths = math.ceil(8 * min(max(own.norm, 0) / 256 + other, MOST_BITS))
+    shape, at = (operand.shape[0], operand.shape[1], k, 1), 0 if side == "left" else 1
+    widths = (own.sigma + 1, max(math.ceil(other + 1), 1))[:: 1 - 2 * at]
+    plan = cached_plan(
+        contract, fmt, shape, eighths, cap, 1 << 40, None, unit, system, (widths[0], widths[1]),
+        units.name_of(operand.bits.device.index),
+    )  # fmt: skip
+    planes = units.engine_of(plan).encode([operand], tables, [at])[0]
     lines = (tables[0], None if leads is None else leads[0])
-    return Encoded(side, dims, contract, fmt, "int8", "residues", operand, lines, layout, planes)
+    return Encoded(
+        side, dims, contract, fmt, plan.unit, plan.system, operand, lines, plan.layout, planes
+    )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from widen import bounds, repair_device
+from widen.backends.torch_units import in_blocks
 from widen.contract import Contract
 from widen.formats import Format
-from widen.plan import Blocks, Layout, Plan
-from widen.planner import Needs, make_plan
+from widen.plan import Layout, Plan
+from widen.planner import Needs, make_plan, unit_on_gpu
 from widen.systems import Residues
 
 MOST_BITS = 340.0
@@ -96,12 +98,12 @@ class Choice:
     def covers(self, other: Choice) -> bool:
         """Whether it does what another choice would: as many planes, of the same integers.
 
-        Lists of moduli begin alike. A first look that is too short costs time, no more.
+        Lists of moduli and of digits begin alike. A first look that is too short only costs time.
         """
         ours, theirs = self.plan, other.plan
         same = (self.taken, self.kept, self.many) == (other.taken, other.kept, other.many)
         same &= ours.blocks == theirs.blocks
-        return same and ours.layout.planes >= theirs.layout.planes
+        return same and all(map(operator.ge, ours.layout.planes, theirs.layout.planes))
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,9 @@ class Question:
     workspace: int
     certified: bool
     layout: Residues | None = None
+    unit: str | None = None
+    system: str | None = None
+    gpu: str = ""
 
     def decide(self, needs: list[list[list[int]]]) -> Choice:
         """The choice for `needs`, (caps, sides, 5), as `kernels.triton.lines.scale` leaves them.
@@ -132,49 +137,33 @@ class Question:
         kept = (LONG_LEAD_BITS if long else LEAD_BITS)[parts]
         many = cap is not None or (long and skewed(read[taken], k * parts))
         many &= self.shape[0] * self.shape[1] * self.shape[3] > repair_device.FEW
-        return Choice(taken, kept, min(terms, k), self.plan(bits[taken], cap), many)
+        left, right = (side.sigma + 1 for side in read[taken])
+        plan = self.plan(bits[taken], cap, (left, right))
+        return Choice(taken, kept, min(terms, k), plan, many)
 
-    def plan(self, bits: float, cap: int | None) -> Plan:
-        """The plan for |X| < 2^bits."""
+    def plan(self, bits: float, cap: int | None, widths: tuple[int, int]) -> Plan:
+        """The plan for |X| < 2^bits, and |a'|, |b'| <= 2^widths."""
         eighths = math.ceil(8 * min(max(bits, 0.0), MOST_BITS))
+        if self.system in (None, "residues"):
+            widths = (1, 1)
         return cached_plan(
-            self.contract, self.fmt, self.shape, eighths, cap, self.workspace, self.layout
-        )
+            self.contract, self.fmt, self.shape, eighths, cap, self.workspace, self.layout,
+            self.unit, self.system, widths, self.gpu,
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
 def cached_plan(
     contract: Contract, fmt: Format, shape: tuple[int, int, int, int], eighths: int,
-    cap: int | None, workspace: int, layout: Residues | None,
+    cap: int | None, workspace: int, layout: Layout | None, unit: str | None = None,
+    system: str | None = None, widths: tuple[int, int] = (1, 1), gpu: str = "",
 ) -> Plan:  # fmt: skip
-    """The plan for |X| < 2^(eighths/8), or for the layout of an encoded operand."""
+    """The plan for |X| < 2^(eighths/8) and |a'|, |b'| <= 2^widths, or for an encoded layout."""
     half = eighths / 16
+    name, reason = unit_on_gpu(unit, gpu)
     plan = make_plan(
-        contract, fmt, shape, Needs((half, half), (1, 1)), unit="int8", system="residues", cap=cap,
-        workspace=workspace,
+        contract, fmt, shape, Needs((half, half), widths), unit=name, system=system or "residues",
+        cap=cap, workspace=workspace,
     )  # fmt: skip
-    reasons = ("int8 tensor cores give the most exact bits a second", *plan.why[2:])
-    layout = layout or plan.layout  # type: ignore[assignment]
-    assert layout is not None
-    return replace(plan, layout=layout, blocks=cut_blocks(shape, layout, workspace), why=reasons)
-
-
-def cut_blocks(shape: tuple[int, int, int, int], layout: Layout, workspace: int) -> Blocks:
-    """Blocks whose planes, residues and marks fit beside all lines' tables and leading integers.
-
-    Planes of columns stay while blocks of rows pass, and take half of the room.
-    """
-    batch, m, k, n = shape
-    workspace = max(workspace - batch * (m + n) * (k + 15 + 8 * 9), workspace // 4)
-    line, element = (layout.planes[0] + 1) * (k + 15), layout.groups + 2
-    whole = (m + n) * line + m * n * element
-    if whole <= workspace:
-        return Blocks(max(1, min(batch, workspace // whole)), m, n, k)
-    columns = _rounded(min(n, workspace // (2 * line)))
-    rows = _rounded(min(m, (workspace - columns * line) // (line + columns * element)))
-    return Blocks(1, rows, columns, k)
-
-
-def _rounded(size: int) -> int:
-    """A block's size, a multiple of the tiles' if it is large."""
-    return size // 768 * 768 if size > 768 else max(size, 1)
+    reasons = (reason, *plan.why[2 if system is None else 1 :])
+    return in_blocks(replace(plan, layout=layout or plan.layout, why=reasons))

@@ -15,6 +15,7 @@ import torch
 from widen import arguments, device
 from widen import native as ordinary
 from widen.backends import torch as backend
+from widen.backends import torch_units as units
 from widen.backends.clock import Clock
 from widen.backends.recording import Kind, Recorder, Recordings
 from widen.backends.torch import Lines, Tensor
@@ -67,19 +68,24 @@ def workspace(place: str, asked: int | str | None) -> int:
 
 def check_choices(unit: str | None, system: str | None) -> None:
     """Whether a GPU serves the unit and the system that were asked for."""
-    if unit not in (None, "int8"):
-        raise ValueError(f"unit={unit!r} does not run on a GPU; use unit='int8' or None")
-    if system not in (None, "residues"):
-        raise ValueError(f"system={system!r} does not run on a GPU; use 'residues' or None")
+    if unit not in (None, *units.STORAGE):
+        words = ", ".join(repr(name) for name in units.STORAGE)
+        raise ValueError(f"unit={unit!r} does not run on a GPU; use one of {words}, or None")
+    if system == "triangle":
+        raise ValueError("system='triangle' does not run on a GPU; use 'residues' or 'digits'")
 
 
 def typical_plan(
-    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int
-) -> Plan:
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int,
+    unit: str | None = None, system: str | None = None, place: str | None = None,
+) -> Plan:  # fmt: skip
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
     needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
-    return cached_plan(contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None)
+    return cached_plan(
+        contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None, unit, system,
+        needs.widths, units.name_of(None if place is None else torch.device(place).index),
+    )  # fmt: skip
 
 
 def plan(call: Call) -> Plan:
@@ -88,7 +94,9 @@ def plan(call: Call) -> Plan:
     if math.prod(call.dims) == 0 or call.inner_dims[0][-1] == 0:
         return empty_plan(call)
     left, right = _merged(call)
-    problem = Problem(left, right, call.contract, call.work, call.workspace)
+    problem = Problem(
+        left, right, call.contract, call.work, call.workspace, unit=call.unit, system=call.system
+    )
     with torch.cuda.device(call.device):
         return device.prepare(problem).plan
 
@@ -100,7 +108,7 @@ def encode(
     check_choices(unit, system)
     with torch.cuda.device(x.device):
         operand = lines_of(x.clone(), side, fmt.parts)  # a copy: it cannot go stale
-        return device.encode_operand(operand, tuple(x.shape), side, contract, fmt)
+        return device.encode_operand(operand, tuple(x.shape), side, contract, fmt, unit, system)
 
 
 def lines_of(matrices: Tensor, side: str, parts: int) -> Lines:
@@ -299,7 +307,9 @@ def _run(
     batch, m, n = max(left.shape[0], right.shape[0]), left.shape[1], right.shape[1]
     if scaling is not None:
         scaling = scaling.reshaped(batch, m, n)
-    problem = Problem(left, right, call.contract, call.work, call.workspace, plan, scaling)
+    problem = Problem(
+        left, right, call.contract, call.work, call.workspace, plan, scaling, call.unit, call.system
+    )
     flat = out.reshape(batch, m, n)  # a copy where batch axes do not merge
     written = flat if call.fmt.parts == parts else flat.real
     bits = backend.bits_of(written, parts)

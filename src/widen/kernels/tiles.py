@@ -129,6 +129,18 @@ CERTIFY_PAIRS = ProductTile(128, 64)
 RECONSTRUCT = ProductTile(1, 512, inner=0)
 RECONSTRUCT_LONG = ProductTile(1, 128, inner=0)  # long integers: many registers an element
 
+PRODUCTS = {
+    "int8": ProductTile(128, 128, warps=8),
+    "fp16": ProductTile(128, 128, inner=64, warps=8),
+    "bf16": ProductTile(128, 128, inner=64, warps=8),
+    "fp8": ProductTile(128, 128, inner=64, warps=8),
+}
+"""By unit; the inner length is no more than the unit's exact depth."""
+
+ENCODE_ANY = LineTile(8, 128, 4)
+BYTES_OF_GROUPS = 256
+"""Elements whose groups a program turns into bytes."""
+
 BLOCKS = 1024
 """Programs that keep a large GPU busy with reading."""
 
