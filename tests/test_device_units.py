@@ -190,11 +190,12 @@ def test_complex_numbers_and_batches(unit, system):
 
 @pytest.mark.parametrize(("unit", "system"), OTHERS)
 def test_special_values_and_blocks(unit, system):
-    a, b = draw("phi1", (4, 20, 3), 4)
+    a, b = draw("phi1", (3, 6, 2), 4)
     a[1, 2], b[3, 1], a[2] = np.inf, np.nan, 0
-    assert_as_on_a_cpu(a, b, unit, system, workspace=30_000)
-    plan, _ = product(a, b, unit, system, workspace=30_000)
-    assert plan.blocks.rows < 4 or plan.blocks.columns < 3
+    little = 1500 if ON == "cuda" else {"fp8": 4400, "fp16": 2000}[unit]  # two blocks or so
+    plan, found = product(a, b, unit, system, workspace=little)
+    assert plan.blocks.rows < 3 or plan.blocks.columns < 2
+    assert_same_bits(found, widen.matmul(a, b))
 
 
 @pytest.mark.parametrize(("unit", "system"), OTHERS)
@@ -211,9 +212,9 @@ def test_a_plan_made_beforehand_keeps_its_contract(unit, system, accuracy):
 
 
 @pytest.mark.parametrize(("unit", "system"), OTHERS)
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
 def test_encoded(unit, system, dtype):
-    a, b = draw("phi2", (3, 9, 2), 5, dtype)
+    a, b = draw("phi2", (2, 5, 2), 5, dtype)
     fmt, contract = FORMATS[dtype], CONTRACTS["standard"]
     left, right = (
         device.encode_operand(

@@ -161,8 +161,10 @@ def test_errors():
         widen.matmul(a.requires_grad_(), b)
     with pytest.raises(ValueError, match="move them to one place"):
         widen.gemm(a.detach(), b, A[0], beta=1.0)
-    with pytest.raises(ValueError, match="unit='int8'"):
-        widen.matmul(a.detach(), b, unit="fp64")
+    with pytest.raises(ValueError, match="use one of 'int8'"):
+        widen.matmul(a.detach(), b, unit="fp32")
+    with pytest.raises(ValueError, match="use 'residues' or 'digits'"):
+        widen.matmul(a.detach(), b, system="triangle")
 
 
 C = RNG.standard_normal((3, 40, 30))
