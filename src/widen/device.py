@@ -129,7 +129,11 @@ def prepare(problem: Problem) -> Prepared:
         assert goal is not None
         largest = math.log2(goal.root) + goal.shift
         width = max(math.ceil(largest + 1), 1)
-        plan = question.plan(2 * largest + 0.01, None, (width, width))
+        left, right = (
+            min(width, x.layout.held[at]) if isinstance(x, Encoded) else width
+            for at, x in enumerate(problem.sources)
+        )
+        plan = question.plan(2 * largest + 0.01, None, (left, right))
         return Prepared(choices[0], leads, kept, k, plan, repaired)
     choice = recording.decided(needs, question.decide)
     if choice.kept != kept:

@@ -244,6 +244,11 @@ def _rounded(size: int) -> int:
 
 def cut_planes(planes: Tensor, own: Layout, layout: Layout, side: int) -> Tensor:
     """The planes that a layout asks for, of an operand that was encoded with as many or more."""
+    if layout.planes[side] > own.planes[side]:
+        raise ValueError(
+            f"the plan has {layout.planes[side]} planes, the encoded operand {own.planes[side]}; "
+            "make the plan with it, widen.plan(a, b), or give no plan"
+        )
     chosen = own.planes_of(layout, side)
     if chosen == list(range(len(chosen))):
         return planes[: len(chosen)]
