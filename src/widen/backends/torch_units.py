@@ -151,14 +151,17 @@ class Engine:
         tile = tiles.PRODUCTS[self.unit]
         depth = max(min(self.depth, 1 << 17) // tile.inner, 1) * tile.inner
         assert depth <= self.depth or k <= self.depth
+        shallow = depth == tile.inner
+        if shallow:  # such sums are added in float32, which is exact up to 2^24
+            depth *= (1 << 24) // UNITS[self.unit].exact
         count = layout.groups * batch * -(-m // tile.rows) * -(-n // tile.columns)
         firsts, pairs = _pairs(layout, left.device)
         launch(
             group_kernels.products, (backend._programs(left.device, count, tile.warps),),
             (backend._descriptor(left, k, tile.rows, tile.inner),
              backend._descriptor(right, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
-             pitch, layout.groups, batch, left_batch, right_batch, depth),
-            (tile.rows, tile.columns, tile.inner, tile.group, depth == tile.inner,
+             pitch, layout.groups, batch, left_batch, right_batch, depth, 1.0),
+            (tile.rows, tile.columns, tile.inner, tile.group, shallow,
              left.device.type == "cuda"),
             tile.warps, tile.stages,
         )  # fmt: skip
