@@ -167,6 +167,20 @@ def test_batches_special_values_and_workspace(unit, system):
 
 
 @choices
+def test_the_workspace_is_kept(unit, system):
+    rng = np.random.default_rng(5)
+    x, y = gpu(rng.standard_normal((1500, 1000))), gpu(rng.standard_normal((1000, 1500)))
+    out = torch.empty((1500, 1500), dtype=torch.float64, device="cuda")
+    given = {"unit": unit, "system": system, "workspace": "64MB"}
+    widen.matmul(x, y, out=out, **given)  # tables of constants come to stay
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    widen.matmul(x, y, out=out, **given)
+    assert torch.cuda.max_memory_allocated() - before <= 1.1 * 64e6
+
+
+@choices
 @pytest.mark.parametrize("accuracy", ["standard", "correct", 45])
 def test_encoded(unit, system, accuracy):
     for name in ("float64", "complex128"):

@@ -273,7 +273,8 @@ def _compute(
             )
         scaled.repair(sides[0], sides[1], tables, fmt.part, out, final, test, prepared.repaired)
     used = (left, right, groups, final, *prepared.tables, *(prepared.leads or ()))
-    ledger.workspace = max(ledger.workspace, sum(x.nbytes for x in used))
+    passing = engine.passing_bytes * final.numel()
+    ledger.workspace = max(ledger.workspace, sum(x.nbytes for x in used) + passing)
     return final
 
 

@@ -81,12 +81,16 @@ class Engine:
         return max(self.layout.planes) * STORAGE[self.unit].itemsize + 1
 
     @cached_property
-    def element_bytes(self) -> int:
-        """Bytes of an element: its groups, its bytes, and marks."""
+    def passing_bytes(self) -> int:
+        """Bytes of an element that are there while planes are multiplied: its groups."""
         if self.fast:
-            return self.layout.groups + 2
-        sums = self.layout.groups + (self.unit == "fp64")  # a product on its way
-        return sums * self.sums.itemsize + self.carrier.groups + 2
+            return 0
+        return (self.layout.groups + (self.unit == "fp64")) * self.sums.itemsize
+
+    @cached_property
+    def element_bytes(self) -> int:
+        """Bytes of an element: its groups, the bytes that they become, and marks."""
+        return self.passing_bytes + self.carrier.groups + 2
 
     def encode(
         self, operands: Sequence[Lines], tables: Sequence[Tensor], sides: Sequence[int]
