@@ -58,8 +58,7 @@ def choose_layout(
             if system is not None:
                 raise
     digit = 1 << (digit.bit_length() - 1)
-    stretch = min(max(k, 1), unit.span)
-    limit = min(unit.exact // (stretch * digit**2), bounds.ACCUMULATOR // (max(k, 1) * digit**2))
+    limit = bounds.ACCUMULATOR // (max(k, 1) * digit**2)  # each product leaves the unit by itself
     budget = 0
     if system == "triangle" and contract.name != "bits":
         budget = _triangle_budget(contract, fmt, k, needs, cap)
