@@ -23,11 +23,8 @@ from widen.encoded import Encoded
 from widen.formats import Format
 from widen.plan import Blocks, Layout, Plan
 from widen.planner import Needs, block_slices, first_cap, make_plan
-from widen.repair_device import repair_many
+from widen.repair_device import MOST_BITS, repair_many
 from widen.systems import Residues
-
-MOST_BITS = 340.0
-"""|X| that the 49 moduli of int8 hold; elements beyond it are repaired."""
 
 EXACT_SHARE = 1.3
 """For "correct", planes that hold every bit may be that many times those of the first cap."""
@@ -332,12 +329,15 @@ def _compute(
         final: Tensor = scaled.reconstruct(
             groups, layout, tables, batches, fmt.part, out, marks, slack=plan.cap is not None
         )
+    used = sum(x.nbytes for x in (*prepared.tables, *(prepared.leads or ()), right, final))
+    ledger.workspace = max(ledger.workspace, used + left.nbytes + groups.nbytes)
+    del left, groups
     with ledger.stage("repair"):
         if prepared.many:
-            repair_many(sides, tables, fmt, out, final, test, repaired, scaling, problem.workspace)
+            room = max(problem.workspace - used, problem.workspace // 4)
+            more = repair_many(sides, tables, fmt, out, final, test, repaired, scaling, room)
+            ledger.workspace = max(ledger.workspace, used + more)
         scaled.repair(sides[0], sides[1], tables, fmt.part, out, final, test, repaired)
-    used = (left, right, groups, final, *prepared.tables, *(prepared.leads or ()))
-    ledger.workspace = max(ledger.workspace, sum(x.nbytes for x in used))
     return final
 
 
