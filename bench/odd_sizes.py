@@ -22,12 +22,15 @@ def main() -> None:
             with np.errstate(all="ignore"):
                 x, y = a.astype(dtype), b.astype(dtype)
             for accuracy in ("standard", "correct", 40):
-                found = widen.matmul(
-                    torch.from_numpy(x).cuda(), torch.from_numpy(y).cuda(), accuracy=accuracy
-                )
+                left, right = torch.from_numpy(x).cuda(), torch.from_numpy(y).cuda()
+                found = widen.matmul(left, right, accuracy=accuracy)
                 wanted = widen.matmul(x, y, accuracy=accuracy)
                 assert np.array_equal(found.cpu().numpy(), wanted, equal_nan=True)
-                count += 1
+                given = {"alpha": -1.0, "beta": 0.5, "accuracy": accuracy}
+                sums = widen.gemm(left, right, found, **given)
+                wanted = widen.gemm(x, y, wanted, **given)
+                assert np.array_equal(sums.cpu().numpy(), wanted, equal_nan=True)
+                count += 2
     print(f"{count} products agree with the CPU")
 
 

@@ -101,6 +101,9 @@ def test_encoded(accuracy):
     same(widen.matmul(gpu(A), right), wanted)
     same(widen.matmul(left, right), wanted[0])
     same(widen.matmul(left, gpu(B[0])), wanted[0])
+    ones = np.ones_like(B[0])  # few bits, and as many planes as others ask for
+    found = widen.matmul(gpu(A), widen.encode(gpu(ones), side="right", accuracy=accuracy))
+    same(found, widen.matmul(A, ones, accuracy=accuracy))
     with pytest.raises(ValueError, match="encoded for the right side"):
         widen.matmul(right, gpu(A[0][:30]))
 
@@ -236,7 +239,8 @@ def test_gemm_in_blocks(accuracy):
     wanted, record = widen.gemm(a, b, c, **given)
     same(found, wanted)
     assert info.plan.blocks.rows < 500
-    assert info.repaired == record.repaired
+    if accuracy != "correct":  # whose quantisation is free, and with it how much is repaired
+        assert info.repaired == record.repaired
     assert np.allclose(info.bound.cpu().numpy(), record.bound, rtol=1e-9, atol=0)
 
 
@@ -272,14 +276,17 @@ def test_streams_are_kept_in_order():
     same(found, widen.matmul(A[0], B[0]))
 
 
-def test_machine_code_has_no_float64_arithmetic(tmp_path, monkeypatch):
+def test_machine_code_has_no_float64_arithmetic(tmp_path):
     """Paper 004's aim: what Triton and NVRTC compiled for us has no FP64 instruction."""
+    from widen import tensors
     from widen.backends import triton_launch
 
-    monkeypatch.setattr(triton_launch, "_compiled", {})  # other tests use the unit fp64
+    # The unit fp64 is made of such instructions: its kernels are not looked at.
+    triton_launch._compiled.clear()
+    tensors._recordings = tensors.Recordings()
     for dtype in (np.float64, np.complex128):
         for accuracy in ("standard", "correct"):
-            x, y = gpu(A[0, :39].astype(dtype)), gpu(B[0].astype(dtype))  # of a kind not seen yet
+            x, y = gpu(A[0].astype(dtype)), gpu(B[0].astype(dtype))
             widen.gemm(x, y, widen.matmul(x, y, accuracy=accuracy), beta=0.5, accuracy=accuracy)
     kernels = list(triton_launch._compiled.values())
     assert len(kernels) >= 8

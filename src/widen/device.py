@@ -21,12 +21,12 @@ from widen.backends.torch_scaled import Scaling
 from widen.backends.torch_units import Engine, in_blocks
 from widen.bounds import Certificate
 from widen.contract import Contract
-from widen.device_plan import LEAD_BITS, MOST_BITS, Question, Side, cached_plan
+from widen.device_plan import LEAD_BITS, Question, Side, cached_plan
 from widen.encoded import Encoded
 from widen.formats import Format
 from widen.plan import Plan
 from widen.planner import block_slices, first_cap
-from widen.repair_device import repair_many
+from widen.repair_device import MOST_BITS, repair_many
 from widen.systems import Residues
 
 
@@ -129,11 +129,7 @@ def prepare(problem: Problem) -> Prepared:
         assert goal is not None
         largest = math.log2(goal.root) + goal.shift
         width = max(math.ceil(largest + 1), 1)
-        left, right = (
-            min(width, x.layout.held[at]) if isinstance(x, Encoded) else width
-            for at, x in enumerate(problem.sources)
-        )
-        plan = question.plan(2 * largest + 0.01, None, (left, right))
+        plan = question.plan(2 * largest + 0.01, None, (width, width))
         return Prepared(choices[0], leads, kept, k, plan, repaired)
     choice = recording.decided(needs, question.decide)
     if choice.kept != kept:
@@ -265,16 +261,19 @@ def _compute(
             groups, engine.carrier, engine.fitted(tables), batches, fmt.part, out, marks,
             slack=plan.cap is not None,
         )  # fmt: skip
+    used = sum(x.nbytes for x in (*prepared.tables, *(prepared.leads or ()), right, final))
+    passing = left.nbytes + groups.nbytes + engine.passing_bytes * final.numel()
+    ledger.workspace = max(ledger.workspace, used + passing)
+    del left, groups
     recording.check_here()
     with ledger.stage("repair"):
         if prepared.many:
-            repair_many(
-                sides, tables, fmt, out, final, test, prepared.repaired, scaling, problem.workspace
+            room = max(problem.workspace - used, problem.workspace // 4)
+            more = repair_many(
+                sides, tables, fmt, out, final, test, prepared.repaired, scaling, room
             )
+            ledger.workspace = max(ledger.workspace, used + more)
         scaled.repair(sides[0], sides[1], tables, fmt.part, out, final, test, prepared.repaired)
-    used = (left, right, groups, final, *prepared.tables, *(prepared.leads or ()))
-    passing = engine.passing_bytes * final.numel()
-    ledger.workspace = max(ledger.workspace, sum(x.nbytes for x in used) + passing)
     return final
 
 
@@ -319,10 +318,15 @@ def encode_operand(
     tables, needs, leads, _ = _look([operand], test, LEAD_BITS[fmt.parts], 1)
     backend.quantise([operand], tables, goal, test, needs[0].unbind())
     other = math.log2(goal.root) + goal.shift + 0.01
-    own = Side(*needs[0, 0].tolist())
-    eighths = math.ceil(8 * min(max(own.norm, 0) / 256 + other, MOST_BITS))
+    width = max(math.ceil(other + 1), 1)
+    if contract.name == "bits":  # whose plans do not look at the data either
+        own, own_width = other, width
+    else:
+        found = Side(*needs[0, 0].tolist())
+        own, own_width = max(found.norm, 0) / 256, found.sigma + 1
+    eighths = math.ceil(8 * min(own + other, MOST_BITS))
     shape, at = (operand.shape[0], operand.shape[1], k, 1), 0 if side == "left" else 1
-    widths = (own.sigma + 1, max(math.ceil(other + 1), 1))[:: 1 - 2 * at]
+    widths = (own_width, width)[:: 1 - 2 * at]
     plan = cached_plan(
         contract, fmt, shape, eighths, cap, 1 << 40, None, unit, system, (widths[0], widths[1]),
         units.name_of(operand.bits.device.index),

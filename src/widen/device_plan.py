@@ -14,10 +14,8 @@ from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout, Plan
 from widen.planner import Needs, make_plan, unit_on_gpu
+from widen.repair_device import MOST_BITS
 from widen.systems import Residues
-
-MOST_BITS = 340.0
-"""|X| that the 49 moduli of int8 hold; elements beyond it are repaired."""
 
 EXACT_SHARE = 1.3
 """For "correct", planes that hold every bit may be that many times those of the first cap."""

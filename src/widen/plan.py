@@ -62,11 +62,6 @@ class Layout:
         """One entry of every plane for a number whose parts are `integers` (the definition)."""
         raise NotImplementedError
 
-    @property
-    def held(self) -> tuple[int, int]:
-        """Widths w of both sides so that every integer of magnitude up to 2^w can be written."""
-        raise NotImplementedError
-
     def planes_of(self, shorter: Layout, side: int) -> list[int]:
         """Which planes of this layout are those of a layout of the same kind that has fewer."""
         raise NotImplementedError

@@ -33,7 +33,9 @@ DENSE = 1 / 1000
 MOST = 0.8
 """Above this share of all rows or columns they are not picked out."""
 
-MOST_BITS = 338.0
+MOST_BITS = 340.0
+"""|X| that the 49 moduli of int8 hold; elements beyond it are repaired by dot products."""
+
 STEPS = (144.0, 192.0, 240.0, 288.0, MOST_BITS)
 """|X| that planes hold: a few sizes only, since kernels are compiled for each."""
 
@@ -44,11 +46,15 @@ WORTHWHILE = 32
 def repair_many(
     sides: list[Lines], tables: tuple[Tensor, Tensor], fmt: Format, out: Tensor, marks: Tensor,
     test: Certificate | None, repaired: Tensor, scaling: Scaling | None, workspace: int,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Decide about and repair elements of `out`, (parts, batch, m, n), where many are open.
 
-    Reads the device a few times: how many there are, and what planes they need.
+    Reads the device: how many there are, and if many, where, and what planes they need. Gives the
+    bytes of workspace it took.
     """
+    most = 0
+    if int(marks.count_nonzero()) <= FEW:
+        return most
     for region in _regions(torch_repair.is_open(marks)):
         for rows, columns in _chunks(region, sides, fmt, workspace):
             pieces = (rows, columns)
@@ -66,11 +72,14 @@ def repair_many(
                 continue
             part = None if scaling is None else scaling.taken(rows, columns)
             fresh = torch.empty((out.shape[0], *found.shape), dtype=out.dtype, device=out.device)
-            done = _exact_product(some, fmt, fresh, part) & wanted
+            exact, used = _exact_product(some, fmt, fresh, part)
+            done = exact & wanted
             old = cuts.elements(out, rows, columns)
             out[..., rows, columns] = torch.where(done, fresh, old)
             marks[..., rows, columns] = torch.where(done, torch_repair.REPAIRED, found)
             repaired += done.sum()
+            most = max(most, used)
+    return most
 
 
 def _regions(marked: Tensor) -> list[tuple[Piece, Piece]]:
@@ -121,10 +130,12 @@ def _steps(piece: Piece, size: int, step: int) -> list[Piece]:
     return [piece[start : start + step] for start in starts]
 
 
-def _exact_product(sides: list[Lines], fmt: Format, out: Tensor, scaling: Scaling | None) -> Tensor:
+def _exact_product(
+    sides: list[Lines], fmt: Format, out: Tensor, scaling: Scaling | None
+) -> tuple[Tensor, int]:
     """Round the product of all these lines into `out`; give where it is the correctly rounded one.
 
-    Lines keep every bit, or as many as two of their kind may have.
+    Lines keep every bit, or as many as two of their kind may have. The bytes this took come second.
     """
     k = sides[0].shape[2]
     even = torch_repair.balanced(sides[0], sides[1])
@@ -136,6 +147,8 @@ def _exact_product(sides: list[Lines], fmt: Format, out: Tensor, scaling: Scalin
     planes = backend.encode(even.sides, tables, layout)
     groups = backend.multiply(planes[0], planes[1], layout, k)
     batches = (sides[0].shape[0], sides[1].shape[0])
-    return torch_repair.round_long(
+    exact = torch_repair.round_long(
         groups, layout, even.final(tables), batches, fmt.part, out, scaling
     )
+    held = sum(side.nbytes for side in even.sides)
+    return exact, held + sum(x.nbytes for x in (*planes, groups, out))

@@ -87,11 +87,6 @@ class Residues(Layout):
         most = max(len(of_p) for of_part in found for of_p in of_part)
         return [[of_p + [(-1, 0)] * (most - len(of_p)) for of_p in part] for part in found]
 
-    @property
-    def held(self) -> tuple[int, int]:
-        """Every integer has residues; those up to 2^w come back from them."""
-        return (self.modulus.bit_length() - 2,) * 2
-
     def planes_of(self, shorter: Layout, side: int) -> list[int]:
         """Which planes a layout with fewer moduli has; lists of moduli begin alike."""
         assert isinstance(shorter, Residues)
