@@ -35,6 +35,9 @@ STORAGE = {
 }
 """The units a GPU has, and the format of their planes."""
 
+CAPABILITY = {"fp8": (8, 9), "bf16": (8, 0)}
+"""The compute capability that units need, where not every GPU that runs Triton has it."""
+
 UNFIT = 1 << 20
 """Added to the norm of a line whose integers are too wide for its digits."""
 
@@ -210,6 +213,15 @@ class Engine:
         for table, held in zip((left, right), layout.held, strict=True):
             table[int(NORM)] += (table[int(SIGMA)] >= held) * UNFIT
         return left, right
+
+
+@lru_cache(maxsize=16)
+def available(device: torch.device | None) -> tuple[str, ...]:
+    """The units that a GPU has; all of them where it is not known which."""
+    if device is None or device.type != "cuda":
+        return tuple(STORAGE)
+    held = torch.cuda.get_device_capability(device)
+    return tuple(name for name in STORAGE if held >= CAPABILITY.get(name, (0, 0)))
 
 
 @lru_cache(maxsize=16)
