@@ -126,6 +126,21 @@ def test_workspace():
     assert torch.cuda.max_memory_allocated() - before - held <= 1.1 * 64e6
 
 
+@pytest.mark.parametrize("given", [
+    ("phi4", "standard", None), ("graded against", "correct", None), ("one huge", "fast", None),
+    ("phi4", "standard", "40MB"), ("graded inner", "correct", "40MB"),
+])  # fmt: skip
+def test_many_repairs(given):
+    family, accuracy, workspace = given
+    a, b = draw(family, (400, 300, 500), 23)
+    found, info = widen.matmul(gpu(a), gpu(b), accuracy=accuracy, workspace=workspace, info=True)
+    wanted, record = widen.matmul(a, b, accuracy=accuracy, info=True)
+    same(found, wanted)
+    assert info.repaired > 400 * 500 // 10
+    if accuracy != "correct":  # which elements are repaired is free there
+        assert info.repaired == record.repaired
+
+
 @pytest.mark.parametrize("accuracy", ["standard", "correct", 50])
 def test_a_plan_made_beforehand_is_captured(accuracy):
     x, y = gpu(A[0]), gpu(B[0])
