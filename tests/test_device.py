@@ -15,7 +15,7 @@ import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
 from widen import bounds, device
-from widen.backends import definition
+from widen.backends import definition, torch_constants
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
 from widen.contract import CONTRACTS, as_contract
@@ -150,7 +150,7 @@ def surveyed(x, side, contract, cap):
     operand = lines_of(tensor(x), side, 1)
     fmt, k = FORMATS["float64"], operand.shape[2]
     goal = bounds.goal(contract, fmt.precision, k, 1, cap)
-    tables, needs, _ = device._look([operand], None, 1, 1)
+    tables, needs, *_ = device._look([operand], None, 1, 1)
     backend.quantise([operand], tables, goal, None, needs[0].unbind())
     return operand, tables[0], goal
 
@@ -182,7 +182,7 @@ def test_constants_of_three_moduli_at_a_time():
     for bits in range(1, 340, 3):
         layout = residues(128, float(bits), 1)
         modulus = layout.modulus
-        basis, pieces, taken, inverse = backend.reconstruction(layout)
+        basis, pieces, taken, inverse = torch_constants.reconstruction(layout)
         words = len(basis[0]) - 3
         rest = [sum(word << 32 * i for i, word in enumerate(row[3:])) for row in basis]
         weights = [x * y for row, y in zip(basis, rest, strict=True) for x in row[:3] if x]
@@ -220,9 +220,8 @@ def test_repair_counts_what_it_repairs():
     )  # fmt: skip
     out = torch.empty((1, 1, 4, 3), dtype=torch.int64, device=ON)
     prepared = device.prepare(problem)
-    repaired = torch.zeros((), dtype=torch.int32, device=ON)
     everything = (slice(0, 1), slice(0, 4), slice(0, 3))
-    marks = device._compute(problem, prepared, everything, out, {}, repaired, Clock(timed=False))
+    marks = device._compute(problem, prepared, everything, out, {}, Clock(timed=False))
     _, info = widen.matmul(a, b, info=True)
-    assert int(repaired) == info.repaired == int((marks == 3).sum())
+    assert int(prepared.repaired[0]) == info.repaired == int((marks == 3).sum())
     assert set(itertools.chain(*marks[0].tolist())) <= {0, 3}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,15 +11,13 @@ import torch
 
 import widen
 from helpers import assert_same_bits, draw
-from widen import arguments, tensors
+from widen import arguments, device_plan, tensors
 from widen.backends.clock import Clock
 from widen.backends.torch_scaled import Scaling
 from widen.call import check_call
+from widen.plan import Blocks
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
-pytestmark = pytest.mark.skipif(
-    ON == "cuda", reason="switched off: not the CPU's bits on an H200, for a cause not found yet"
-)
 # Triton's interpreter takes a second or more for a product: few of them there, and tiny.
 SHAPE = (1, 7, 5) if ON == "cpu" else (70, 90, 130)
 SMALL = (1, 4, 3) if ON == "cpu" else (30, 40, 50)
@@ -187,6 +187,20 @@ def test_batches_vectors_and_broadcasting():
     a, b, v = rng.standard_normal((2, 2, 4)), rng.standard_normal((4, 3)), rng.standard_normal(4)
     for x, y, shape in [(a, b, (2, 1, 3)), (v, b, ()), (a, v, (2,))]:
         assert_as_on_a_cpu(x, y, rng.standard_normal(shape), beta=-0.7)
+
+
+@cases("accuracy", "correct", "standard", interpreted=1)
+def test_blocks(accuracy, monkeypatch):
+    """Each has its rows, its columns and its part of c, here one column for all."""
+    a, b = draw("phi4", (3, 4, 5), 20)
+    c = np.random.default_rng(21).standard_normal((3, 1))
+    given = {"alpha": -0.1, "beta": 0.3, "accuracy": accuracy}
+    wanted, info = widen.gemm(a, b, c, info=True, **given)
+    make, blocks = device_plan.cached_plan, Blocks(1, 2, 3, 4)
+    monkeypatch.setattr(device_plan, "cached_plan", lambda *x: replace(make(*x), blocks=blocks))
+    found = gemm(a, b, c, bound=True, **given)
+    assert_same_bits(found[0], wanted)
+    assert np.allclose(found[1], info.bound, rtol=1e-9, atol=0)
 
 
 @cases("accuracy", "fast", "correct", "standard", 40, interpreted=1)

@@ -33,7 +33,8 @@ ORDER = [
     ["backends"],
     ["encoded"],
     ["arguments", "batches"],
-    ["repair"],
+    ["repair", "repair_device"],
+    ["device_plan"],
     ["stages", "device"],
     ["call"],
     ["native"],
@@ -49,6 +50,7 @@ LIBRARIES = {
     "kernels": {"numba", "triton", "torch", "cuda"},
     "backends": {"numba", "torch", "triton"},
     "device": {"torch"},  # the stages of tensors
+    "repair_device": {"torch"},
     "tensors": {"torch", "ml_dtypes"},  # what the interface does with them
     "cli": {"typer", "rich", "torch", "matplotlib"},  # the last two for `widen bench`
     "papers": set(),
@@ -309,3 +311,38 @@ def test_every_backend_has_the_four_verbs():
         module = importlib.import_module(f"widen.backends.{name}")
         for verb in VERBS:
             assert callable(getattr(module, verb)), f"{name} does not {verb}"
+
+
+def rotations(source):
+    """Lines `a = b` in loops of the device where b is what the last turn left.
+
+    If a and b began as one value, Triton's compiler takes this for no change and carries neither:
+    its interpreter is right, a GPU wrong.
+    """
+    found = []
+    for loop in ast.walk(ast.parse(source)):
+        if isinstance(loop, ast.For) and "static_range" in ast.unparse(loop.iter):
+            continue
+        if not isinstance(loop, (ast.For, ast.While)):
+            continue
+        turn = set()
+        assigned = [node for node in ast.walk(loop) if isinstance(node, ast.Assign)]
+        for node in sorted(assigned, key=lambda node: node.lineno):
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            if any(isinstance(value, ast.Name) and value.id not in turn for value in values):
+                found.append(node.lineno)
+            turn |= {name.id for target in node.targets for name in ast.walk(target)
+                     if isinstance(name, ast.Name)}  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "kernels/triton").glob("*.py")), ids=lambda x: x.stem
+)
+def test_kernels_do_not_rotate_variables(path):
+    assert rotations(path.read_text(encoding="utf-8")) == []
+
+
+def test_rotations_are_found():
+    assert rotations("for i in range(n):\n    b = a\n    a = f(i)") == [2]
+    assert rotations("for i in range(n):\n    c = f(i)\n    a = c") == []

@@ -25,7 +25,7 @@ from widen.kernels.numba import lines as kernels
 from widen.planner import choose_layout, first_cap
 from widen.systems import SYSTEMS, digits, residues
 from widen.systems.digits import digit_count
-from widen.systems.moduli import balanced, moduli
+from widen.systems.moduli import balanced, moduli, split_moduli, two_digits
 from widen.units import UNITS
 
 SIDES = ["left", "right"]
@@ -158,11 +158,7 @@ def encoded(family, operand, accuracy, unit, system, order="C", shape=(5, 13, 4)
         for x, side in zip((a, b), SIDES, strict=True)
     ]
     needs = backend.needs(*quantised, k)
-    try:
-        layout = choose_layout(contract, fmt, k, unit, system, needs, cap)
-    except ValueError:  # too few moduli; what there are must still be right
-        assert system == "residues"
-        layout = residues(bounds.plane_digit(unit, k), 20.0, fmt.parts)
+    layout = choose_layout(contract, fmt, k, unit, system, needs, cap)
     return operands, quantised, defined, layout, fmt
 
 
@@ -236,7 +232,8 @@ def test_planes_of_lines_kept_whole(family, operand):
 @pytest.mark.parametrize("system", ["residues", "digits", "triangle"])
 @parts_of_numbers
 def test_reconstruction(family, system, operand):
-    for unit, result in itertools.product((UNITS["fp64"], UNITS["int8"]), ("float64", "float32")):
+    few = [UNITS[name] for name in ("fp64", "int8", "fp8")]
+    for unit, result in itertools.product(few, ("float64", "float32")):
         operands, quantised, defined, layout, fmt = encoded(
             family, operand, "standard", unit, system
         )
@@ -256,11 +253,12 @@ def test_reconstruction(family, system, operand):
 
 
 @parts_of_numbers
+@pytest.mark.parametrize("unit", ["int8", "fp8"])
 @pytest.mark.parametrize("system", ["residues", "digits"])
-def test_the_integers_are_the_product_of_the_integers(operand, system):
+def test_the_integers_are_the_product_of_the_integers(operand, system, unit):
     """X = A'B' by way of planes, groups and weights, against X itself."""
     operands, quantised, defined, layout, _ = encoded(
-        "phi4", operand, "standard", UNITS["int8"], system
+        "phi4", operand, "standard", UNITS[unit], system
     )
     assert operands[0].shape == (1, 5, 13)
     assert len(quantised) == 2
@@ -410,10 +408,34 @@ def test_weights_of_residues(digit, bits, parts):
     assert layout.groups == len(layout.products) == layout.planes[0] == layout.planes[1]
 
 
+@pytest.mark.parametrize("digit", [4, 16, 64, 128])
+def test_split_moduli_are_coprime_and_their_digits_small(digit):
+    pairs = split_moduli(digit, min(6.0 * digit, 400.0))
+    assert all(math.gcd(p, q) == 1 for (p, _), (q, _) in itertools.combinations(pairs, 2))
+    assert {base * base == p for p, base in pairs} == {True, False}
+    for p, base in pairs:
+        for r in range(-(p // 2), (p + 1) // 2):
+            low, high = two_digits(r, p, base)
+            assert r == low + base * high
+            entries = (low, high) if base * base == p else (low, high, low + high)
+            assert max(map(abs, entries)) <= digit
+
+
+def test_split_moduli_of_fp8():
+    """Squares first, then what Karatsuba takes; three products each, so 3.1 bits a product."""
+    layout = residues(16, 110.0, 1, split=True)
+    assert layout.moduli[:8] == (1089, 1024, 961, 841, 625, 529, 511, 509)
+    assert len(layout.products) == 3 * len(layout.moduli) == 36
+    assert layout.groups == 2 * 6 + 3 * 6
+    with pytest.raises(ValueError, match="use system='digits'"):
+        residues(16, 800.0, 1, split=True)
+
+
 @given(st.data())
 def test_residues_hold_what_they_claim(data):
     bits, parts = data.draw(st.integers(10, 200)), data.draw(st.sampled_from([1, 2]))
-    layout = residues(data.draw(st.sampled_from([128, 2048, 2**20])), float(bits), parts)
+    digit = data.draw(st.sampled_from([16, 128, 2048, 2**20]))
+    layout = residues(digit, float(bits), parts, split=digit == 16)
     x, y = (
         [data.draw(st.integers(-(2**half), 2**half)) for _ in range(parts)]
         for half in ((bits - 1) // 2 - 1, bits // 2 - 1)

@@ -122,10 +122,8 @@ def matmul(
     if place.startswith("cuda"):
         from widen import tensors
 
-        call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
-        if plan is not None:
-            check_plan(call, plan)
-        return tensors.product(call, out, info, progress, plan, native)
+        choices = (accuracy, dtype, unit, system, workspace)
+        return tensors.matmul(place, a, b, choices, out, info, progress, plan, native)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
     if plan is not None:
         check_plan(call, plan)
@@ -198,11 +196,6 @@ def gemm(
             gemm, [a, b, c], out, alpha=alpha, beta=beta, accuracy=accuracy, dtype=dtype, unit=unit,
             system=system, workspace=workspace, info=info, progress=progress,
         )  # fmt: skip
-    if place.startswith("cuda"):
-        # `tensors.gemm` gives the CPU's bits in Triton's interpreter, but not yet on an H200.
-        raise NotImplementedError(
-            "gemm does not run on a GPU yet; use widen.matmul there, or give tensors on the CPU"
-        )
     alpha, beta = arguments.scalar(alpha, "alpha"), arguments.scalar(beta, "beta")
     addend = None
     if beta != 0:
@@ -211,7 +204,14 @@ def gemm(
         addend = arguments.as_addend(c)
     is_complex = any(isinstance(x, complex) for x in (alpha, beta))
     is_complex |= addend is not None and format_of(addend.dtype, "c").parts == 2
-    call = check_call(a, b, accuracy, dtype, unit, system, workspace, complex_scalars=is_complex)
+    room: Any = workspace
+    if place.startswith("cuda"):
+        from widen import tensors
+
+        room = tensors.workspace(place, workspace)
+    call = check_call(a, b, accuracy, dtype, unit, system, room, complex_scalars=is_complex)
+    if place.startswith("cuda"):
+        return tensors.gemm(call, alpha, beta, addend, out, info, progress)
     return product(call, alpha, beta, addend, out, info, progress)
 
 
@@ -256,7 +256,8 @@ def plan(
 
             tensors.check_choices(unit, system)
             room = tensors.workspace(device, workspace)
-            return tensors.typical_plan(contract, fmt, (math.prod(batch), m, k, n), room)
+            dims = (math.prod(batch), m, k, n)
+            return tensors.typical_plan(contract, fmt, dims, room, unit, system, device)
         cap = first_cap(fmt.precision, k) if contract.correct else None
         return make_plan(
             contract, fmt, (math.prod(batch), m, k, n), typical_needs(contract, fmt, k), unit=unit,

@@ -9,7 +9,6 @@ from widen.backends.operands import Array
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout
-from widen.systems import Digits, Residues
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,15 +69,8 @@ class Encoded:
     def planes_for(
         self, layout: Layout, side: int, batch: slice, lines: slice, inner: slice
     ) -> list[Array]:
-        """Views of the planes a layout asks for, a block of each.
-
-        Lists of moduli begin alike and digits begin with the lowest, so fewer planes are the first
-        ones of each part.
-        """
-        ours, wanted = _planes_a_part(self.layout, side), _planes_a_part(layout, side)
-        assert wanted <= ours
-        parts = self.planes.shape[0] // ours
-        chosen = [part * ours + i for part in range(parts) for i in range(wanted)]
+        """Views of the planes a layout asks for, a block of each."""
+        chosen = self.layout.planes_of(layout, side)
         batch = slice(None) if self.shape[0] == 1 else batch
         return [self.planes[plane][batch, lines, inner] for plane in chosen]
 
@@ -102,10 +94,3 @@ class Encoded:
             f"accuracy={str(self.contract)!r}: {self.planes.shape[0]} planes of {self.system} "
             f"for {self.unit}, {self.nbytes / 1e6:.1f} MB>"
         )
-
-
-def _planes_a_part(layout: Layout, side: int) -> int:
-    if isinstance(layout, Residues):
-        return len(layout.moduli)
-    assert isinstance(layout, Digits)
-    return layout.counts[side]

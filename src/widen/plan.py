@@ -62,6 +62,10 @@ class Layout:
         """One entry of every plane for a number whose parts are `integers` (the definition)."""
         raise NotImplementedError
 
+    def planes_of(self, shorter: Layout, side: int) -> list[int]:
+        """Which planes of this layout are those of a layout of the same kind that has fewer."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Blocks:

@@ -10,11 +10,14 @@ from widen import bounds
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Blocks, Layout, Plan
-from widen.systems import SYSTEMS, digits, residues
-from widen.units import UNITS, Unit
+from widen.systems import SYSTEMS, Residues, digits, residues
+from widen.units import RATES, UNITS, Unit
 
 DEFAULT_WORKSPACE = 512 * 2**20
 SMALLEST_WORKSPACE = 2**16
+
+LEAST_PLAIN = 64
+"""Moduli of entries below this hold fewer than 185 bits: their residues are split in two digits."""
 
 COMFORT = 256 * 2**20
 """Bytes of a block of rows with its groups, where the workspace leaves the choice.
@@ -37,6 +40,11 @@ class Needs:
         return math.ceil(8 * max(sum(self.norms), 0.0)) / 8
 
 
+def residues_of(digit: int, bits: float, parts: int) -> Residues:
+    """Residues in planes with entries up to `digit`, in two digits each where entries are small."""
+    return residues(digit, bits, parts, split=digit < LEAST_PLAIN)
+
+
 def choose_layout(
     contract: Contract, fmt: Format, k: int, unit: Unit, system: str | None, needs: Needs,
     cap: int | None,
@@ -45,13 +53,12 @@ def choose_layout(
     digit = bounds.plane_digit(unit, k)
     if system in (None, "residues"):
         try:
-            return residues(digit, needs.bits, fmt.parts)
+            return residues_of(digit, needs.bits, fmt.parts)
         except ValueError:
             if system is not None:
                 raise
     digit = 1 << (digit.bit_length() - 1)
-    stretch = min(max(k, 1), unit.span)
-    limit = min(unit.exact // (stretch * digit**2), bounds.ACCUMULATOR // (max(k, 1) * digit**2))
+    limit = bounds.ACCUMULATOR // (max(k, 1) * digit**2)  # each product leaves the unit by itself
     budget = 0
     if system == "triangle" and contract.name != "bits":
         budget = _triangle_budget(contract, fmt, k, needs, cap)
@@ -104,6 +111,31 @@ def unit_for(name: str | None) -> tuple[Unit, str]:
     return UNITS[name], f"unit={name!r} was asked for; {engine} runs it on this CPU"
 
 
+def exact_bits(unit: Unit, k: int = 4096) -> float:
+    """Bits of X that a product of planes gives, in residues for a float64 result.
+
+    >>> [(name, round(exact_bits(UNITS[name]), 1)) for name in ("fp64", "int8", "fp16", "fp8")]
+    [('fp64', 21.0), ('int8', 7.9), ('fp16', 7.9), ('fp8', 3.1)]
+    """
+    layout = residues_of(bounds.plane_digit(unit, k), 108.0, 1)
+    return math.log2(layout.modulus) / len(layout.products)
+
+
+def unit_on_gpu(name: str | None, gpu: str) -> tuple[str, str]:
+    """The unit asked for, or the best on a GPU of that name, and why."""
+    if name is not None:
+        runs = "float64 products run" if name == "fp64" else "tensor cores run"
+        return name, f"unit={name!r} was asked for; {runs} it on this GPU"
+    if gpu not in RATES:
+        return (
+            "int8",
+            "int8 tensor cores give the most exact bits a second where they were measured",
+        )
+    rates = RATES[gpu]
+    best = max(rates, key=lambda name: rates[name] * exact_bits(UNITS[name]))
+    return best, f"{best} gives the most exact bits a second on {gpu}"
+
+
 def check_system(name: str | None) -> str:
     """Check a user's word for a system and say why it is used."""
     if name is None:
@@ -130,7 +162,9 @@ def make_plan(
     system_reason = check_system(system)
     k = shape[2]
     layout = choose_layout(contract, fmt, k, chosen, system, needs, cap)
-    if system is None and layout.system != "residues":
+    if system is None and isinstance(layout, Residues) and layout.bases:
+        system_reason = f"residues in two digits of {chosen.name} need three products a modulus"
+    elif system is None and layout.system != "residues":
         system_reason = f"the moduli of {chosen.name} do not reach 2^{needs.bits:.0f}"
     digit = bounds.plane_digit(chosen, k)
     return Plan(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +15,17 @@ import torch
 from widen import arguments, device
 from widen import native as ordinary
 from widen.backends import torch as backend
+from widen.backends import torch_units as units
 from widen.backends.clock import Clock
+from widen.backends.recording import Kind, Recorder, Recordings
 from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_bounds import error_bound
+from widen.backends.torch_repair import REPAIRED
 from widen.backends.torch_scaled import Scaling
-from widen.call import Call, empty_plan
+from widen.call import Call, check_call, check_plan, empty_plan
 from widen.contract import Contract
 from widen.device import Prepared, Problem
+from widen.device_plan import cached_plan
 from widen.encoded import Encoded
 from widen.formats import FORMATS, Format
 from widen.plan import Info, Plan
@@ -61,30 +66,38 @@ def workspace(place: str, asked: int | str | None) -> int:
     return int(torch.cuda.get_device_properties(place).total_memory // 4)
 
 
-def check_choices(unit: str | None, system: str | None) -> None:
-    """Whether a GPU serves the unit and the system that were asked for."""
-    if unit not in (None, "int8"):
-        raise ValueError(f"unit={unit!r} does not run on a GPU; use unit='int8' or None")
-    if system not in (None, "residues"):
-        raise ValueError(f"system={system!r} does not run on a GPU; use 'residues' or None")
+def check_choices(unit: str | None, system: str | None, place: torch.device | None = None) -> None:
+    """Whether a GPU (this one, or any) serves the unit and the system that were asked for."""
+    there = units.available(place)
+    if unit not in (None, *there):
+        words = ", ".join(repr(name) for name in there)
+        raise ValueError(f"unit={unit!r} does not run on a GPU; use one of {words}, or None")
+    if system == "triangle":
+        raise ValueError("system='triangle' does not run on a GPU; use 'residues' or 'digits'")
 
 
 def typical_plan(
-    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int
-) -> Plan:
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int,
+    unit: str | None = None, system: str | None = None, place: str | None = None,
+) -> Plan:  # fmt: skip
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
     needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
-    return device.cached_plan(contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None)
+    return cached_plan(
+        contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None, unit, system,
+        needs.widths, units.name_of(None if place is None else torch.device(place).index),
+    )  # fmt: skip
 
 
 def plan(call: Call) -> Plan:
     """What a call would run."""
-    check_choices(call.unit, call.system)
+    check_choices(call.unit, call.system, call.device)
     if math.prod(call.dims) == 0 or call.inner_dims[0][-1] == 0:
         return empty_plan(call)
     left, right = _merged(call)
-    problem = Problem(left, right, call.contract, call.work, call.workspace)
+    problem = Problem(
+        left, right, call.contract, call.work, call.workspace, unit=call.unit, system=call.system
+    )
     with torch.cuda.device(call.device):
         return device.prepare(problem).plan
 
@@ -93,10 +106,10 @@ def encode(
     x: Tensor, side: str, contract: Contract, fmt: Format, unit: str | None, system: str | None
 ) -> Encoded:
     """An operand on a GPU, encoded."""
-    check_choices(unit, system)
+    check_choices(unit, system, x.device)
     with torch.cuda.device(x.device):
         operand = lines_of(x.clone(), side, fmt.parts)  # a copy: it cannot go stale
-        return device.encode_operand(operand, tuple(x.shape), side, contract, fmt)
+        return device.encode_operand(operand, tuple(x.shape), side, contract, fmt, unit, system)
 
 
 def lines_of(matrices: Tensor, side: str, parts: int) -> Lines:
@@ -112,12 +125,84 @@ def lines_of(matrices: Tensor, side: str, parts: int) -> Lines:
     return backend.as_lines(flat, side, parts, fmt)
 
 
+_recordings = Recordings()
+
+
+def matmul(
+    place: str, a: Any, b: Any, choices: tuple[Any, Any, Any, Any, Any], out: Any, info: bool,
+    progress: Callable[[float], None] | None, plan: Plan | None, native: bool,
+) -> Any:  # fmt: skip
+    """`api.matmul` of operands on a GPU; `choices` are accuracy, dtype, unit, system, workspace."""
+    kind = None
+    if not (info or native or progress is not None):
+        kind = _kind_of_call(a, b, out, choices, plan)
+    if kind is not None:
+        with _on(place):
+            found = kind.again(_owned(a, b), out)
+        if found is not None:
+            return found
+    accuracy, dtype, unit, system, room = choices
+    call = check_call(a, b, accuracy, dtype, unit, system, workspace(place, room))
+    if plan is not None:
+        check_plan(call, plan)
+    return product(call, out, info, progress, plan, native, kind=kind)
+
+
+def _on(place: str) -> AbstractContextManager[Any]:
+    """A context in which a GPU is the current one, if it is not yet."""
+    if place == f"cuda:{torch.cuda.current_device()}":
+        return nullcontext()
+    return torch.cuda.device(place)
+
+
+def _kind_of_call(
+    a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan | None
+) -> Kind | None:
+    """The kind of a call, by all that its launches depend on; None if there is no telling."""
+    ours, theirs, result = _kind(a), _kind(b), None if out is None else _kind(out)
+    if ours is None or theirs is None:
+        return None
+    left, right, shared = _owned(a)[0], _owned(b)[0], None
+    if _same_storage(left, right):
+        shared = right.data_ptr() - left.data_ptr()
+    if out is not None and (result is None or any(_same_storage(x, out) for x in (left, right))):
+        return None
+    try:
+        return _recordings.kind((ours, theirs, shared, result, choices, plan))
+    except TypeError:  # an argument that has no hash, and will be refused
+        return None
+
+
+def _kind(x: Any) -> Any:
+    if isinstance(x, Encoded):
+        return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, x.operand.fmt
+    if type(x) is not torch.Tensor or x.is_conj() or x.is_neg():
+        return None
+    return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16
+
+
+def _owned(*operands: Any) -> list[Tensor]:
+    """The tensors of operands."""
+    found: list[Tensor] = []
+    for x in operands:
+        if isinstance(x, Encoded):
+            table, leads = x.lines
+            found += [x.planes, x.operand.bits, table, *([] if leads is None else [leads])]
+        else:
+            found.append(x)
+    return found
+
+
 def product(
     call: Call, out: Tensor | None, info: bool, progress: Callable[[float], None] | None,
     plan: Plan | None, native: bool = False, scaling: Scaling | None = None,
+    kind: Kind | None = None,
 ) -> Any:  # fmt: skip
-    """The product of a call whose operands are on a GPU, and an Info if asked for."""
-    check_choices(call.unit, call.system)
+    """The product of a call whose operands are on a GPU, and an Info if asked for.
+
+    It is recorded if it has a kind.
+    """
+    check_choices(call.unit, call.system, call.device)
     where = call.device
     with torch.cuda.device(where):
         target = _target(call, out, where)
@@ -127,7 +212,12 @@ def product(
                 return found
         bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
         ledger = Clock(timed=info)
-        ran = _run(call, target, bound, ledger, progress, plan, scaling)
+        if kind is None or kind.hopeless:
+            ran = _run(call, target, bound, ledger, progress, plan, scaling)
+        else:
+            with Recorder([*_owned(call.left, call.right), target]) as recorder:
+                ran = _run(call, target, bound, ledger, progress, plan, scaling)
+            kind.keep(recorder)
         if out is not None and target is not out:
             out.copy_(target)
     result = target if out is None else out
@@ -218,7 +308,9 @@ def _run(
     batch, m, n = max(left.shape[0], right.shape[0]), left.shape[1], right.shape[1]
     if scaling is not None:
         scaling = scaling.reshaped(batch, m, n)
-    problem = Problem(left, right, call.contract, call.work, call.workspace, plan, scaling)
+    problem = Problem(
+        left, right, call.contract, call.work, call.workspace, plan, scaling, call.unit, call.system
+    )
     flat = out.reshape(batch, m, n)  # a copy where batch axes do not merge
     written = flat if call.fmt.parts == parts else flat.real
     bits = backend.bits_of(written, parts)
@@ -230,7 +322,7 @@ def _run(
             values = (
                 torch.view_as_real(flat).movedim(-1, 0)[:parts] if flat.is_complex() else flat[None]
             )
-            rounded_once = (marks == 3) | call.contract.correct
+            rounded_once = (marks == REPAIRED) | call.contract.correct
             limits[block] = error_bound(
                 prepared.tables_of(problem, block), problem.shape[2], parts, call.work.part,
                 values[:, *block], rounded_once, 1.0 if scaling is None else scaling.modulus,

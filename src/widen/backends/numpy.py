@@ -163,6 +163,12 @@ def encode(
             )  # fmt: skip
         if layout.parts == 2:
             launch("encode.residue_sums", jobs, planes.size, constants, planes)
+        if layout.bases:
+            bases = np.array(
+                [(base, 1 / base, i) for base, i in zip(layout.bases, layout.sums, strict=True)]
+            )
+            for target in _streams(planes, layout):
+                launch("encode.two_digits", jobs, target.size, bases, target)
     else:
         assert isinstance(layout, Digits)
         for bits, target in zip(parts, _streams(planes, layout), strict=True):
@@ -205,22 +211,34 @@ def multiply(
 
 @lru_cache(maxsize=64)
 def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
-    """Signs, constants, limbs of P/p and of P, bit offsets: a layout as the kernels read it."""
+    """Places, constants, limbs of P/p and of P, bit offsets: a layout as the kernels read it."""
     if isinstance(layout, Residues):
-        signs = [[1]] if layout.parts == 1 else [[1, -1, 0], [-1, -1, 1]]
         whole = layout.modulus
         width = (whole.bit_length() + 2) // 32 + 1  # |X| + slack < P, and a sign
-        inverses = [(p, pow(whole // p, -1, p)) for p in layout.moduli]
-        constants = [[p, 1 / p, _centred(w, p), _centred(w << 26, p)] for p, w in inverses]
+        terms = layout.terms
+        places = [[[group for group, _ in of_p] for of_p in of_part] for of_part in terms]
+        constants = [
+            [
+                [p, 1 / p, *(_centred(w << shift, p) for _, w in of_p for shift in (0, 26))]
+                for p, of_p in zip(layout.moduli, of_part, strict=True)
+            ]
+            for of_part in terms
+        ]
         basis = np.array([_limbs(whole // p, width) for p in layout.moduli], np.int32)
         modulus = np.array(_limbs(whole, width), np.int32)
-        return np.array(signs), np.array(constants), basis, modulus, np.zeros(0, np.int64)
+        return np.array(places), np.array(constants), basis, modulus, np.zeros(0, np.int64)
     largest = [max(map(abs, of_group)) for of_group in zip(*layout.weights, strict=True)]
     offsets = np.array([weight.bit_length() - 1 for weight in largest])
-    signs = [[(weight > 0) - (weight < 0) for weight in part] for part in layout.weights]
+    signs = [[[(weight > 0) - (weight < 0) for weight in part]] for part in layout.weights]
     width = (int(offsets.max()) + 69) // 32 + 3
     empty = np.zeros((0, width), np.int32)
-    return np.array(signs), np.zeros((0, 4)), empty, np.zeros(width, np.int32), offsets
+    return (
+        np.array(signs),
+        np.zeros((layout.parts, 0, 2)),
+        empty,
+        np.zeros(width, np.int32),
+        offsets,
+    )
 
 
 def reconstruct(
@@ -238,9 +256,9 @@ def reconstruct(
     exact = [side.exact & (layout.dropped == 0) for side in sides]
     # 2^29 > k/4; what was dropped counts as well.
     always = max(29, layout.dropped.bit_length()) if slack else -1
-    signs, constants, basis, modulus, offsets = _reconstruction(layout)
+    places, constants, basis, modulus, offsets = _reconstruction(layout)
     arguments = (
-        groups.reshape(len(groups), -1), signs, constants, basis, modulus, offsets,
+        groups.reshape(len(groups), -1), places, constants, basis, modulus, offsets,
         *(every(side.exponents, batch) for side in sides),
         *(every(_magnitude_bits(side), batch) for side in sides),
         *(every(flags, batch) for flags in exact),

@@ -15,16 +15,18 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from widen import bounds
+from widen.backends import torch_constants as constants
+from widen.backends.recording import listener
 from widen.backends.triton_launch import launch
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary
 from widen.kernels import tiles
+from widen.kernels.tiles import ProductTile
 from widen.kernels.triton import elements, lines
 from widen.kernels.triton import encode as encode_kernels
 from widen.kernels.triton import multiply as multiply_kernels
 from widen.kernels.triton import reconstruct as reconstruct_kernels
 from widen.systems import Residues
-from widen.systems.moduli import balanced
 
 Tensor = torch.Tensor
 
@@ -32,8 +34,6 @@ INTEGERS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
 """Integers that hold a float's bits, by size."""
 
 ROWS_OF_TABLE = 9
-LONGEST_BYTES = 64
-"""256^j mod p is tabled for j below this; planes hold no more than 342 bits."""
 
 
 @dataclass(frozen=True)
@@ -157,30 +157,11 @@ def quantise(
     )  # fmt: skip
 
 
-@lru_cache(maxsize=256)
-def _encoding_constants(moduli: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """(-p, 1/p) of every modulus, and the weights of bytes (`encode.residues`), as int32."""
-    rows = [[-p, int(torch.tensor(1 / p, dtype=torch.float32).view(torch.int32))] for p in moduli]
-    weights = [[_byte_weights(p, j) for j in range(LONGEST_BYTES)] for p in moduli]
-    return (
-        torch.tensor(rows, dtype=torch.int32, device=device),
-        torch.tensor(weights, dtype=torch.int32, device=device),
-    )
-
-
-def _byte_weights(p: int, skipped: int) -> list[int]:
-    """Of two words whose lowest byte weighs 256^skipped modulo p; and what is added to them."""
-    powers = [balanced(pow(256, skipped + i, p), p) & 255 for i in range(8)]
-    low, high = (int.from_bytes(powers[i : i + 4], "little", signed=True) for i in (0, 4))
-    bias = balanced(-int(encode_kernels.BIAS) * pow(256, skipped, p), p)
-    return [low, high, bias, 0]
-
-
 def encode(operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues) -> list[Tensor]:
     """Planes of int8 of one or both operands, (planes, batch, lines, pitch)."""
     left, right = operands[0], operands[-1]
     planes = [_room(operand, layout) for operand in operands]
-    constants, weights = _encoding_constants(layout.moduli, left.bits.device)
+    moduli, weights = constants.encoding(layout.moduli, left.bits.device)
     parts, inner = left.bits.shape[0], left.shape[2]
     shapes = [tiles.line_tile(tiles.ENCODE[parts], x.lines_near, inner) for x in (left, right)]
     blocks = [
@@ -196,9 +177,9 @@ def encode(operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues
     ]  # fmt: skip
     launch(
         encode_kernels.residues, (sum(blocks[: len(operands)]),),
-        (*sides[0], *sides[1], blocks[0], constants, weights, inner, len(layout.moduli),
+        (*sides[0], *sides[1], blocks[0], moduli, weights, inner, len(layout.moduli),
          left.pitch),
-        (parts, *left.fields, *right.fields, LONGEST_BYTES, assembly(left.bits.device),
+        (parts, *left.fields, *right.fields, constants.LONGEST_BYTES, assembly(left.bits.device),
          left.lines_near, shapes[0].lines, shapes[0].inner, right.lines_near, shapes[1].lines,
          shapes[1].inner),
         shapes[0].warps,
@@ -218,17 +199,6 @@ def _room(operand: Lines, layout: Residues) -> Tensor:
     size = math.prod(shape)
     room = torch.empty(size + 63 * operand.pitch, dtype=torch.int8, device=operand.bits.device)
     return room[:size].view(shape)
-
-
-@lru_cache(maxsize=256)
-def _multiply_constants(layout: Residues, device: torch.device) -> Tensor:
-    """Rows (p, w, floor(2^32 w/p), first multiple of p from 2^31 on) of every plane, uint32."""
-    rows = []
-    for p in layout.moduli:
-        w = pow(layout.modulus // p, -1, p)
-        rows.append([p, w, (w << 32) // p, -(-(1 << 31) // p) * p])
-    rows *= len(layout.products) // len(layout.moduli)
-    return torch.tensor(rows, dtype=torch.int64, device=device).to(torch.uint32)
 
 
 def _programs(device: torch.device, tile_count: int, warps: int) -> int:
@@ -254,12 +224,15 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
     if _hopper(left.device):
         from widen.kernels.cuda import multiply as cuda
 
-        moduli, coefficients = _moduli_of_planes(layout)
+        moduli, coefficients = constants.of_planes(layout)
+        recorder = listener()
         for start in range(0, planes, cuda.MAX_PLANES):
             some = slice(start, start + cuda.MAX_PLANES)
-            cuda.multiply(
-                left[some], right[some], out[some], k, n, moduli[some], coefficients[some]
-            )
+            pieces = (left[some], right[some], out[some])
+            run = cuda.launcher(*pieces, k, n, moduli[some], coefficients[some])
+            run(*(piece.data_ptr() for piece in pieces))
+            if recorder is not None:
+                recorder.launched(pieces, run, tensors=False)
         return out
     tile = tiles.MULTIPLY
     count = planes * batch * -(-m // tile.rows) * -(-n // tile.columns)
@@ -267,18 +240,11 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
         multiply_kernels.residues, (_programs(left.device, count, tile.warps),),
         (_descriptor(left, k, tile.rows, tile.inner),
          _descriptor(right, k, tile.columns, tile.inner), out,
-         _multiply_constants(layout, left.device), m, n, k, pitch, planes, batch, left_batch,
+         constants.multiplying(layout, left.device), m, n, k, pitch, planes, batch, left_batch,
          right_batch, tiles.LONGEST_SUM),
         (tile.rows, tile.columns, tile.inner, tile.group), tile.warps, tile.stages,
     )  # fmt: skip
     return out
-
-
-@lru_cache(maxsize=256)
-def _moduli_of_planes(layout: Residues) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The modulus and the Chinese remainder coefficient of every plane."""
-    moduli = layout.moduli * (len(layout.products) // len(layout.moduli))
-    return moduli, tuple(pow(layout.modulus // p, -1, p) for p in moduli)
 
 
 @lru_cache(maxsize=16)
@@ -322,50 +288,33 @@ def certify(
     return marks
 
 
-@lru_cache(maxsize=256)
-def reconstruction(layout: Residues) -> tuple[Any, ...]:
-    """Constants of `integer_words`: basis, P in pieces of 16 bits, words taken, 2^(32 words)/P."""
-    modulus, moduli = layout.modulus, layout.moduli
-    width = max((modulus.bit_length() + 1) // 32 + 1, 2)
-    triples = [moduli[start : start + 3] for start in range(0, len(moduli), 3)]
-    rest = [modulus // math.prod(triple) for triple in triples]
-    words = max(-(-x.bit_length() // 32) for x in rest)
-    if 6 * 3 * len(triples) * modulus >> 32 * (words - 1) >= 1 << 63:  # sums of complex numbers
-        words += 1
-    basis = tuple(
-        (*(math.prod(triple) // p for p in triple), *[0] * (3 - len(triple)),
-         *(x >> (32 * word) & 0xFFFFFFFF for word in range(words)))
-        for triple, x in zip(triples, rest, strict=True)
-    )  # fmt: skip
-    enough = (i for i in range(1, words + 1) if 1 << 12 + 32 * (words + 1 - i) <= modulus)
-    taken = next(enough, words + 1)
-    pieces = tuple(modulus >> (16 * piece) & 0xFFFF for piece in range(2 * width))
-    return basis, pieces, taken, 2.0 ** (32 * words) / modulus
-
-
-@lru_cache(maxsize=256)
-def limit_of(layout: Residues) -> int:
-    """Largest sum of two line norms, in 1/256, so that X cannot wrap."""
-    return math.floor(256 * (math.log2(layout.modulus) - 1 - 2.0**-7))
-
-
 def reconstruct(
     groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor], batches: tuple[int, int],
     fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
+    scaling: tuple[Any, ProductTile, tuple[Any, ...], tuple[Any, ...]] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Round X into `out`, bits (parts, batch, m, n); give the marks of what is not final."""
+    """Round X into `out`, bits (parts, batch, m, n); give the marks of what is not final.
+
+    `scaling` is the kernel that knows alpha, beta and c, its tile, and what else it is given:
+    arguments and constants.
+    """
     parts, batch, m, n = out.shape
     fresh = marks is None
     if marks is None:
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
-    tile, height = tiles.reconstruct_tile(parts, batch, m, n)
-    grid = (batch * -(-m // height) * -(-n // tile.columns),)
+    if scaling is None:
+        kernel = reconstruct_kernels.round_residues
+        tile, height = tiles.reconstruct_tile(parts, len(layout.moduli), batch, m, n)
+        more, options = (height,), (assembly(out.device),)
+    else:
+        kernel, tile, more, options = scaling
+        height = tile.rows
     launch(
-        reconstruct_kernels.round_residues, grid,
+        kernel, (batch * -(-m // height) * -(-n // tile.columns),),
         (groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
-         limit_of(layout), 29, *out.stride(), height),
-        (parts, *reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack, not fresh,
-         assembly(out.device), tile.rows, tile.columns),
+         constants.limit_of(layout), 29, *out.stride(), *more),
+        (parts, *constants.reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack,
+         not fresh, tile.rows, tile.columns, *options),
         tile.warps,
     )  # fmt: skip
     return marks

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
+from widen.backends import cuts
 from widen.backends import torch as backend
+from widen.backends.cuts import Piece
 from widen.backends.torch import Lines, Tensor
-from widen.backends.triton_launch import launch
 from widen.bounds import Certificate
 from widen.formats import Binary
 from widen.kernels import tiles
@@ -31,9 +31,13 @@ class Scaling:
 
     def cut(self, batch: slice, rows: slice, columns: slice) -> Scaling:
         """The same for a block."""
+        return self.taken(rows, columns, batch)
+
+    def taken(self, rows: Piece, columns: Piece, batch: slice = cuts.ALL) -> Scaling:
+        """The same for some rows and columns."""
         if self.addend is None:
             return self
-        block = self.addend.bits[:, batch, rows, columns]
+        block = cuts.elements(self.addend.bits[:, batch], rows, columns)
         return replace(self, addend=Lines(block, self.addend.fmt))
 
     def reshaped(self, batch: int, m: int, n: int) -> Scaling:
@@ -71,25 +75,17 @@ class Scaling:
         batches: tuple[int, int], fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
     ) -> Tensor:  # fmt: skip
         """Round alpha X + beta c into `out`; as `backends.torch.reconstruct`."""
-        parts, batch, m, n = out.shape
-        fresh = marks is None
-        if marks is None:
-            marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
-        tile = tiles.RECONSTRUCT_SCALED
-        grid = (batch * -(-m // tile.rows) * -(-n // tile.columns),)
         used = tuple(int(x != 0) for x in self._numbers)
         # |re| + |im| < 2^e, e one more than the larger one's if both are there.
         largest = max(abs(self.alpha.real), abs(self.alpha.imag))
         alpha_bits = math.frexp(largest)[1] + (used[0] and used[1])
-        launch(
-            scaled.round_scaled, grid,
-            (groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
-             backend.limit_of(layout), 29, *out.stride(), *self._arguments(out), alpha_bits),
-            (parts, *backend.reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack,
-             not fresh, tile.rows, tile.columns, used, *self._form),
-            tile.warps,
+        return backend.reconstruct(
+            groups, layout, tables, batches, fmt, out, marks, slack=slack,
+            scaling=(
+                scaled.round_scaled, tiles.RECONSTRUCT_LONG,
+                (*self._arguments(out), alpha_bits), (used, *self._form),
+            ),
         )  # fmt: skip
-        return marks
 
     def repair(
         self, left: Lines, right: Lines, tables: tuple[Tensor, Tensor], fmt: Binary, out: Tensor,

@@ -13,6 +13,8 @@ import torch
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
+from widen.backends.recording import listener, quietly
+
 _compiled: dict[Any, Any] = {}
 _plain: dict[Any, tuple[bool, ...]] = {}
 """Of every kernel, which of its arguments it does not specialise on."""
@@ -23,10 +25,31 @@ def launch(
     warps: int = 4, stages: int = 3,
 ) -> None:  # fmt: skip
     """Run a kernel whose last parameters are constants, on the current stream."""
-    if not isinstance(kernel, JITFunction):  # Triton's interpreter
-        names = kernel.arg_names[len(arguments) :]
-        kernel[grid](*arguments, **dict(zip(names, constants, strict=True)))
+    run = _interpreted if not isinstance(kernel, JITFunction) else _loaded
+    recorder = listener()
+    if recorder is None:
+        run(kernel, grid, arguments, constants, warps, stages)(*arguments)
         return
+    with quietly():
+        issue = run(kernel, grid, arguments, constants, warps, stages)
+        issue(*arguments)
+    recorder.launched(arguments, issue, tensors=run is _interpreted)
+
+
+def _interpreted(
+    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
+    warps: int, stages: int,
+) -> Any:  # fmt: skip
+    """What runs a kernel in Triton's interpreter, given arguments like these."""
+    named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
+    return lambda *given: kernel[grid](*given, **named)
+
+
+def _loaded(
+    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
+    warps: int, stages: int,
+) -> Any:  # fmt: skip
+    """What launches a kernel compiled for arguments like these; addresses will do for tensors."""
     plain = _plain.get(id(kernel))
     if plain is None:
         plain = _plain[id(kernel)] = tuple(
@@ -44,11 +67,13 @@ def launch(
         )  # fmt: skip
         found.run  # noqa: B018  (loads it)
     x, y, z = (*grid, 1, 1)[:3]
-    stream = driver.active.get_current_stream(device)
-    found.run(
-        x, y, z, stream, found.function, found.packed_metadata, None, None, None, *arguments,
-        *constants,
-    )  # fmt: skip
+    run, function, metadata = found.run, found.function, found.packed_metadata
+    current = driver.active.get_current_stream
+
+    def issue(*given: Any) -> None:
+        run(x, y, z, current(device), function, metadata, None, None, None, *given, *constants)
+
+    return issue
 
 
 def _kind(argument: Any, plain: bool) -> Any:

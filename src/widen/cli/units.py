@@ -1,37 +1,138 @@
 """`widen units`: what multiplies exactly, and how fast it does so here."""
 
+from functools import partial
 from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from widen.cli.machines import Gpu
 
 #: The BLAS routine behind NumPy's product, by the dtype a unit's engine multiplies in.
 ROUTINES = {"float64": "dgemm", "float32": "sgemm"}
 
+SIZE = 4096
+"""Rows, columns and inner length of the products that are measured on a GPU."""
 
-def units() -> None:
-    """List the units that multiply small integers exactly, and their speed on this CPU.
 
-    A unit without hardware here runs through BLAS: same results, at the speed of BLAS.
+def units(
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            "-d",
+            metavar="NAME",
+            help="cpu, cuda or cuda:1. Default: this CPU, and a GPU where PyTorch finds one.",
+        ),
+    ] = None,
+) -> None:
+    """List the units that multiply small integers exactly, and their speed on this machine.
+
+    A unit without hardware on a CPU runs through BLAS: same results, at the speed of BLAS. Exact
+    bits count what a product of planes adds to the width of the result, times its rate.
     """
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
+    from widen.cli.machines import Gpu, machine
     from widen.units import UNITS
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    console = Console(highlight=False)
+    if device in (None, "cpu"):
+        console.print(cpu_table())
+    found = None if device == "cpu" else _gpu() if device is None else machine(device)
+    if isinstance(found, Gpu):
+        console.print(gpu_table(found))
+    for unit in UNITS.values():
+        console.print(f"{unit.name:5} {unit.note}", markup=False)
+
+
+def _gpu() -> Any:
+    """Return the first GPU, or nothing where there is none, or no PyTorch."""
+    from widen.cli.errors import CommandError
+    from widen.cli.machines import machine
+
+    try:
+        return machine("cuda")
+    except CommandError:
+        return None
+
+
+def _table(place: str, rate: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=place, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("unit", style="bold")
-    table.add_column("largest digit", justify="right")
-    table.add_column("exact up to", justify="right")
-    table.add_column("runs here on")
-    table.add_column("GFLOP/s", justify="right")
+    table.add_column("digit", justify="right")
+    table.add_column("exact to", justify="right")
+    table.add_column("runs on")
+    table.add_column("exact Tbit/s", justify="right")
+    table.add_column(rate, justify="right")
+    return table
+
+
+def cpu_table() -> "Table":
+    """Return the units on this CPU: what their engines reach."""
+    from widen.planner import exact_bits
+    from widen.units import UNITS
+
+    table = _table("This CPU", "GFLOP/s")
     rates = {dtype: rate(dtype) for dtype in ROUTINES}
     for unit in UNITS.values():
         engine = f"BLAS {ROUTINES[unit.engine]}" + ("" if unit.native else ", standing in")
-        speed = f"{rates[unit.engine]:.0f}"
-        table.add_row(unit.name, number(unit.digit), number(unit.exact), engine, speed)
-    console = Console(highlight=False)
-    console.print(table)
-    for unit in UNITS.values():
-        console.print(f"{unit.name:5} {unit.note}", markup=False)
+        speed = rates[unit.engine]
+        bits = f"{speed / 2e3 * exact_bits(unit):.2f}"
+        table.add_row(
+            unit.name, number(unit.digit), number(unit.exact), engine, bits, f"{speed:.0f}"
+        )
+    return table
+
+
+def gpu_table(gpu: "Gpu") -> "Table":
+    """Return the units of a GPU, measured."""
+    from widen.planner import exact_bits
+    from widen.units import UNITS
+
+    table = _table(gpu.facts()["machine"], "TOP/s")
+    for name, speed in gpu_rates(gpu).items():
+        unit = UNITS[name]
+        engine = "vendor's float64 product" if name == "fp64" else "tensor cores"
+        bits = f"{speed / 2 * exact_bits(unit):.0f}"
+        table.add_row(name, number(unit.digit), number(unit.exact), engine, bits, f"{speed:.0f}")
+    return table
+
+
+def gpu_rates(gpu: "Gpu", n: int = SIZE) -> dict[str, float]:
+    """Return the rate of the multiply stage of each unit in residues, in TOP/s."""
+    from widen.backends.torch_units import available
+
+    return {name: _gpu_rate(gpu, name, n) for name in available(gpu.device)}
+
+
+def _gpu_rate(gpu: "Gpu", unit: str, n: int) -> float:
+    """Return the median of five, after two to wake up."""
+    import torch
+
+    from widen.backends.torch_units import STORAGE, engine_of
+    from widen.contract import CONTRACTS
+    from widen.formats import FORMATS
+    from widen.tensors import typical_plan
+
+    gpu.free()
+    shape = (1, n, n, n)
+    plan = typical_plan(
+        CONTRACTS["standard"], FORMATS["float64"], shape, 1 << 40, unit, "residues", str(gpu.device)
+    )
+    # A few rows more than there are, for the Hopper kernel reads whole tiles of 64.
+    size = (plan.layout.planes[0] * n + 64, n)
+    entries = torch.randint(-8, 9, size, dtype=torch.int8, device=gpu.device).to(STORAGE[unit])
+    planes = entries[:-64].view(-1, 1, n, n)
+    multiply = partial(engine_of(plan).multiply, planes, planes)
+    times = [gpu.seconds(multiply) for _ in range(7)]
+    return 2e-12 * n**3 * plan.products / sorted(times[2:])[2]
 
 
 def number(value: int) -> str:

@@ -165,17 +165,32 @@ def certify_tile(
     return tile if hopper and not few else CERTIFY
 
 
-RECONSTRUCT_SCALED = ProductTile(1, 128, inner=0)
+DECIDE = ProductTile(1, 512, inner=0)
+RECONSTRUCT_LONG = ProductTile(1, 128, inner=0)  # long integers: many registers an element
+
+PRODUCTS = {
+    "int8": ProductTile(128, 128, warps=8),
+    "fp16": ProductTile(128, 128, inner=64, warps=8),
+    "bf16": ProductTile(128, 128, inner=64, warps=8),
+    "fp8": ProductTile(128, 128, inner=64, warps=8),
+}
+"""By unit; the inner length is no more than the unit's exact depth."""
+
+ENCODE_ANY = LineTile(8, 128, 4)
+BYTES_OF_GROUPS = 256
+"""Elements whose groups a program turns into bytes."""
 
 
 @lru_cache(maxsize=256)
-def reconstruct_tile(parts: int, batch: int, m: int, n: int) -> tuple[ProductTile, int]:
+def reconstruct_tile(
+    parts: int, moduli: int, batch: int, m: int, n: int
+) -> tuple[ProductTile, int]:  # fmt: skip
     """A tile as wide as the rows are, eight numbers a thread, and how many rows a program takes.
 
-    More rows share what is known of the columns, up to RECONSTRUCT_STEPS tiles; programs come in
-    whole waves.
+    Long integers take too many registers for eight. More rows share what is known of the columns,
+    up to RECONSTRUCT_STEPS tiles; programs come in whole waves.
     """
-    size = 1024 // parts
+    size = (1024 if moduli <= 16 else 512) // parts
     columns = min(size, max(64, 1 << (n - 1).bit_length()))
     tile = ProductTile(size // columns, columns, inner=0)
     steps = batch * -(-m // tile.rows) * -(-n // columns)

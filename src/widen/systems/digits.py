@@ -34,12 +34,28 @@ class Digits(Layout):
             raise ValueError(f"{count} digits of {self.beta} bits do not hold this integer")
         return found
 
+    @property
+    def held(self) -> tuple[int, int]:
+        """Widths w of both sides so that every integer of magnitude up to 2^w can be written."""
+        left, right = (_largest(count, self.beta).bit_length() - 1 for count in self.counts)
+        return left, right
+
+    def planes_of(self, shorter: Layout, side: int) -> list[int]:
+        """Which planes a layout with fewer digits has: the lowest of each part."""
+        assert isinstance(shorter, Digits)
+        assert shorter.beta == self.beta
+        ours, wanted = self.counts[side], shorter.counts[side]
+        assert wanted <= ours
+        return [part * ours + i for part in range(self.parts) for i in range(wanted)]
+
+
+def _largest(count: int, beta: int) -> int:
+    """The largest number that has balanced digits: all of them are 2^(beta-1) - 1."""
+    return ((1 << (beta - 1)) - 1) * ((1 << beta * count) - 1) // ((1 << beta) - 1)
+
 
 def digit_count(width: int, beta: int) -> int:
     """Fewest balanced digits that hold every integer of magnitude up to 2^width.
-
-    The largest such number has all digits 2^(beta-1) - 1, so s digits reach
-    (2^(beta-1) - 1)(2^(beta s) - 1)/(2^beta - 1).
 
     >>> digit_count(54, 8), digit_count(55, 8)
     (7, 8)
@@ -47,7 +63,7 @@ def digit_count(width: int, beta: int) -> int:
     if beta < 2:
         raise ValueError("balanced digits need 2 bits or more: those of one bit hold no 1")
     count = 1
-    while ((1 << (beta - 1)) - 1) * ((1 << beta * count) - 1) // ((1 << beta) - 1) < 1 << width:
+    while _largest(count, beta) < 1 << width:
         count += 1
     return count
 

@@ -1,4 +1,4 @@
-"""Moduli: the greedy list of descending pairwise coprime numbers."""
+"""Moduli: greedy lists of descending pairwise coprime numbers."""
 
 from __future__ import annotations
 
@@ -33,6 +33,51 @@ def moduli(digit: int, bits: float) -> tuple[int, ...]:
         held += math.log2(candidate)
         candidate -= 1
     return tuple(chosen)
+
+
+@lru_cache(maxsize=256)
+def split_moduli(digit: int, bits: float) -> tuple[tuple[int, int], ...]:
+    """The same for residues written in two digits: pairs (p, base), each for three products.
+
+    Squares p = s^2, s <= 2 digit + 1, have base s, since balanced digits of base s stay within
+    `digit`; other p <= 2 digit^2 have base `digit` (`two_digits` says why that is enough).
+
+    >>> split_moduli(16, 60.0)
+    ((1089, 33), (1024, 32), (961, 31), (841, 29), (625, 25), (529, 23), (511, 16))
+    """
+    bases = dict.fromkeys(range(2, 2 * digit**2 + 1), digit)
+    bases |= {s * s: s for s in range(2, 2 * digit + 2)}
+    chosen: list[tuple[int, int]] = []
+    held = 0.0
+    for p in sorted(bases, reverse=True):
+        if held >= bits:
+            break
+        if all(math.gcd(p, q) == 1 for q, _ in chosen):
+            chosen.append((p, bases[p]))
+            held += math.log2(p)
+    if held < bits:
+        raise ValueError(
+            f"residues in two digits up to {digit} hold {held:.1f} bits, {bits:.1f} are needed; "
+            "use system='digits' or a wider unit"
+        )
+    return tuple(chosen)
+
+
+def two_digits(r: int, p: int, base: int) -> tuple[int, int]:
+    """(low, high) with r = base high + low for a balanced residue r of p.
+
+    Square moduli have balanced digits. Others have digits of opposite signs, high the nearest
+    multiple away from 0, so that |high|, |low| < base and |high + low| stay within the base for
+    |r| <= base^2: Karatsuba's sum is an entry like the others.
+
+    >>> two_digits(-544, 1089, 33), two_digits(247, 511, 16)
+    ((-16, -16), (-9, 16))
+    """
+    if base * base == p:
+        low = balanced(r, base)
+        return low, (r - low) // base
+    high = -(-abs(r) // base) * (1 if r >= 0 else -1)
+    return r - base * high, high
 
 
 def balanced(x: int, p: int) -> int:

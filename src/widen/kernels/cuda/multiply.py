@@ -177,19 +177,21 @@ def _tensor_map(
     return ctypes.string_at(encoded.getPtr(), 128)
 
 
-def _plain_map(planes: Any, k: int, box: int) -> bytes:
+Map = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Sizes, strides and box of a tensor map."""
+
+
+def _plain_map(planes: Any, k: int, box: int) -> Map:
     """Boxes of 128 bytes by `box` rows of a slice (a plane of a batch)."""
     count, batch, rows, pitch = planes.shape
-    sizes = (k, rows, count * batch)
-    return _tensor_map(planes.data_ptr(), sizes, (pitch, rows * pitch), (128, box, 1))
+    return (k, rows, count * batch), (pitch, rows * pitch), (128, box, 1)
 
 
-def _permuted_map(planes: Any, k: int, box: int) -> bytes:
+def _permuted_map(planes: Any, k: int, box: int) -> Map:
     """The same, each 64 rows seen as 8 x 8 and transposed: the fast store (multiply.cu)."""
     count, batch, rows, pitch = planes.shape
     sizes = (k, 8, 8, -(-rows // 64), count * batch)
-    strides = (8 * pitch, pitch, 64 * pitch, rows * pitch)
-    return _tensor_map(planes.data_ptr(), sizes, strides, (128, 8, 8, box // 64, 1))
+    return sizes, (8 * pitch, pitch, 64 * pitch, rows * pitch), (128, 8, 8, box // 64, 1)
 
 
 def permutable(right: Any) -> bool:
@@ -204,36 +206,74 @@ def permutable(right: Any) -> bool:
 
 
 def _job(left: Any, right: Any, out: Any, k: int, planes: bytes, tile: Tile) -> Job:
-    """All that the kernel reads, passed by value: nothing to copy, so a graph can capture it."""
+    """All that the kernel reads but for addresses, passed by value: a graph can capture it."""
     (count, left_batch, rows, _), (_, right_batch, columns, _) = left.shape, right.shape
     batch = out.shape[1]
     high, wide = tile.clusters(rows, columns)
     group = min(GROUP, high)
-    job = Job(out=out.data_ptr(), height=rows, inner=k, pitch=out.shape[3], batch=batch)
+    job = Job(height=rows, inner=k, pitch=out.shape[3], batch=batch)
     job.left_batch, job.right_batch = left_batch, right_batch
     job.tiles, job.rows, job.group = high * wide * count * batch, high, group
     job.slice, job.band, job.batches = divisor(high * wide), divisor(group * wide), divisor(batch)
     job.high, job.last_high = divisor(group), divisor(high % group or group)
-    right_map = _permuted_map if permutable(right) else _plain_map
-    ctypes.memmove(job.left, _plain_map(left, k, tile.left_box), 128)
-    ctypes.memmove(job.right, right_map(right, k, tile.right_box), 128)
     ctypes.memmove(job.plane, planes, len(planes))
     return job
 
 
-def _launch(job: Job, tile: Tile, options: tuple[str, ...], device: int, processors: int) -> None:
-    torch = import_module("torch")
-    driver = import_module("cuda.bindings.driver")
-    with torch.cuda.device(device):
-        stream = torch.cuda.current_stream(device).cuda_stream
+class Launcher:
+    """Launches of one shape, at any addresses."""
+
+    REMEMBERED = 64
+    """Addresses whose tensor maps are kept: PyTorch gives the same memory again and again."""
+
+    def __init__(
+        self, left: Any, right: Any, out: Any, k: int, n: int, moduli: tuple[int, ...],
+        coefficients: tuple[int, ...], tile: Tile | None,
+    ) -> None:  # fmt: skip
+        _check(left, right, out, k, n)
+        if not len(moduli) == len(coefficients) == left.shape[0] <= MAX_PLANES:
+            raise ValueError(
+                f"got {left.shape[0]} planes, {len(moduli)} moduli, {len(coefficients)}"
+                f" coefficients; expected one of each for a plane, and at most {MAX_PLANES}"
+            )
+        torch = import_module("torch")
+        self._stream = torch._C._cuda_getCurrentRawStream
+        self._driver = import_module("cuda.bindings.driver")
+        self._device = left.device.index
+        processors = torch.cuda.get_device_properties(left.device).multi_processor_count
+        slices = left.shape[0] * out.shape[1]
+        tile = tile or choose(left.shape[2], n, k, slices, processors)
+        self._template = _job(left, right, out, k, _planes(moduli, coefficients), tile)
+        permuted = permutable(right)
+        right_map = _permuted_map if permuted else _plain_map
+        self._maps = _plain_map(left, k, tile.left_box), right_map(right, k, tile.right_box)
+        self._options, self._shared = _options(tile, k > LONGEST, permuted), tile.shared_bytes
+        blocks = min(self._template.tiles, processors // tile.cluster) * tile.cluster
+        self._shape = (blocks, 1, 1, tile.threads, 1, 1)
+        self._jobs: dict[tuple[int, int, int], tuple[Job, Any]] = {}
+
+    def __call__(self, left: int, right: int, out: int) -> None:
+        """Launch on the current stream of the planes' device, the current one."""
+        driver = self._driver
         if int(called(driver.cuCtxGetCurrent())) == 0:  # a thread that has not used the device
-            called(driver.cuCtxSetCurrent(called(driver.cuDevicePrimaryCtxRetain(device))))
-        kernel = function(options, tile.shared_bytes, device)
-        blocks = min(job.tiles, processors // tile.cluster) * tile.cluster
-        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(job))
-        shape = (blocks, 1, 1, tile.threads, 1, 1)
-        address = ctypes.addressof(parameters)
-        called(driver.cuLaunchKernel(kernel, *shape, tile.shared_bytes, stream, address, 0))
+            called(driver.cuCtxSetCurrent(called(driver.cuDevicePrimaryCtxRetain(self._device))))
+        kernel = function(self._options, self._shared, self._device)
+        _, parameters = self._jobs.get((left, right, out)) or self._at(left, right, out)
+        stream, address = self._stream(self._device), ctypes.addressof(parameters)
+        called(driver.cuLaunchKernel(kernel, *self._shape, self._shared, stream, address, 0))
+
+    def _at(self, left: int, right: int, out: int) -> tuple[Job, Any]:
+        """The job for planes at these addresses, and the kernel's parameters."""
+        job = Job.from_buffer_copy(self._template)
+        job.out = out
+        for target, address, layout in zip(
+            (job.left, job.right), (left, right), self._maps, strict=True
+        ):
+            ctypes.memmove(target, _tensor_map(address, *layout), 128)
+        if len(self._jobs) >= self.REMEMBERED:
+            self._jobs.clear()
+        made = self._jobs[(left, right, out)] = job, (ctypes.c_void_p * 1)(ctypes.addressof(job))
+        return made
 
 
 def _check(left: Any, right: Any, out: Any, k: int, n: int) -> None:
@@ -289,7 +329,8 @@ def multiply(
 ) -> None:
     """out[z, b, i, j] = (coefficients[z] * sum_h left[z, b, i, h] right[z, b, j, h]) mod moduli[z].
 
-    Exact for any int8 operands and any k. On the current stream; does not wait for the device.
+    Exact for any int8 operands and any k. On the current stream of the current device, which is
+    left's; does not wait for it.
 
     Parameters
     ----------
@@ -309,39 +350,26 @@ def multiply(
         _check(left, right, out, k, n)
         out.zero_()
         return
+    launcher(left, right, out, k, n, tuple(moduli), tuple(coefficients), tile)(
+        left.data_ptr(), right.data_ptr(), out.data_ptr()
+    )
+
+
+_launchers: dict[Any, Launcher] = {}
+
+
+def launcher(
+    left: Any, right: Any, out: Any, k: int, n: int, moduli: tuple[int, ...],
+    coefficients: tuple[int, ...], tile: Tile | None = None,
+) -> Launcher:  # fmt: skip
+    """What launches `multiply` for planes like these (k and out not empty) at any addresses."""
     key = (
-        *((x.data_ptr(), x.dtype, x.shape, x.stride(), x.untyped_storage().nbytes())
-          for x in (left, right, out)),
-        left.device.index, k, n, tuple(moduli), tuple(coefficients), tile,
+        *((x.shape, x.stride(), x.dtype) for x in (left, right, out)), permutable(right),
+        left.device, k, n, moduli, coefficients, tile,
     )  # fmt: skip
-    if key not in _known:
-        if len(_known) >= REMEMBERED:
-            _known.clear()
-        _known[key] = _prepared(left, right, out, k, n, moduli, coefficients, tile)
-    job, chosen, options, processors = _known[key]
-    _launch(job, chosen, options, left.device.index, processors)
-
-
-_known: dict[Any, tuple[Job, Tile, tuple[str, ...], int]] = {}
-REMEMBERED = 512
-"""Launches whose arguments are kept: PyTorch gives the same memory again and again."""
-
-
-def _prepared(
-    left: Any, right: Any, out: Any, k: int, n: int, moduli: Sequence[int],
-    coefficients: Sequence[int], tile: Tile | None,
-) -> tuple[Job, Tile, tuple[str, ...], int]:  # fmt: skip
-    """What a launch takes, checked."""
-    _check(left, right, out, k, n)
-    if not len(moduli) == len(coefficients) == left.shape[0] <= MAX_PLANES:
-        raise ValueError(
-            f"got {left.shape[0]} planes, {len(moduli)} moduli, {len(coefficients)} coefficients;"
-            f" expected one of each for a plane, and at most {MAX_PLANES}"
-        )
-    planes = _planes(tuple(moduli), tuple(coefficients))
-    properties = import_module("torch").cuda.get_device_properties(left.device)
-    processors = properties.multi_processor_count
-    slices = left.shape[0] * out.shape[1]
-    tile = tile or choose(left.shape[2], n, k, slices, processors)
-    options = _options(tile, k > LONGEST, permutable(right))
-    return _job(left, right, out, k, planes, tile), tile, options, processors
+    found = _launchers.get(key)
+    if found is None:
+        if len(_launchers) >= 512:
+            _launchers.clear()
+        found = _launchers[key] = Launcher(left, right, out, k, n, moduli, coefficients, tile)
+    return found

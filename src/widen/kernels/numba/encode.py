@@ -84,7 +84,7 @@ def residues(begin, end, bits, row_shift, column_shift, constants, powers, plane
                     for at in range(size):
                         # Unsigned: an index that cannot wrap becomes a gather.
                         target[at] = balance(target[at] * power[np.uint64(left[at])], p, inverse)
-                if c == 0:  # the only modulus that may be even
+                if p % 2.0 == 0.0:
                     _half_is_negative(target, p)
 
 
@@ -92,17 +92,44 @@ def residues(begin, end, bits, row_shift, column_shift, constants, powers, plane
 def residue_sums(begin, end, constants, planes):
     """Third part of complex planes: real plus imaginary residues, balanced; a job is a row."""
     count = constants.shape[0]
-    _, _, rows, columns = planes.shape
+    planes_a_part, rows, columns = planes.shape[0] // 3, planes.shape[2], planes.shape[3]
     for job in range(begin, end):
         b, i = job // rows, job % rows
         for c in range(count):
             p, inverse = constants[c, 0], constants[c, 1]
-            real, imaginary = planes[c, b, i], planes[count + c, b, i]
-            target = planes[2 * count + c, b, i]
+            real, imaginary = planes[c, b, i], planes[planes_a_part + c, b, i]
+            target = planes[2 * planes_a_part + c, b, i]
             for j in range(columns):
                 target[j] = balance(real[j] + imaginary[j], p, inverse)
-            if c == 0:
+            if p % 2.0 == 0.0:
                 _half_is_negative(target, p)
+
+
+@kernel(FLOAT[:, ::1], FLOAT[:, :, :, ::1])
+def two_digits(begin, end, bases, planes):
+    """Residues in the first planes become low digits; high digits and sums follow.
+
+    ``bases[i]`` is (base, 1/base, which plane of sums or -1). A quotient of integers below 2^11
+    errs by less than 2^-40 in float64 and is a multiple of 1/base or a half off: it rounds right.
+    """
+    count = bases.shape[0]
+    _, _, rows, columns = planes.shape
+    for job in range(begin, end):
+        b, i = job // rows, job % rows
+        for c in range(count):
+            base, inverse, at = bases[c, 0], bases[c, 1], np.int64(bases[c, 2])
+            low, high = planes[c, b, i], planes[count + c, b, i]
+            for j in range(columns):
+                r = low[j]
+                if at < 0:
+                    # floor((r + floor(base/2)) / base), a quarter of 1/base away from integers.
+                    h = np.floor((r + np.floor(base * 0.5) + 0.25) * inverse)
+                else:
+                    h = np.ceil((abs(r) - 0.25) * inverse)
+                    h = h if r >= 0 else -h
+                low[j], high[j] = r - base * h, h
+                if at >= 0:
+                    planes[2 * count + at, b, i, j] = low[j] + h
 
 
 @kernel(BITS3, BITS2, BITS2, INT, FLOAT[:, :, :, ::1])

@@ -22,35 +22,34 @@ TILE = 128  # ELEMENTS_TILE of the backend
 
 
 @njit
-def gather_residues(groups, start, size, signs, constants, basis, modulus, limbs):
+def gather_residues(groups, start, size, places, constants, basis, modulus, limbs):
     """limbs[:, at] = X of `size` neighbouring elements, by the Chinese remainder theorem.
 
-    With w_i the inverse of P/p_i modulo p_i and c_i = (group w_i mod p_i) balanced,
-    X = sum c_i P/p_i - q P, q = rint(sum c_i/p_i). `constants` are (p, 1/p, w, 2^26 w mod p). Limbs
-    of P and P/p are balanced int32, so that products of 32-bit numbers do; sums take 31 + 22 bits
-    a term and at most 512 terms, which an int64 holds.
+    With w_i the inverse of P/p_i modulo p_i, c_i = (residue of X times w_i mod p_i) balanced and
+    X = sum c_i P/p_i - q P, q = rint(sum c_i/p_i). A residue is a sum of a few groups, at
+    `places[i]` (-1: none), times factors: `constants` are (p, 1/p, then factor w and 2^26 factor w
+    mod p for each of them). Limbs of P and P/p are balanced int32, so that products of 32-bit
+    numbers do; sums take 31 + 22 bits a term and at most 512 terms, which an int64 holds.
     """
     count, width = basis.shape
-    streams = signs.shape[0]
+    terms = places.shape[1]
     quotient, rest = np.zeros(TILE), np.empty(TILE)
     whole = np.empty(TILE, np.int32)
     limbs[:, :size] = 0
     for c in range(count):
-        p, inverse, low, high = (
-            constants[c, 0], constants[c, 1], constants[c, 2], constants[c, 3],
-        )  # fmt: skip
+        p, inverse = constants[c, 0], constants[c, 1]
         rest[:size] = 0.0
-        for stream in range(streams):
-            if signs[stream] != 0:
-                sign = np.float64(signs[stream])
-                group = groups[stream * count + c, start : start + size]
+        for term in range(terms):
+            if places[c, term] >= 0:
+                low, high = constants[c, 2 + 2 * term], constants[c, 3 + 2 * term]
+                group = groups[places[c, term], start : start + size]
                 for at in range(size):
                     # |upper| <= 2^27 and the rest <= 2^25, so the sum is below 2^27 p, exactly.
                     value = group[at]
                     upper = np.rint(value * (1.0 / HALF))
                     value = upper * high + (value - upper * HALF) * low
-                    rest[at] += sign * balance(value, p, inverse)
-        if streams > 1:
+                    rest[at] += balance(value, p, inverse)
+        if terms > 1:
             for at in range(size):
                 rest[at] = balance(rest[at], p, inverse)
         for at in range(size):
@@ -177,25 +176,26 @@ def slack(row_bits, row_exact, column_bits, column_exact, always):
 
 
 ARGUMENTS = (
-    FLOAT[:, ::1], INT[:, ::1], FLOAT[:, ::1], types.int32[:, ::1], types.int32[::1], INT[::1],
-    INT[:, ::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], BOOL[:, ::1], BOOL[:, ::1],
+    FLOAT[:, ::1], INT[:, :, ::1], FLOAT[:, :, ::1], types.int32[:, ::1], types.int32[::1],
+    INT[::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], BOOL[:, ::1], BOOL[:, ::1],
     INT, INT[::1], FLOAT[:, :, :, :], BOOL[:, :, ::1],
 )  # fmt: skip
 
 
 @kernel(*ARGUMENTS)
 def plain(
-    begin, end, groups, signs, constants, basis, modulus, offsets,
+    begin, end, groups, places, constants, basis, modulus, offsets,
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
     always, fmt, out, unsettled,
 ):  # fmt: skip
     """Round X 2^-(s+t) into `out`, part by part.
 
-    `groups` is (groups, batch * rows * columns). Residues come with the constants of
-    `gather_residues`, limbs of P/p in `basis` and of P in `modulus`; digits with no constants and
-    the bit offset of each group. `row_bits` and `column_bits` bound V and U by
-    powers of two, `always` the rest of the error (negative: X is exact, or exact enough). An
-    element whose rounding the error could change is marked in `unsettled`. A job is TILE elements.
+    `groups` is (groups, batch * rows * columns). Residues come with the places and constants of
+    `gather_residues` for each part, limbs of P/p in `basis` and of P in `modulus`; digits with no
+    constants, the sign of each group in `places` and its bit offset. `row_bits` and
+    `column_bits` bound V and U by powers of two, `always` the rest of the error (negative: X is
+    exact, or exact enough). An element whose rounding the error could change is marked in
+    `unsettled`. A job is TILE elements.
     """
     parts, batch, rows, columns = out.shape
     total = batch * rows * columns
@@ -213,10 +213,12 @@ def plain(
         start = job * TILE
         size = min(TILE, total - start)
         for part in range(parts):
-            if constants.shape[0] > 0:
-                gather_residues(groups, start, size, signs[part], constants, basis, modulus, limbs)
+            if basis.shape[0] > 0:
+                gather_residues(
+                    groups, start, size, places[part], constants[part], basis, modulus, limbs
+                )
             else:
-                gather_digits(groups, start, size, signs[part], offsets, limbs)
+                gather_digits(groups, start, size, places[part, 0], offsets, limbs)
             settle_all(limbs, size, sign)
             leading_bits(limbs, size, head, tail, length)
             j, i, b = start % columns, start // columns % rows, start // columns // rows

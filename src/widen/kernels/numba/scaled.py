@@ -19,7 +19,7 @@ from widen.kernels.numba.reconstruct import (
 
 @kernel(*ARGUMENTS, INT[::1], INT[::1], BITS4)
 def scaled(
-    begin, end, groups, signs, constants, basis, modulus, offsets,
+    begin, end, groups, places, constants, basis, modulus, offsets,
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
     always, fmt, out, unsettled, alpha, beta, addend,
 ):  # fmt: skip
@@ -36,12 +36,12 @@ def scaled(
         start = job * TILE
         size = min(TILE, total - start)
         for part in range(parts):
-            if constants.shape[0] > 0:
+            if basis.shape[0] > 0:
                 gather_residues(
-                    groups, start, size, signs[part], constants, basis, modulus, limbs[part]
+                    groups, start, size, places[part], constants[part], basis, modulus, limbs[part]
                 )
             else:
-                gather_digits(groups, start, size, signs[part], offsets, limbs[part])
+                gather_digits(groups, start, size, places[part, 0], offsets, limbs[part])
             settle_all(limbs[part], size, signs_of_x[part])
         j, i, b = start % columns, start // columns % rows, start // columns // rows
         for at in range(size):

@@ -24,8 +24,22 @@ from widen.kernels.triton.numbers import (
     shift_left,
     wide,
 )
-from widen.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNCERTIFIED, UNFIT
+from widen.kernels.triton.reconstruct import REPAIRED, SPECIAL_ELEMENT, UNCERTIFIED, UNFIT
 from widen.kernels.triton.rounding import rounded, store_float
+
+RUN = tl.constexpr(32)  # marks read together
+
+
+@triton.jit
+def holds(
+    total, rounded_row, rounded_column, row_weight, column_weight, sigma, shift, both, always
+):
+    """`bounds.Certificate.holds` for a product of leading integers."""
+    weights = always + tl.where(rounded_column, row_weight, 0)
+    weights += tl.where(rounded_row, column_weight, 0)
+    weights += tl.where(rounded_row & rounded_column, both, 0)
+    bound = shift_left(total, sigma.to(tl.int32) + shift)
+    return (weights <= 0) | (weights <= bound)
 
 
 @triton.jit
@@ -53,14 +67,13 @@ def is_certified(
             ours += leading(mx, top - ex, kept)
             theirs += leading(my, other_top - ey, kept)
         total += ours * theirs
-    rounded_row = tl.load(row_table + FLAGS * heights) & INEXACT > 0
-    rounded_column = tl.load(column_table + FLAGS * widths) & INEXACT > 0
-    weights = always + tl.where(rounded_column, tl.load(row_table + WEIGHT * heights), 0)
-    weights += tl.where(rounded_row, tl.load(column_table + WEIGHT * widths), 0)
-    weights += tl.where(rounded_row & rounded_column, both, 0)
-    sigma = tl.load(row_table + SIGMA * heights) + tl.load(column_table + SIGMA * widths)
-    bound = shift_left(tl.sum(total, 0), sigma.to(tl.int32) + shift)
-    return (weights <= 0) | (weights <= bound)
+    return holds(
+        tl.sum(total, 0), tl.load(row_table + FLAGS * heights) & INEXACT > 0,
+        tl.load(column_table + FLAGS * widths) & INEXACT > 0, tl.load(row_table + WEIGHT * heights),
+        tl.load(column_table + WEIGHT * widths),
+        tl.load(row_table + SIGMA * heights) + tl.load(column_table + SIGMA * widths),
+        shift, both, always,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -163,23 +176,27 @@ def repair(
 
     An element that did not fit its planes is computed from the lines' integers, unless the
     certificate (`tested` says if there is one) leaves it open. Marks of elements that were repaired
-    become 3, those of all others 0 (2 if special); `repaired` counts them. With SCALED an element
-    is alpha times the product plus beta c, of which C_PARTS are given, floats of C_FIELDS.
+    become REPAIRED, and those that are stay; marks of all others become 0 (2 if special).
+    `repaired` counts. With SCALED an element is alpha times the product plus beta c, of which
+    C_PARTS are given, floats of C_FIELDS.
     """
     infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
     elements = batch * m * n
     count = 0
-    for tile in range(tl.program_id(0), tl.cdiv(elements, ELEMENTS), tl.num_programs(0)):
-        start = wide(tile) * ELEMENTS
-        places = start + tl.arange(0, ELEMENTS)
+    tiles = tl.cdiv(elements, ELEMENTS)
+    # A tile is runs of RUN elements far apart: where marks cluster in a line, programs share them.
+    run, step = tl.arange(0, ELEMENTS // RUN)[:, None], tl.arange(0, RUN)[None, :]
+    order = run * RUN + step
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        places = (run * wide(tiles) + tile) * RUN + step
         codes = tl.load(marks + places, places < elements, other=0).to(tl.int32)
-        order = tl.arange(0, ELEMENTS)
-        next_one = tl.min(tl.where(codes > 0, order, ELEMENTS), 0)
+        codes = tl.where(codes < REPAIRED, codes, 0)
+        next_one = tl.min(tl.min(tl.where(codes > 0, order, ELEMENTS), 1), 0)
         while next_one < ELEMENTS:
-            code = tl.max(tl.where(order == next_one, codes, 0), 0)
+            code = tl.max(tl.max(tl.where(order == next_one, codes, 0), 1), 0)
             codes = tl.where(order == next_one, 0, codes)
-            place = start + next_one
-            next_one = tl.min(tl.where(codes > 0, order, ELEMENTS), 0)
+            place = (next_one // RUN * wide(tiles) + tile) * RUN + next_one % RUN
+            next_one = tl.min(tl.min(tl.where(codes > 0, order, ELEMENTS), 1), 0)
             j, i, b = place % n, place // n % m, place // n // m
             row, column = b % left_batch * m + i, b % right_batch * n + j
             ours = left + (b % left_batch) * left_item + i * left_line
@@ -234,7 +251,7 @@ def repair(
                         bits = tl.where(some, bits, 0)
                         store_float(target + part * part_stride, bits, negative, True, PRECISION)
                     if not fine:
-                        tl.store(marks + place, 3)
+                        tl.store(marks + place, REPAIRED)
                         count += 1
     if count > 0:
         tl.atomic_add(repaired, count)

@@ -25,6 +25,7 @@ UNCERTIFIED = tl.constexpr(1)  # marks: to be tested again, and repaired if it f
 SPECIAL_ELEMENT = tl.constexpr(2)  # meets an infinity or a NaN
 UNSETTLED = tl.constexpr(3)  # to be repaired
 UNFIT = tl.constexpr(4)  # X does not fit its planes: to be computed by itself
+REPAIRED = tl.constexpr(5)  # has become the correctly rounded one
 
 
 @triton.jit
@@ -270,8 +271,8 @@ def round_residues(
     limit, always, part_stride, batch_stride, row_stride, column_stride, height,
     PARTS: tl.constexpr, BASIS: tl.constexpr, MODULUS: tl.constexpr, TAKEN: tl.constexpr,
     INVERSE: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
-    SLACK: tl.constexpr, MARKED: tl.constexpr, ASSEMBLY: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    SLACK: tl.constexpr, MARKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """Round X 2^-(s+t) into `out`, part by part, and mark what is not final.
 

@@ -137,8 +137,10 @@ def summed(pool, places, present, negative, X_TERMS: tl.constexpr, X_WORDS: tl.c
         masks = masks + (tl.where(minus, 0xFFFFFFFF, 0).to(tl.uint32),)
         carry += minus.to(tl.uint64)
     first = tl.where(last < first, 0, first)
-    p1, p2, p3, rest = zero, zero, zero, zero
-    high, middle, low, below = zero, zero, zero, zero
+    # The last two words, the one before and the rest; and the leading ones, if these are they. A
+    # bare `a = b` of two carried variables is no change to Triton's compiler if both began as one.
+    two, head = carry & 0, carry & 0
+    third, rest, low, below = zero, zero, zero, zero
     index = tl.full(zero.shape, -1, tl.int32)
     steps = tl.max(tl.max(last - first, 1), 0) + 2
     for step in range(steps):
@@ -151,19 +153,17 @@ def summed(pool, places, present, negative, X_TERMS: tl.constexpr, X_WORDS: tl.c
             here = tl.where(present[X_TERMS + k], here, -1)
             word = picked(pool, here, X_TERMS * X_WORDS + k * ADDEND_WORDS, ADDEND_WORDS)
             carry += (word ^ masks[X_TERMS + k]).to(tl.uint64)
-        word = (carry & 0xFFFFFFFF).to(tl.uint32)
+        new = (carry & 0xFFFFFFFF) != (two >> 32)
+        head, index = tl.where(new, two, head), tl.where(new, step - 1, index)
+        low, below = tl.where(new, third, low), tl.where(new, rest, below)
+        rest |= third
+        third = (two & 0xFFFFFFFF).to(tl.uint32)
+        two = (two >> 32) | (carry << 32)
         carry = carry >> 32
-        new = word != p1
-        high, middle = tl.where(new, p1, high), tl.where(new, p2, middle)
-        low, below = tl.where(new, p3, low), tl.where(new, rest, below)
-        index = tl.where(new, step - 1, index)
-        rest |= p3
-        p3 = p2
-        p2 = p1
-        p1 = word
+    high, middle = (head >> 32).to(tl.uint32), (head & 0xFFFFFFFF).to(tl.uint32)
     # |sum| of a negative one: 2^96 less the three words, and whatever is below; 2^96 itself if all
     # are 0, which is 1 in the word above.
-    minus = p1 != 0
+    minus = (two >> 32) != 0
     flip = tl.where(minus, 0xFFFFFFFF, 0).to(tl.uint32)
     up = (minus & (below == 0)).to(tl.uint32)
     low = (low ^ flip) + up

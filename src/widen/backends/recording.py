@@ -1,0 +1,345 @@
+"""Launches of a call, kept and issued again for other operands of the same kind.
+
+A product on a GPU is some ten launches. But for addresses their arguments depend on shapes,
+strides, formats and the plan alone, and working them out takes Python longer than a small product
+takes the GPU. So the first call of a kind is recorded: memory that was taken, launches, and where
+their arguments were. Calls after it take memory of the same sizes and issue the same launches.
+
+The plan is then a guess, the one of the last call. What it was decided from is read again while the
+device computes, and before the last launches the guess is checked: elements of a wrong one would be
+repaired one by one, so the call starts again with a plan that was decided properly.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from widen.backends import driver
+
+Tensor = torch.Tensor
+Run = Callable[..., None]
+
+EMPTY = {torch.ops.aten.empty.memory_format, torch.ops.aten.zeros.default}
+"""Operations that take memory; whatever else is not a view cannot be issued again."""
+
+
+class View(NamedTuple):
+    """A tensor in a block of memory, `offset` bytes after its beginning."""
+
+    block: int
+    offset: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def of(self, blocks: Sequence[Tensor]) -> Tensor:
+        """The tensor, in other blocks."""
+        block = blocks[self.block]
+        start = block.storage_offset() * block.element_size() + self.offset
+        made = torch.empty(0, dtype=self.dtype, device=block.device)
+        return made.set_(
+            block.untyped_storage(), start // self.dtype.itemsize, self.shape, self.stride
+        )
+
+
+class Address(NamedTuple):
+    """All that a launch asks of a tensor of bytes."""
+
+    address: int
+    dtype: torch.dtype = torch.int8
+
+    def data_ptr(self) -> int:
+        """Where it begins."""
+        return self.address
+
+
+Step = Callable[[list[Tensor], list[int]], None]
+"""A part of a call, given its blocks of memory so far and their addresses."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What was decided from numbers on the device, and how."""
+
+    numbers: View
+    decide: Callable[[Any], Any]
+    choice: Any
+
+
+class Recorder(TorchDispatchMode):
+    """Listens to a call: inside ``with Recorder(given):`` memory and launches are noted.
+
+    Anything that could not be issued again (a copy of an operand, a second block) ends it.
+    """
+
+    def __init__(self, given: Sequence[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.blocks, self.out = list(given), given[-1]
+        self.steps: list[Step] = []
+        self.guess: Guess | None = None
+        self.last: int | None = None
+        self.lost = False
+
+    def __enter__(self) -> Any:
+        _listening.recorder = self
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *error: Any) -> None:
+        _listening.recorder = None
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func in EMPTY:
+            self._taken(found, zero=func is torch.ops.aten.zeros.default)
+        elif func is torch.ops.aten.clone.default and args[0].is_contiguous():
+            self._taken(found, zero=False)
+            self.launched((found, args[0]), lambda new, old: new.copy_(old), tensors=True)
+        elif not func.is_view:
+            self.give_up()
+        return found
+
+    def give_up(self) -> None:
+        """Record nothing more, and hold no memory."""
+        self.lost = True
+        self.blocks, self.steps = [], []
+
+    def _taken(self, tensor: Tensor, *, zero: bool) -> None:
+        if self.lost:
+            return
+        self.blocks.append(tensor)
+        size, device = tensor.nbytes, tensor.device
+
+        def take(blocks: list[Tensor], addresses: list[int]) -> None:
+            block = torch.empty(size, dtype=torch.uint8, device=device)
+            blocks.append(block)
+            addresses.append(block.data_ptr())
+            if zero and block.is_cuda:
+                driver.clear(addresses[-1], size, device.index)
+            elif zero:
+                block.zero_()
+
+        self.steps.append(take)
+
+    def view(self, tensor: Tensor) -> View | None:
+        """Where a tensor is; None if it is a constant, which stays where it is."""
+        address = tensor.data_ptr()
+        for index in reversed(range(len(self.blocks))):
+            block = self.blocks[index]
+            if tensor.untyped_storage().data_ptr() == block.untyped_storage().data_ptr():
+                shape, stride = tuple(tensor.shape), tensor.stride()
+                return View(index, address - block.data_ptr(), tensor.dtype, shape, stride)
+        return None
+
+    def launched(self, arguments: Sequence[Any], run: Run, *, tensors: bool) -> None:
+        """Note a launch: ``run(*arguments)`` with tensors in other blocks, or their addresses."""
+        if self.lost:
+            return
+        fixed = list(arguments)
+        held: list[Tensor] = []  # tables that launches point at: they stay while this is kept
+        moved: list[tuple[int, View]] = []
+        described: list[tuple[int, View, TensorDescriptor]] = []
+        for at, argument in enumerate(fixed):
+            if isinstance(argument, TensorDescriptor):
+                view = self.view(argument.base)
+                assert view is not None
+                described.append((at, view, argument))
+                fixed[at] = None
+            elif isinstance(argument, torch.Tensor):
+                view = self.view(argument)
+                if view is not None:
+                    moved.append((at, view))
+                    fixed[at] = None
+                elif not tensors:
+                    fixed[at] = argument.data_ptr()
+                    held.append(argument)
+        places = [(at, view.block, view.offset) for at, view in moved]
+
+        def step(
+            blocks: list[Tensor], addresses: list[int], constants: list[Tensor] = held
+        ) -> None:
+            now = fixed.copy()
+            if tensors:
+                for at, view in moved:
+                    now[at] = view.of(blocks)
+            else:
+                for at, block, offset in places:
+                    now[at] = addresses[block] + offset
+            for at, view, old in described:
+                base = view.of(blocks) if tensors else Address(addresses[view.block] + view.offset)
+                now[at] = TensorDescriptor(base, old.shape, old.strides, old.block_shape)
+            run(*now)
+
+        self.steps.append(step)
+
+    def recording(self) -> Recording | None:
+        """What was recorded, if it can be issued again."""
+        if self.lost:
+            return None
+        last = len(self.steps) if self.last is None else self.last
+        return Recording(self.steps[:last], self.steps[last:], self.guess, self.out)
+
+
+class _Listening(threading.local):
+    recorder: Recorder | None = None
+
+
+_listening = _Listening()
+
+
+def listener() -> Recorder | None:
+    """Who records this thread's launches, if anybody does."""
+    return _listening.recorder
+
+
+def quietly() -> Any:
+    """A context in which operations of PyTorch are not noted."""
+    return _disable_current_modes()
+
+
+def decided(numbers: Tensor, decide: Callable[[Any], Any]) -> Any:
+    """``decide(numbers.tolist())``: waits for the device, once."""
+    with quietly():
+        choice = decide(numbers.tolist())
+    recorder = listener()
+    if recorder is not None and not recorder.lost:
+        view = recorder.view(numbers)
+        assert view is not None
+        recorder.guess = Guess(view, decide, choice)
+    return choice
+
+
+def read_here() -> None:
+    """Launches from here on keep the device busy while what the guess depends on is read."""
+    recorder = listener()
+    if recorder is not None and recorder.guess is not None:
+        view = recorder.guess.numbers
+        recorder.steps.append(lambda blocks, addresses: _read.begin(view, blocks, addresses))
+
+
+def check_here() -> None:
+    """From here on launches wait until the guess was checked."""
+    recorder = listener()
+    if recorder is not None:
+        recorder.last = len(recorder.steps)
+
+
+class _Read(threading.local):
+    """Numbers that a thread reads from a device without waiting: where to, and when they came."""
+
+    numbers: Tensor | None = None
+    event: Any = None
+
+    def begin(self, view: View, blocks: list[Tensor], addresses: list[int]) -> None:
+        device = blocks[view.block].device
+        if device.type != "cuda":  # Triton's interpreter
+            self.numbers, self.event = view.of(blocks), None
+            return
+        if self.event is None or self.numbers is None or self.numbers.shape != view.shape:
+            self.numbers = torch.empty(view.shape, dtype=view.dtype, pin_memory=True)
+            self.event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        target, size = self.numbers.data_ptr(), self.numbers.nbytes
+        driver.fetch(target, addresses[view.block] + view.offset, size, device.index)
+        self.event.record()
+
+    def end(self) -> Any:
+        assert self.numbers is not None
+        if self.event is not None:
+            self.event.synchronize()
+        return self.numbers.tolist()
+
+
+_read = _Read()
+
+
+class Recording:
+    """The launches of one kind of call; its result is the last of the tensors it is given."""
+
+    def __init__(self, first: list[Step], last: list[Step], guess: Guess | None, out: Tensor):
+        self.first, self.last, self.guess = first, last, guess
+        self.shape, self.dtype, self.device = tuple(out.shape), out.dtype, out.device
+
+    @property
+    def choice(self) -> Any:
+        """The choice it was recorded with."""
+        return None if self.guess is None else self.guess.choice
+
+    def result(self) -> Tensor:
+        """Memory for a result."""
+        return torch.empty(self.shape, dtype=self.dtype, device=self.device)
+
+    def issue(self, given: list[Tensor]) -> Any:
+        """Issue the launches for these tensors; give the choice that should have been made.
+
+        If the recorded one does not cover it the result is not there.
+        """
+        addresses = [block.data_ptr() for block in given]
+        for step in self.first:
+            step(given, addresses)
+        choice = None
+        if self.guess is not None:
+            choice = self.guess.decide(_read.end())
+            if not self.guess.choice.covers(choice):
+                return choice
+        for step in self.last:
+            step(given, addresses)
+        return choice
+
+
+class Kind:
+    """Recordings of one kind of call, by the choice they were made with."""
+
+    def __init__(self) -> None:
+        self.by_choice: dict[Any, Recording] = {}
+        self.last: Any = None
+        self.failures = 0
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether calls of this kind are not worth recording."""
+        return self.failures >= 3 and not self.by_choice
+
+    def again(self, operands: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
+        """The result for these operands by launches that were recorded, or None."""
+        recording = self.by_choice.get(self.last)
+        if recording is None:
+            return None
+        result = recording.result() if out is None else out
+        choice = recording.issue([*operands, result])
+        if choice is None:
+            return result
+        self.last = choice.key
+        return result if recording.choice.covers(choice) else None
+
+    def keep(self, recorder: Recorder) -> None:
+        """Keep what was recorded of a call."""
+        recording = recorder.recording()
+        self.failures += recording is None
+        if recording is not None:
+            self.last = None if recording.choice is None else recording.choice.key
+            self.by_choice[self.last] = recording
+
+
+class Recordings:
+    """Kinds of calls."""
+
+    MOST = 512
+
+    def __init__(self) -> None:
+        self._kinds: dict[Any, Kind] = {}
+
+    def kind(self, key: Any) -> Kind:
+        """The kind of calls that this tells from others."""
+        found = self._kinds.get(key)
+        if found is None:
+            if len(self._kinds) >= self.MOST:
+                self._kinds.clear()
+            found = self._kinds[key] = Kind()
+        return found

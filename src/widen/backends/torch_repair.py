@@ -1,0 +1,180 @@
+"""Many elements of a product on a GPU: what exact products of their rows and columns need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from widen import bounds
+from widen.backends import torch as backend
+from widen.backends.torch import ROWS_OF_TABLE, Lines, Tensor
+from widen.backends.torch_scaled import Scaling
+from widen.backends.triton_launch import launch
+from widen.bounds import Certificate, Goal
+from widen.formats import FORMATS, Binary
+from widen.kernels import tiles
+from widen.kernels.triton import many
+from widen.kernels.triton.numbers import NORM, SCALE
+from widen.kernels.triton.reconstruct import REPAIRED as REPAIRED_CODE
+from widen.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED, round_residues
+from widen.systems import Residues, residues
+
+REPAIRED = int(REPAIRED_CODE)
+LEAD_PRODUCT_BITS = 56.0
+"""Products of leading integers are below 2^53 (`bounds.lead_bits`)."""
+
+NOWHERE = 1 << 20
+"""Norm of a line, in 1/256 bits, that no planes hold."""
+
+
+def is_open(marks: Tensor) -> Tensor:
+    """Whether elements are to be repaired, or tested and then perhaps repaired."""
+    return (marks == int(UNCERTIFIED)) | is_unsettled(marks)
+
+
+def is_unsettled(marks: Tensor) -> Tensor:
+    """Whether elements are to be repaired."""
+    return marks == int(UNSETTLED)
+
+
+def certify_exactly(
+    left: Lines, right: Lines, tables: tuple[Tensor, Tensor], marks: Tensor, test: Certificate
+) -> None:
+    """Decide about uncertified elements as `repair` does one by one, by an exact product.
+
+    Leading integers are operands like others; their product is an exact float64.
+    """
+    kept = bounds.lead_bits(left.shape[2])
+    sides = [_leads(side, table, kept) for side, table in zip((left, right), tables, strict=True)]
+    layout = residues(128, LEAD_PRODUCT_BITS, 1)
+    found = tables_of(sides, None)[0]
+    planes = backend.encode(sides, found, layout)
+    batch, m, n = marks.shape
+    products = torch.empty((1, batch, m, n), dtype=torch.int64, device=marks.device)
+    backend.reconstruct(
+        backend.multiply(planes[0], planes[1], layout, left.shape[2]), layout, found,
+        (left.shape[0], right.shape[0]), FORMATS["float64"].part, products, None, slack=False,
+    )  # fmt: skip
+    tile = tiles.DECIDE
+    launch(
+        many.decide, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
+        (products, marks, *tables, m, n, left.shape[0], right.shape[0], test.shift, test.both,
+         min(test.always, 1 << 61)),
+        (tile.rows, tile.columns), tile.warps,
+    )  # fmt: skip
+
+
+def tables_of(sides: list[Lines], goal: Goal | None) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """Tables of two operands, and what their planes must hold, on the device."""
+    device = sides[0].bits.device
+    ours, theirs = (
+        torch.zeros((ROWS_OF_TABLE, side.count), dtype=torch.int64, device=device) for side in sides
+    )
+    needs = torch.zeros((2, 5), dtype=torch.int64, device=device)
+    backend.survey(sides, (ours, theirs), None, 0)
+    backend.quantise(sides, (ours, theirs), goal, None, needs.unbind())
+    return (ours, theirs), needs
+
+
+def _leads(side: Lines, table: Tensor, kept: int) -> Lines:
+    """The leading integers of lines, summed over the parts of a number, as float32."""
+    out = _room(side, 1, torch.int32)
+    shape, grid = _tile(side)
+    launch(
+        many.leads, grid,
+        (side.bits, out, table, *side.shape[1:], *side.bits.stride(), side.count, kept,
+         *out.stride()[1:]),
+        (side.bits.shape[0], *side.fields, shape.lines, shape.inner), shape.warps,
+    )  # fmt: skip
+    return Lines(out, FORMATS["float32"].part)
+
+
+def _room(side: Lines, parts: int, dtype: torch.dtype) -> Tensor:
+    """Room for other numbers in the place of lines, neighbours where these have them."""
+    batch, count, inner = side.shape
+    device = side.bits.device
+    if side.lines_near:
+        return torch.empty((parts, batch, inner, count), dtype=dtype, device=device).mT
+    return torch.empty((parts, batch, count, inner), dtype=dtype, device=device)
+
+
+def _tile(side: Lines) -> tuple[tiles.LineTile, tuple[int]]:
+    shape = tiles.line_tile(tiles.SURVEY[1], side.lines_near, side.shape[2])
+    return shape, (side.shape[0] * -(-side.shape[1] // shape.lines),)
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """Operands (A D) and (D^-1 B), scaled line by line: float64 that hold every bit, or say so."""
+
+    sides: list[Lines]
+    moved: list[Tensor]
+    lost: list[Tensor]
+
+    def final(self, tables: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Tables for the last rounding: exponents of the lines as they were given.
+
+        Lines that lost bits fit no planes.
+        """
+        for table, moved, lost in zip(tables, self.moved, self.lost, strict=True):
+            table[int(SCALE)] += moved
+            table[int(NORM)] += lost * NOWHERE
+        return tables
+
+
+def balanced(left: Lines, right: Lines) -> Balanced:
+    """Powers of two moved along the inner dimension, which undoes graded columns."""
+    ours, theirs = _tops(left), _tops(right)
+    shift = (theirs - ours).div(2, rounding_mode="floor")
+    used = (ours > -NOWHERE) & (theirs > -NOWHERE)
+    sides, moves, losses = [], [], []
+    for side, sign in ((left, 1), (right, -1)):
+        shifts = torch.where(used, sign * shift, int(many.LEFT_OUT)).to(torch.int32)
+        out = _room(side, side.bits.shape[0], torch.int64)
+        moved, lost = (
+            torch.empty(side.count, dtype=torch.int32, device=out.device) for _ in range(2)
+        )
+        shape, grid = _tile(side)
+        launch(
+            many.balance, grid,
+            (side.bits, out, shifts, moved, lost, *side.shape[1:], *side.bits.stride(),
+             *out.stride()),
+            (side.bits.shape[0], *side.fields, shape.lines, shape.inner), shape.warps,
+        )  # fmt: skip
+        sides.append(Lines(out, FORMATS["float64"].part))
+        moves.append(moved)
+        losses.append(lost)
+    return Balanced(sides, moves, losses)
+
+
+def round_long(
+    groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor], batches: tuple[int, int],
+    fmt: Binary, out: Tensor, scaling: Scaling | None,
+) -> Tensor:  # fmt: skip
+    """Round X (or alpha X + beta c) of many planes into `out`; give where it is correctly rounded.
+
+    Programs take fewer elements than elsewhere: 49 moduli and four elements a thread spill.
+    """
+    if scaling is not None:
+        marks = scaling.reconstruct(groups, layout, tables, batches, fmt, out, None, slack=True)
+    else:
+        tile = tiles.RECONSTRUCT_LONG
+        marks = backend.reconstruct(
+            groups, layout, tables, batches, fmt, out, None, slack=True,
+            scaling=(
+                round_residues, tile, (tile.rows,), (backend.assembly(out.device),)
+            ),
+        )  # fmt: skip
+    return marks == 0
+
+
+def _tops(side: Lines) -> Tensor:
+    """Exponents (about) of the largest finite number of every term, -NOWHERE if all are 0."""
+    fraction, exponent = side.fields
+    width = 8 * side.bits.element_size()
+    magnitude = side.bits & ((1 << (width - 1)) - 1)
+    finite = torch.where(magnitude >> fraction == (1 << exponent) - 1, 0, magnitude)
+    top = finite.amax(dim=(0, 1, 2)).to(torch.int64)
+    bias = (1 << (exponent - 1)) - 1
+    return torch.where(top > 0, (top >> fraction) - bias, -NOWHERE)

@@ -1,0 +1,167 @@
+"""Plans on a GPU: what numbers read from the device decide, planes and blocks."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from widen import bounds, repair_device
+from widen.backends.torch_units import in_blocks
+from widen.contract import Contract
+from widen.formats import Format
+from widen.plan import Layout, Plan
+from widen.planner import Needs, make_plan, unit_on_gpu
+from widen.repair_device import MOST_BITS
+from widen.systems import Residues
+
+EXACT_SHARE = 1.3
+"""For "correct", planes that hold every bit may be that many times those of the first cap."""
+
+LEAD_BITS = {1: 6, 2: 5}
+"""Leading integers floor(|x| 2^(f - top)) fit an int8, summed over the parts of a number."""
+
+LONG_LEAD_BITS = {1: 13, 2: 12}
+"""The same for lines whose largest number is far above the others: integers in two planes."""
+
+
+class Side(NamedTuple):
+    """What a side needs, as `kernels.triton.lines.scale` leaves it."""
+
+    norm: int
+    sigma: int
+    flags: int
+    sparse: int
+    inverse: int
+
+
+def first_look(sides: list[Side], k: int, parts: int) -> int:
+    """Terms of |A||B| that should certify every element of lines that know nothing of each other.
+
+    With V and U shares c and d of the goal, an element needs (1/c + 1/d)/8 of ||a||_1 ||b||_1 / k
+    (complex numbers sqrt(2) of it). Leading integers of mean l lose 1/(2 l) to rounding; four
+    standard deviations and a tenth more are added. An element that is left open is tested again.
+    More terms than there are means that integers this short will not do.
+    """
+    wanted = sum(side.inverse for side in sides) / 65536 / 8 * math.sqrt(parts)
+    for side in sides:
+        mean = 2.0 ** (24 + LEAD_BITS[parts] - bounds.NORM_BITS) / max(side.sparse, 1)
+        wanted /= max(1 - 0.5 / mean, 0.1)
+    terms = wanted * k
+    return math.ceil(1.1 * terms + 4 * math.sqrt(terms))
+
+
+def skewed(sides: list[Side], entries: int) -> bool:
+    """Whether some line's largest number is so far above its mean that many elements may stay open.
+
+    Rows whose weight is in few numbers meet columns whose weight is elsewhere. The largest of
+    thousands of numbers (rand - 0.5) exp(randn) is some 80 times their mean.
+    """
+    ratio = max(side.sparse for side in sides) / (1 << (24 - bounds.NORM_BITS))
+    return ratio > min(256.0, entries / 2)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the needs of two operands decide.
+
+    Attributes
+    ----------
+    taken
+        Which of the caps.
+    kept
+        Bits of leading integers beside the first.
+    terms
+        How many of them the certificate looks at first.
+    plan
+        The planes, and the blocks.
+    many
+        Whether many elements may stay open: the device is then asked how many.
+    """
+
+    taken: int
+    kept: int
+    terms: int
+    plan: Plan
+    many: bool
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Choices with equal keys are as good as each other."""
+        notch = 16 * self.terms // max(self.plan.shape[2], 1)
+        return self.taken, self.kept, self.many, notch, *self.plan.layout.planes
+
+    def covers(self, other: Choice) -> bool:
+        """Whether it does what another choice would: as many planes, of the same integers.
+
+        Lists of moduli and of digits begin alike. A first look that is too short only costs time.
+        """
+        ours, theirs = self.plan, other.plan
+        same = (self.taken, self.kept, self.many) == (other.taken, other.kept, other.many)
+        same &= ours.blocks == theirs.blocks
+        return same and all(map(operator.ge, ours.layout.planes, theirs.layout.planes))
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a choice depends on beside the needs."""
+
+    contract: Contract
+    fmt: Format
+    shape: tuple[int, int, int, int]
+    caps: tuple[int | None, ...]
+    workspace: int
+    certified: bool
+    layout: Residues | None = None
+    unit: str | None = None
+    system: str | None = None
+    gpu: str = ""
+
+    def decide(self, needs: list[list[list[int]]]) -> Choice:
+        """The choice for `needs`, (caps, sides, 5), as `kernels.triton.lines.scale` leaves them.
+
+        For "correct" any quantisation will do that leaves little to repair: the cheaper one of
+        every bit and of the planner's first cap.
+        """
+        k, parts = self.shape[2], self.fmt.parts
+        read = [[Side(*side) for side in pair] for pair in needs]
+        bits = [sum(side.norm for side in pair) / 256 for pair in read]
+        one = len(self.caps) == 1 or bits[0] <= min(EXACT_SHARE * bits[1], MOST_BITS)
+        taken = 0 if one else 1
+        terms = first_look(read[taken], k, parts)
+        cap, long = self.caps[taken], self.certified and terms > k
+        kept = (LONG_LEAD_BITS if long else LEAD_BITS)[parts]
+        many = cap is not None or (long and skewed(read[taken], k * parts))
+        many &= self.shape[0] * self.shape[1] * self.shape[3] > repair_device.FEW
+        left, right = (side.sigma + 1 for side in read[taken])
+        plan = self.plan(bits[taken], cap, (left, right))
+        return Choice(taken, kept, min(terms, k), plan, many)
+
+    def plan(self, bits: float, cap: int | None, widths: tuple[int, int]) -> Plan:
+        """The plan for |X| < 2^bits, and |a'|, |b'| <= 2^widths."""
+        eighths = math.ceil(8 * min(max(bits, 0.0), MOST_BITS))
+        if self.system in (None, "residues"):
+            widths = (1, 1)
+        return cached_plan(
+            self.contract, self.fmt, self.shape, eighths, cap, self.workspace, self.layout,
+            self.unit, self.system, widths, self.gpu,
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def cached_plan(
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], eighths: int,
+    cap: int | None, workspace: int, layout: Layout | None, unit: str | None = None,
+    system: str | None = None, widths: tuple[int, int] = (1, 1), gpu: str = "",
+) -> Plan:  # fmt: skip
+    """The plan for |X| < 2^(eighths/8) and |a'|, |b'| <= 2^widths, or for an encoded layout."""
+    half = eighths / 16
+    name, reason = unit_on_gpu(unit, gpu)
+    plan = make_plan(
+        contract, fmt, shape, Needs((half, half), widths), unit=name, system=system or "residues",
+        cap=cap, workspace=workspace,
+    )  # fmt: skip
+    reasons = (reason, *plan.why[2 if system is None else 1 :])
+    return in_blocks(replace(plan, layout=layout or plan.layout, why=reasons))

@@ -1,0 +1,148 @@
+"""Launches that were recorded give the bits of a call that was not, whatever the new operands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import widen
+from helpers import assert_same_bits, draw
+from widen import device, tensors
+from widen.backends import torch as backend
+from widen.backends.clock import Clock
+from widen.backends.recording import Kind, Recorder
+from widen.contract import as_contract
+from widen.device import Problem
+from widen.formats import FORMATS
+from widen.tensors import as_tensor, lines_of
+
+ON = "cuda" if torch.cuda.is_available() else "cpu"
+SHAPE = (3, 9, 4) if ON == "cpu" else (70, 200, 130)
+
+
+class Calls:
+    """Products of NumPy arrays, recorded as `tensors.matmul` does it."""
+
+    def __init__(self, accuracy, dtype="float64", plan=None, workspace=1 << 30):
+        self.accuracy, self.dtype, self.plan, self.workspace = accuracy, dtype, plan, workspace
+        self.kind = Kind()
+        self.recorded = 0
+
+    def __call__(self, a, b):
+        given = [as_tensor(x).to(ON) for x in (a, b)]
+        found = self.kind.again(given, None)
+        if found is None:
+            self.recorded += 1
+            found = torch.full(
+                (a.shape[0], b.shape[1]), torch.nan, dtype=getattr(torch, self.dtype), device=ON
+            )
+            with Recorder([*given, found]) as recorder:
+                self.run(*given, found)
+            self.kind.keep(recorder)
+        return found.cpu().numpy()
+
+    def run(self, a, b, out):
+        fmt = FORMATS[self.dtype]
+        left, right = (lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
+        contract = as_contract(self.accuracy)
+        problem = Problem(left, right, contract, fmt, self.workspace, self.plan)
+        device.run(problem, backend.bits_of(out[None], fmt.parts), Clock(timed=False))
+
+    def check(self, a, b):
+        wanted = widen.matmul(a, b, accuracy=self.accuracy, dtype=self.dtype)
+        assert_same_bits(self(a, b), wanted)
+
+
+def alike(a, b):
+    """Operands that need the same planes."""
+    yield a, b
+    yield a[::-1].copy(), -b
+    yield np.roll(a, 1, 0), b[:, ::-1].copy()
+
+
+@pytest.mark.parametrize("accuracy", ["standard", "fast", "correct", 60])
+def test_other_operands(accuracy):
+    calls = Calls(accuracy)
+    for a, b in alike(*draw("phi1", SHAPE, 1)):
+        calls.check(a, b)
+    assert calls.recorded == 1
+
+
+def test_a_wrong_guess_is_noticed():
+    calls = Calls("standard")
+    calls.check(*draw("phi1", SHAPE, 1))
+    calls.check(*draw("phi4", SHAPE, 2))  # longer leading integers, or more planes
+    assert calls.recorded == 2
+    for seed, family in enumerate(("phi1", "phi1", "extremes")):  # fewer, then no more of them
+        calls.check(*draw(family, SHAPE, seed))
+
+
+def test_complex_numbers():
+    calls = Calls("standard", "complex128")
+    for a, b in alike(*draw("phi1", SHAPE, 1, "complex128", "complex128")):
+        calls.check(a, b)
+    assert calls.recorded == 1
+
+
+def test_a_plan_made_beforehand_needs_no_guess():
+    m, k, n = SHAPE
+    plan = tensors.typical_plan(as_contract("standard"), FORMATS["float64"], (1, m, k, n), 1 << 30)
+    calls = Calls("standard", plan=plan)
+    for seed, family in enumerate(("phi0", "phi4", "extremes")):
+        calls.check(*draw(family, SHAPE, seed))
+    assert calls.recorded == 1
+
+
+def test_an_operand_with_itself():
+    calls = Calls("standard")
+    a = np.random.default_rng(1).standard_normal((4, 6))
+    for x in (a, a[::-1].copy()):
+        given = as_tensor(x).to(ON)
+        out = calls.kind.again([given, given.T], None)
+        if out is None:
+            out = torch.empty((4, 4), dtype=torch.float64, device=ON)
+            with Recorder([given, given.T, out]) as recorder:
+                calls.run(given, given.T, out)
+            calls.kind.keep(recorder)
+        assert_same_bits(out.cpu().numpy(), widen.matmul(x, x.T))
+
+
+@pytest.mark.parametrize("spoil", ["copy", "blocks"])
+def test_what_cannot_be_issued_again_is_not_recorded(spoil):
+    calls = Calls("standard", workspace=1 << 30 if spoil == "copy" else 1 << 16)
+    a, b = np.ones((40, 300)), np.ones((300, 40))
+    given = [as_tensor(x).to(ON) for x in (a, b)]
+    out = torch.empty((40, 40), dtype=torch.float64, device=ON)
+    with Recorder([*given, out]) as recorder:
+        if spoil == "copy":
+            given[0] = given[0].T.contiguous().T
+            calls.run(*given, out)
+        else:
+            calls.run(*given, out)
+    assert not calls.kind.hopeless
+    for _ in range(3):
+        calls.kind.keep(recorder)
+    assert calls.kind.hopeless
+    assert calls.kind.again(given, out) is None
+    assert recorder.blocks == []
+
+
+def test_kinds_tell_calls_apart():
+    x = torch.ones(4, 6, dtype=torch.float64, device=ON)
+    y = torch.ones(6, 4, dtype=torch.float64, device=ON)
+    choices = ("standard", None, None, None, None)
+    calls = [
+        (x, y, None, choices), (x, x.T, None, choices), (x[:, :4], y[:4], None, choices),
+        (x.float(), y.float(), None, choices), (x, y.T.contiguous().T, None, choices),
+        (x, y, torch.empty(4, 4, dtype=torch.float64, device=ON), choices),
+        (x, y, None, ("fast", None, None, None, None)),
+    ]  # fmt: skip
+    kinds = [tensors._kind_of_call(*call, None) for call in calls]
+    assert len(set(kinds)) == len(calls)
+    assert None not in kinds
+    assert kinds[0] == tensors._kind_of_call(x + 1, y + 1, None, choices, None)
+    # What is not told apart is not recorded: results that are operands, conjugates, odd arguments.
+    assert tensors._kind_of_call(x, y, x[:, :4], choices, None) is None
+    assert tensors._kind_of_call(x, y.to(torch.complex128).conj(), None, choices, None) is None
+    assert tensors._kind_of_call(x, y, None, ([], None, None, None, None), None) is None
