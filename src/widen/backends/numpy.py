@@ -24,6 +24,9 @@ CONVERSION = 1 << 24
 LINES_TILE, ELEMENTS_TILE = 128, 128
 """How many lines, or elements, are one job of some kernels."""
 
+MOST_IN_FLOATS = 31
+"""Moduli of a product that is put together in float64 where its rounding is beyond doubt."""
+
 
 def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -> Survey:
     """Look at every line: exponents of its first and last bits, and its integer norms.
@@ -110,21 +113,24 @@ def exact_needs(left: Quantised, right: Quantised, entries: int) -> Needs:
 
 
 @lru_cache(maxsize=64)
-def _remainder_constants(moduli: tuple[int, ...]) -> Array:
-    """Per modulus (p, 1/p, 2^26 mod p)."""
-    return np.array([[p, 1 / p, _centred(1 << 26, p)] for p in moduli], np.float64)
+def _remainder_constants(moduli: tuple[int, ...], powers: int) -> Array:
+    """Per modulus (p, 1/p, 2^26 mod p, 2^52 mod p, ...), so many powers."""
+    return np.array(
+        [[p, 1 / p, *(_centred(1 << 26 * j, p) for j in range(1, powers + 1))] for p in moduli],
+        np.float64,
+    )
 
 
 def _centred(x: int, p: int) -> int:
     return (x + p // 2) % p - p // 2
 
 
-def _limbs(x: int, width: int) -> list[int]:
-    """X = sum(limb 2^(32 l)) with balanced limbs, which fit an int32."""
+def _balanced(x: int, width: int, bits: int = 32) -> list[int]:
+    """X = sum(digit 2^(bits l)) with balanced digits; those of 32 bits, limbs, fit an int32."""
     found = []
     for _ in range(width):
-        found.append(_centred(x, 1 << 32))
-        x = (x - found[-1]) >> 32
+        found.append(_centred(x, 1 << bits))
+        x = (x - found[-1]) >> bits
     return found
 
 
@@ -153,14 +159,21 @@ def encode(
     jobs = batch * parts[0].shape[1]
     planes = memory((layout.planes[side], *parts[0].shape))
     if isinstance(layout, Residues):
-        constants = _remainder_constants(layout.moduli)
-        # An entry m 2^e with m < 2^53 is shifted left by at most sigma - 52.
-        most = max(0, int(lines.sigma.max(initial=0)) - 52)
-        powers = _powers(layout.moduli, most // 64 * 64 + 64)
+        most = int(lines.sigma.max(initial=0))  # |a'| <= 2^(most + 1)
+        constants = _remainder_constants(layout.moduli, 1 if most < 53 or most > 76 else 2)
         for bits, target in zip(parts, _streams(planes, layout), strict=False):
-            launch(
-                "encode.residues", jobs, target.size, bits, rows, columns, constants, powers, target
-            )  # fmt: skip
+            if most <= 76:
+                launch(
+                    "encode.narrow_residues", jobs, target.size,
+                    bits, rows, columns, constants, target,
+                )  # fmt: skip
+            else:
+                # An entry m 2^e with m < 2^53 is shifted left by at most sigma - 52.
+                powers = _powers(layout.moduli, (most - 52) // 64 * 64 + 64)
+                launch(
+                    "encode.wide_residues", jobs, target.size,
+                    bits, rows, columns, constants, powers, target,
+                )  # fmt: skip
         if layout.parts == 2:
             launch("encode.residue_sums", jobs, planes.size, constants, planes)
     else:
@@ -211,16 +224,33 @@ def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
         whole = layout.modulus
         width = (whole.bit_length() + 2) // 32 + 1  # |X| + slack < P, and a sign
         inverses = [(p, pow(whole // p, -1, p)) for p in layout.moduli]
-        constants = [[p, 1 / p, _centred(w, p), _centred(w << 26, p)] for p, w in inverses]
-        basis = np.array([_limbs(whole // p, width) for p in layout.moduli], np.int32)
-        modulus = np.array(_limbs(whole, width), np.int32)
+        constants = [[p, 1 / p, _centred(w, p)] for p, w in inverses]
+        basis = np.array([_balanced(whole // p, width) for p in layout.moduli], np.int32)
+        modulus = np.array(_balanced(whole, width), np.int32)
         return np.array(signs), np.array(constants), basis, modulus, np.zeros(0, np.int64)
     largest = [max(map(abs, of_group)) for of_group in zip(*layout.weights, strict=True)]
     offsets = np.array([weight.bit_length() - 1 for weight in largest])
     signs = [[(weight > 0) - (weight < 0) for weight in part] for part in layout.weights]
     width = (int(offsets.max()) + 69) // 32 + 3
     empty = np.zeros((0, width), np.int32)
-    return np.array(signs), np.zeros((0, 4)), empty, np.zeros(width, np.int32), offsets
+    return np.array(signs), np.zeros((0, 3)), empty, np.zeros(width, np.int32), offsets
+
+
+@lru_cache(maxsize=64)
+def _expansion(layout: Layout) -> tuple[Array, Array, Array]:
+    """P/p and P in balanced digits below 2^53 / (count 2^22), and what the digits weigh.
+
+    Empty for digits, and for more moduli than float64 has the range for: limbs serve these.
+    """
+    count = len(layout.moduli) if isinstance(layout, Residues) else 0
+    if not isinstance(layout, Residues) or count > MOST_IN_FLOATS:
+        return np.zeros((0, 0)), np.zeros(0), np.zeros(0)
+    step = 32 - count.bit_length()
+    width = layout.modulus.bit_length() // step + 1  # a sign, too
+    basis = [_balanced(layout.modulus // p, width, step) for p in layout.moduli]
+    scales = np.ldexp(1.0, step * np.arange(width))
+    modulus = _balanced(layout.modulus, width, step)
+    return np.array(basis, np.float64), np.array(modulus, np.float64), scales
 
 
 def reconstruct(
@@ -248,7 +278,7 @@ def reconstruct(
     )  # fmt: skip
     jobs = -(-unsettled.size // ELEMENTS_TILE)
     if scaling is None:
-        launch("reconstruct.plain", jobs, groups.size, *arguments)
+        launch("reconstruct.plain", jobs, groups.size, *arguments, *_expansion(layout))
     else:
         launch(
             "scaled.scaled",

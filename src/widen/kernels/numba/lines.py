@@ -18,7 +18,9 @@ from widen.kernels.numba.limbs import (
     BITS4,
     BOOL,
     FLOAT,
+    INFINITY,
     INT,
+    MAGNITUDE,
     bit_length,
     kernel,
     whole_mantissa,
@@ -26,8 +28,6 @@ from widen.kernels.numba.limbs import (
 
 TILE = 128  # LINES_TILE of the backend
 NORM_BITS = 15  # of bounds
-MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
-INFINITY = np.int64(0x7FF0000000000000)
 NOTHING = np.int64(-(1 << 20))
 
 
