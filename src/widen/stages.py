@@ -196,6 +196,9 @@ class Stages:
     def _chosen(self, block: tuple[slice, slice, slice]) -> Chosen:
         """The lines of a block."""
         batch, rows, columns = block
+        if self.plan.blocks.whole(self.plan.shape):
+            operands = [x.operand if isinstance(x, Encoded) else x for x in self.problem.sources]
+            return Chosen((operands[0], operands[1]), self.quantised)
         operands, quantised = [], []
         for source, lines_, piece in zip(
             self.problem.sources, self.quantised, (rows, columns), strict=True
@@ -231,16 +234,18 @@ class Stages:
 
     def _planes(
         self, chosen: Chosen, side: int, block: tuple[slice, slice, slice]
-    ) -> Sequence[Array]:
+    ) -> Sequence[Array] | Array:
         source, layout = self.problem.sources[side], self.plan.layout
         if isinstance(source, Encoded):
             return source.planes_for(layout, side, *block)
-        operand = chosen.operands[side].cut(slice(None), slice(None), block[2])
+        operand = chosen.operands[side]
+        if operand.shape[2] != block[2].stop - block[2].start:
+            operand = operand.inner(block[2])
 
         def memory(shape: tuple[int, ...]) -> Any:
             return self.scratch.take(f"planes {side}", shape)
 
-        return list(backend.encode(operand, chosen.lines[side], layout, side, memory=memory))
+        return backend.encode(operand, chosen.lines[side], layout, side, memory=memory)
 
     def _all_exact(self, chosen: Chosen) -> bool:
         """Whether X is the exact product, so that there is nothing to certify."""
@@ -265,7 +270,9 @@ class Stages:
         def memory(shape: tuple[int, ...]) -> Any:
             return self.scratch.take(f"leads {side}", shape, "float32")
 
-        operand = chosen.operands[side].inner(slice(0, stop))
+        operand = chosen.operands[side]
+        if operand.shape[2] != stop:
+            operand = operand.inner(slice(0, stop))
         return certificates.leads(operand, chosen.lines[side], kept, memory)
 
     @property

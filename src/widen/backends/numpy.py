@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -40,7 +41,7 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
     step = max(1, lines if operand.viewed else room // (2 * operand.bytes_a_line))
     for start in range(0, lines, step):
         some = slice(start, min(start + step, lines))
-        part = operand.cut(slice(None), some)
+        part = operand if step >= lines else operand.cut(slice(None), some)
         bits = part.joined_bits()
         launch(
             "lines.survey", _tiles(part), bits.size, bits, part.lines_near, _triple(goal),
@@ -100,9 +101,11 @@ def _side_needs(lines: Quantised, k: int) -> tuple[float, int]:
     if norm == -np.inf:
         return 0.0, 0
     # ||a'|| <= 2^norm + sqrt(2k)/2; floats err by far less than the margin.
-    norm = float(np.logaddexp2(norm, 0.5 * np.log2(2 * max(k, 1)) - 1))
-    width = int(lines.sigma.max(where=lines.survey.q2 > 0, initial=NOTHING)) + 1
-    return norm + 1e-6, max(width, 1)
+    rounding = 0.5 * math.log2(2 * max(k, 1)) - 1
+    least, most = sorted((norm, rounding))
+    norm = most + math.log2(1 + 2.0 ** (least - most))
+    # The sigma of an empty line is 0 or NOTHING, which is no width.
+    return norm + 1e-6, max(int(lines.sigma.max()) + 1, 1)
 
 
 def exact_needs(left: Quantised, right: Quantised, entries: int) -> Needs:
@@ -191,14 +194,18 @@ def _streams(planes: Array, layout: Layout) -> list[Array]:
 
 
 def multiply(
-    left: Sequence[Array], right: Sequence[Array], products: Sequence[Product], unit: Unit,
-    depth: int, groups: Array, partial: Array, *, add: bool = False,
+    left: Sequence[Array] | Array, right: Sequence[Array] | Array, products: Sequence[Product],
+    unit: Unit, depth: int, groups: Array, partial: Array, *, add: bool = False,
 ) -> None:  # fmt: skip
     """Groups (+)= left planes times right planes, every stretch of `depth` exact on the unit.
 
     `partial` is room for one product, in the dtype of the unit's engine.
     """
     inner = left[0].shape[-1]
+    whole = inner <= depth and unit.engine == groups.dtype and not add and _paired(tuple(products))
+    if whole and isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        np.matmul(left, right.swapaxes(-1, -2), out=groups)  # one call for all planes
+        return
     started = set(range(len(groups))) if add else set[int]()
     for x, y, group in products:
         for start in range(0, inner, depth):
@@ -214,6 +221,12 @@ def multiply(
                 else:
                     groups[group] = partial
             started.add(group)
+
+
+@lru_cache(maxsize=64)
+def _paired(products: tuple[Product, ...]) -> bool:
+    """Whether plane i times plane i is group i."""
+    return all(product == (i, i, i) for i, product in enumerate(products))
 
 
 @lru_cache(maxsize=64)
@@ -234,6 +247,12 @@ def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
     width = (int(offsets.max()) + 69) // 32 + 3
     empty = np.zeros((0, width), np.int32)
     return np.array(signs), np.zeros((0, 3)), empty, np.zeros(width, np.int32), offsets
+
+
+@lru_cache(maxsize=64)
+def _range(fmt: Binary) -> Array:
+    """A format as kernels read it."""
+    return np.array([fmt.precision, fmt.lowest, fmt.highest])
 
 
 @lru_cache(maxsize=64)
@@ -265,16 +284,18 @@ def reconstruct(
     batch = out.shape[1]
     unsettled = np.zeros(out.shape[1:], bool)
     sides = (left, right)
-    exact = [side.exact & (layout.dropped == 0) for side in sides]
     # 2^29 > k/4; what was dropped counts as well.
     always = max(29, layout.dropped.bit_length()) if slack else -1
+    exact, bits = [side.exact for side in sides], [side.exponents for side in sides]
+    if slack:  # not read otherwise
+        exact = [flags & (layout.dropped == 0) for flags in exact]
+        bits = [_magnitude_bits(side) for side in sides]
     signs, constants, basis, modulus, offsets = _reconstruction(layout)
     arguments = (
         groups.reshape(len(groups), -1), signs, constants, basis, modulus, offsets,
         *(every(side.exponents, batch) for side in sides),
-        *(every(_magnitude_bits(side), batch) for side in sides),
-        *(every(flags, batch) for flags in exact),
-        always, np.array([fmt.precision, fmt.lowest, fmt.highest]), out, unsettled,
+        *(every(of_lines, batch) for of_lines in (*bits, *exact)), always, _range(fmt), out,
+        unsettled,
     )  # fmt: skip
     jobs = -(-unsettled.size // ELEMENTS_TILE)
     if scaling is None:

@@ -106,7 +106,7 @@ def narrow_residues(begin, end, bits, row_shift, column_shift, constants, planes
 
 @kernel(BITS3, BITS2, BITS2, FLOAT[:, ::1], FLOAT[:, ::1], FLOAT[:, :, :, ::1])
 def wide_residues(begin, end, bits, row_shift, column_shift, constants, powers, planes):
-    """planes[i] = balanced residues modulo p_i of x 2^(row_shift + column_shift), rounded, for integers of any length.
+    """`narrow_residues` for integers of any length.
 
     ``constants[i]`` is (p, 1/p, 2^26 mod p); ``powers[i, j]`` is 2^j mod p, both
     balanced. A job is a row.

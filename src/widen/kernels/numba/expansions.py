@@ -118,6 +118,12 @@ def total(pieces, scales, value, rest):
 
 
 @njit
+def _place(bits):
+    """Exponent of the highest bit of an integer given as float64 bits; 0 for zero."""
+    return max((bits >> 52) & 0x7FF, 1023) - 1023
+
+
+@njit
 def round_total(value, rest, error, base, precision, lowest, highest):
     """Round (value + rest) 2^base into `value`; whether that is beyond doubt for all elements.
 
@@ -132,7 +138,7 @@ def round_total(value, rest, error, base, precision, lowest, highest):
         r = wide - (wide - x)  # x to `precision` bits (Veltkamp)
         off = abs((x - r) + rest[at]) + error[at]
         bits = np.float64(r).view(np.int64)
-        place = max(((bits >> 52) & 0x7FF) - 1023, 0)
+        place = _place(bits)
         power = bits & np.int64((1 << 52) - 1) == 0
         half = power_of_two(place - precision - np.int64(power))
         unit = place + 1 - precision + base[at]

@@ -168,7 +168,7 @@ def _places(
     start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
     row_exact, column_exact, always, base, nudge, error,
 ):  # fmt: skip
-    """base = -(s + t) of `size` neighbouring elements, and 2^nudge = error bounds that of X."""
+    """Exponents -(s + t) of neighbouring elements; 2^nudge = error bounds the error of X."""
     j, i, b = start % columns, start // columns % rows, start // columns // rows
     at = 0
     while at < size:  # the rest of a row, or of the tile
