@@ -171,8 +171,8 @@ def encode(
                     bits, rows, columns, constants, target,
                 )  # fmt: skip
             else:
-                # An entry m 2^e with m < 2^53 is shifted left by at most sigma - 52.
-                powers = _powers(layout.moduli, (most - 52) // 64 * 64 + 64)
+                # An entry m 2^e is shifted left by at most sigma: m = 1 if it is subnormal.
+                powers = _powers(layout.moduli, most // 64 * 64 + 64)
                 launch(
                     "encode.wide_residues", jobs, target.size,
                     bits, rows, columns, constants, powers, target,
