@@ -298,7 +298,8 @@ class Stages:
             open_elements = marks_by(self._sketches(chosen, block), certificates.SKETCH)
         if open_elements is None or _spread(open_elements) > FEW_OPEN:
             open_elements = marks_by(self._first_look(chosen, block), self._looked_at)
-        for b in np.flatnonzero(open_elements.any(axis=(1, 2))):
+        items = np.flatnonzero(open_elements.any(axis=(1, 2))) if open_elements.any() else ()
+        for b in items:
             rows = np.flatnonzero(open_elements[b].any(axis=1))
             columns = np.flatnonzero(open_elements[b].any(axis=0))
             few = (int(b), rows, columns)
@@ -316,10 +317,9 @@ class Stages:
         theirs = self.kept["sketches"]
         return certificates.sketch_products(ours, theirs, self._lead_room(ours, theirs))
 
-    def _lead_room(self, ours: Array, theirs: Array) -> Array:
+    def _lead_room(self, ours: Array, theirs: Array) -> Any:
         shape = (max(len(ours), len(theirs)), ours.shape[1], theirs.shape[1])
-        room: Array = self.scratch.take("lead product", shape, "float32")
-        return room
+        return self.scratch.take("lead product", shape, "float32")
 
     def _lead_product(
         self, dtype: Any, chosen: Chosen, stop: int, few: tuple[int, Array, Array] | None = None
