@@ -317,9 +317,9 @@ class Stages:
         theirs = self.kept["sketches"]
         return certificates.sketch_products(ours, theirs, self._lead_room(ours, theirs))
 
-    def _lead_room(self, ours: Array, theirs: Array) -> Any:
+    def _lead_room(self, ours: Array, theirs: Array) -> Array:
         shape = (max(len(ours), len(theirs)), ours.shape[1], theirs.shape[1])
-        return self.scratch.take("lead product", shape, "float32")
+        return np.asarray(self.scratch.take("lead product", shape, "float32"))
 
     def _lead_product(
         self, dtype: Any, chosen: Chosen, stop: int, few: tuple[int, Array, Array] | None = None
