@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from widen import bounds
 from widen.contract import Contract
@@ -158,6 +159,16 @@ def make_plan(
     why: tuple[str, ...] = (),
 ) -> Plan:
     """Choose planes, products and blocks for operands with these needs."""
+    # Rounded as the layout will see them, so that equal plans are made once.
+    rounded = Needs((needs.bits, 0.0), needs.widths)
+    return _made_plan(contract, fmt, shape, rounded, unit, system, cap, workspace, why)
+
+
+@lru_cache(maxsize=256)
+def _made_plan(
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], needs: Needs,
+    unit: str | None, system: str | None, cap: int | None, workspace: int, why: tuple[str, ...],
+) -> Plan:  # fmt: skip
     chosen, unit_reason = unit_for(unit)
     system_reason = check_system(system)
     k = shape[2]
