@@ -42,11 +42,16 @@ SHAPES = [(n, n, n) for n in (64, 128, 256, 512, 1024, 2048, 4096)] + [
 
 
 def alternate(first: Callable[[], object], second: Callable[[], object], large: bool) -> tuple:
-    """Median times of two functions, called in turn: for two seconds, or three times if large."""
+    """Median times of two functions, called in turn: three times if large.
+
+    Otherwise for two seconds, and 15 times at least: at n = 1024 two seconds are six pairs, and one
+    noisy moment of a shared machine decides.
+    """
     first(), second()
     times: tuple[list[float], list[float]] = ([], [])
     end = time.perf_counter() + 2
-    while len(times[0]) < 3 or (not large and time.perf_counter() < end):
+    least = 3 if large else 15
+    while len(times[0]) < least or (not large and time.perf_counter() < end):
         for function, found in zip((first, second), times, strict=True):
             if not large:
                 function()  # once more, so that each runs as it would run by itself

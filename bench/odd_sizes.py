@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import torch
 
 import widen
 
+UNITS = ("int8", "fp16", "bf16", "fp8", "fp64")
 SHAPES = [(1, 1, 1), (3, 17, 5), (65, 129, 70), (130, 257, 193)]
 
 
@@ -31,6 +34,12 @@ def main() -> None:
                 wanted = widen.gemm(x, y, wanted, **given)
                 assert np.array_equal(sums.cpu().numpy(), wanted, equal_nan=True)
                 count += 2
+        wanted = widen.matmul(a, b)
+        for unit, system in itertools.product(UNITS, ("residues", "digits")):
+            left, right = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+            found = widen.matmul(left, right, unit=unit, system=system)
+            assert np.array_equal(found.cpu().numpy(), wanted, equal_nan=True)
+            count += 1
     print(f"{count} products agree with the CPU")
 
 

@@ -20,9 +20,9 @@ from widen.backends.torch_units import Engine
 from widen.contract import CONTRACTS, as_contract
 from widen.device import Problem
 from widen.formats import FORMATS
-from widen.planner import Needs, choose_layout
+from widen.planner import Needs, choose_layout, exact_bits, unit_on_gpu
 from widen.tensors import lines_of
-from widen.units import UNITS
+from widen.units import RATES, UNITS
 
 CHOICES = [
     choice
@@ -235,3 +235,24 @@ def test_what_a_gpu_does_not_have_is_refused():
         tensors.check_choices(None, "triangle")
     for unit, system in itertools.product((None, *units.STORAGE), (None, "residues", "digits")):
         tensors.check_choices(unit, system)
+
+
+def test_a_gpu_without_fp8_says_so(monkeypatch):
+    place = torch.device("cuda", 99)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
+    assert units.available(place) == ("int8", "fp16", "bf16", "fp64")
+    tensors.check_choices("bf16", None, place)
+    with pytest.raises(ValueError, match="unit='fp8' does not run on a GPU; use one of 'int8'"):
+        tensors.check_choices("fp8", None, place)
+
+
+@pytest.mark.parametrize("gpu", [*RATES, "another one"])
+def test_the_planner_takes_the_most_exact_bits_a_second(gpu):
+    unit, reason = unit_on_gpu(None, gpu)
+    assert unit == "int8"
+    assert (gpu in reason) == (gpu in RATES)
+    for asked in units.STORAGE:
+        assert unit_on_gpu(asked, gpu)[0] == asked
+    for rates in RATES.values():
+        assert set(rates) == set(units.STORAGE)
+        assert max(rates, key=lambda name: rates[name] * exact_bits(UNITS[name])) == unit

@@ -39,6 +39,10 @@ def pieces(
     count = math.prod(batch)
     if count == 0:
         return
+    if not batch and isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        results = [None if x is None else x[None] for x in (out, addend, bound)]
+        yield _piece(left[None], right[None], parts, results)
+        return
     written = [out, addend, bound]
     merged = [_merge(x, batch) for x in (left, right)]
     results = [_reshaped(x, (count, *out.shape[-2:])) for x in written]
@@ -70,6 +74,9 @@ def split(piece: Piece, most: int) -> Iterator[Piece]:
         yield piece
         return
     _, batch, m, n = piece.out.shape
+    if batch * (m + n) <= most:
+        yield piece
+        return
     items, rows = max(1, most // (m + n)), max(most // 2, most - n)
     for b in range(0, batch, items):
         for i in range(0, m, rows):

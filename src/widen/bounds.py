@@ -30,6 +30,9 @@ ACCUMULATOR = 2**53
 ROOT_BITS = 20
 """Fraction bits of an integer square root of k."""
 
+LEAD_BITS = 14
+"""Leading integers have so many bits after the first, unless the inner dimension is very long."""
+
 WEIGHT_BITS = 21
 """Certificate weights of rows and columns are integers up to about 2^WEIGHT_BITS."""
 
@@ -100,7 +103,7 @@ def lead_bits(k: int) -> int:
     They are below 2^(f+1), in parts of a complex number below 2^(f+2) together, and their product
     over k must stay an exact float64 integer: 2(f + 2) + log2 k <= 53.
     """
-    return min(14, (53 - max(k, 1).bit_length()) // 2 - 2)
+    return min(LEAD_BITS, (53 - max(k, 1).bit_length()) // 2 - 2)
 
 
 @dataclass(frozen=True)

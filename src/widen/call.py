@@ -229,7 +229,9 @@ def _run(
         )
     assert plan is not None
     inner = _dims(call.left)[-1]
-    return replace(plan, shape=(*plan.shape[:2], inner, plan.shape[3])), ledger
+    if plan.shape[2] != inner:
+        plan = replace(plan, shape=(*plan.shape[:2], inner, plan.shape[3]))
+    return plan, ledger
 
 
 def empty_plan(call: Call) -> Plan:

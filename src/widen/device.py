@@ -262,7 +262,8 @@ def _compute(
             slack=plan.cap is not None,
         )  # fmt: skip
     used = sum(x.nbytes for x in (*prepared.tables, *(prepared.leads or ()), right, final))
-    ledger.workspace = max(ledger.workspace, used + left.nbytes + groups.nbytes)
+    passing = left.nbytes + groups.nbytes + engine.passing_bytes * final.numel()
+    ledger.workspace = max(ledger.workspace, used + passing)
     del left, groups
     recording.check_here()
     with ledger.stage("repair"):

@@ -23,13 +23,20 @@ class Ledger:
 
     def stage(self, name: str) -> AbstractContextManager[None]:
         """Count the time of a stage."""
-        return self._timed(name)
+        return _Stage(self.seconds, name)
 
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[name] += time.perf_counter() - start
+
+class _Stage:
+    """A stretch of time; a generator would take two microseconds more, seven times a call."""
+
+    def __init__(self, seconds: dict[str, float], name: str) -> None:
+        self.seconds, self.name = seconds, name
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds[self.name] += time.perf_counter() - self.start
 
 
 KEPT = 192 * 2**20
@@ -37,6 +44,10 @@ KEPT = 192 * 2**20
 
 Fresh pages cost about 0.2 ms a megabyte here: at n = 1024 an eighth of a product's time.
 """
+
+
+WIDTHS = {"float64": 8, "float32": 4}
+"""Bytes of what scratch memory is taken for."""
 
 
 class Scratch:
@@ -49,13 +60,15 @@ class Scratch:
 
     def take(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> Any:
         """An array of this shape, with no values yet; what was taken under the name is gone."""
-        size, width = math.prod(shape), np.dtype(dtype).itemsize
-        if name not in self._buffers or self._buffers[name].size < size * width:
+        count = math.prod(shape) * WIDTHS[dtype]
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.size < count:
+            buffer = None
             self._buffers.pop(name, None)
-            self._buffers[name] = np.empty(size * width, np.uint8)
-        self._taken[name] = size * width
+            buffer = self._buffers[name] = np.empty(count, np.uint8)
+        self._taken[name] = count
         self.ledger.workspace = max(self.ledger.workspace, sum(self._taken.values()))
-        return self._buffers[name][: size * width].view(dtype).reshape(shape)
+        return np.ndarray(shape, dtype, buffer)
 
     def clear(self) -> None:
         """Give everything back."""

@@ -76,6 +76,14 @@ class Blocks:
     columns: int
     inner: int
 
+    def whole(self, shape: tuple[int, int, int, int]) -> bool:
+        """Whether one block holds all rows, columns and batch items of a product (batch, m, k, n).
+
+        >>> Blocks(1, 8, 8, 4).whole((1, 8, 16, 8))
+        True
+        """
+        return self.batch >= shape[0] and self.rows >= shape[1] and self.columns >= shape[3]
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from widen import bounds
 from widen.contract import Contract
@@ -58,8 +59,7 @@ def choose_layout(
             if system is not None:
                 raise
     digit = 1 << (digit.bit_length() - 1)
-    stretch = min(max(k, 1), unit.span)
-    limit = min(unit.exact // (stretch * digit**2), bounds.ACCUMULATOR // (max(k, 1) * digit**2))
+    limit = bounds.ACCUMULATOR // (max(k, 1) * digit**2)  # each product leaves the unit by itself
     budget = 0
     if system == "triangle" and contract.name != "bits":
         budget = _triangle_budget(contract, fmt, k, needs, cap)
@@ -159,6 +159,16 @@ def make_plan(
     why: tuple[str, ...] = (),
 ) -> Plan:
     """Choose planes, products and blocks for operands with these needs."""
+    # Rounded as the layout will see them, so that equal plans are made once.
+    rounded = Needs((needs.bits, 0.0), needs.widths)
+    return _made_plan(contract, fmt, shape, rounded, unit, system, cap, workspace, why)
+
+
+@lru_cache(maxsize=256)
+def _made_plan(
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], needs: Needs,
+    unit: str | None, system: str | None, cap: int | None, workspace: int, why: tuple[str, ...],
+) -> Plan:  # fmt: skip
     chosen, unit_reason = unit_for(unit)
     system_reason = check_system(system)
     k = shape[2]

@@ -33,6 +33,9 @@ powers of two. Five eighths of the terms show that much for a third of the cost 
 planes; with three eighths half of the elements stay open (k = 1024, phi = 0.1).
 """
 
+FEW_OPEN = 0.125
+"""Share of the elements that a definitive look may take in after sketches, or all have another."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -169,10 +172,10 @@ class Stages:
         """Fill `out` with a block of the result; give the mask of repaired elements."""
         plan, ledger, correct = self.plan, self.ledger, self.plan.contract.correct
         chosen = self._chosen(block)
-        lead = None
+        uncertified = None
         if plan.contract.certified_by_data and not self._all_exact(chosen):
             with ledger.stage("certify"):
-                lead = self._first_look(chosen, block)
+                uncertified = self._uncertified(chosen, block)
         groups = self._groups(chosen, block, out.shape[1:])
         with ledger.stage("reconstruct"):
             approximate = plan.cap is not None or plan.layout.dropped > 0
@@ -181,9 +184,8 @@ class Stages:
                 slack=correct and approximate, scaling=scaling,
             )  # fmt: skip
         del groups
-        if lead is not None:
-            with ledger.stage("certify"):
-                open_elements = self._uncertified(chosen, lead)
+        if uncertified is not None:
+            open_elements = uncertified
         with ledger.stage("repair"):
             if open_elements.any():
                 ledger.repaired += int(open_elements.sum())
@@ -196,6 +198,9 @@ class Stages:
     def _chosen(self, block: tuple[slice, slice, slice]) -> Chosen:
         """The lines of a block."""
         batch, rows, columns = block
+        if self.plan.blocks.whole(self.plan.shape):
+            operands = [x.operand if isinstance(x, Encoded) else x for x in self.problem.sources]
+            return Chosen((operands[0], operands[1]), self.quantised)
         operands, quantised = [], []
         for source, lines_, piece in zip(
             self.problem.sources, self.quantised, (rows, columns), strict=True
@@ -231,16 +236,18 @@ class Stages:
 
     def _planes(
         self, chosen: Chosen, side: int, block: tuple[slice, slice, slice]
-    ) -> Sequence[Array]:
+    ) -> Sequence[Array] | Array:
         source, layout = self.problem.sources[side], self.plan.layout
         if isinstance(source, Encoded):
             return source.planes_for(layout, side, *block)
-        operand = chosen.operands[side].cut(slice(None), slice(None), block[2])
+        operand = chosen.operands[side]
+        if operand.shape[2] != block[2].stop - block[2].start:
+            operand = operand.inner(block[2])
 
         def memory(shape: tuple[int, ...]) -> Any:
             return self.scratch.take(f"planes {side}", shape)
 
-        return list(backend.encode(operand, chosen.lines[side], layout, side, memory=memory))
+        return backend.encode(operand, chosen.lines[side], layout, side, memory=memory)
 
     def _all_exact(self, chosen: Chosen) -> bool:
         """Whether X is the exact product, so that there is nothing to certify."""
@@ -257,15 +264,15 @@ class Stages:
             self.kept["lead columns"] = (block[0], block[2])
             self.kept["leads"] = self._leads(chosen, 1, stop, kept)
         ours, theirs = self._leads(chosen, 0, stop, kept), self.kept["leads"]
-        shape = (max(len(ours), len(theirs)), ours.shape[1], theirs.shape[1])
-        out: Array = self.scratch.take("lead product", shape, "float32")
-        return np.matmul(ours, theirs.swapaxes(1, 2), out=out)
+        return np.matmul(ours, theirs.swapaxes(1, 2), out=self._lead_room(ours, theirs))
 
     def _leads(self, chosen: Chosen, side: int, stop: int, kept: int) -> Array:
         def memory(shape: tuple[int, ...]) -> Any:
             return self.scratch.take(f"leads {side}", shape, "float32")
 
-        operand = chosen.operands[side].inner(slice(0, stop))
+        operand = chosen.operands[side]
+        if operand.shape[2] != stop:
+            operand = operand.inner(slice(0, stop))
         return certificates.leads(operand, chosen.lines[side], kept, memory)
 
     @property
@@ -273,17 +280,26 @@ class Stages:
         k = self.plan.shape[2]
         return min(k, max(256, int(FIRST_LOOK * k)))
 
-    def _uncertified(self, chosen: Chosen, lead: Array) -> Array:
-        """Elements that the certificate leaves open, after a first look and a definitive one."""
+    def _uncertified(self, chosen: Chosen, block: tuple[slice, slice, slice]) -> Array:
+        """Elements that the certificate leaves open, after a quick look and a definitive one."""
         k, fmt = self.plan.shape[2], self.problem.fmt
         test = bounds.certificate(
             self.plan.contract, fmt.precision, k, fmt.parts, self.plan.layout.dropped
         )
-        # Sums of non-negative terms in float32 exceed the true ones by a factor of at most
-        # 1 + terms 2^-24, to first order; twice that covers the rest.
-        factor = 1 - 2.0**-23 * (self._looked_at + 8)
-        open_elements = certificates.uncertified(lead, factor, *chosen.lines, test)
-        for b in np.flatnonzero(open_elements.any(axis=(1, 2))):
+
+        def marks_by(lead: Array, terms: int) -> Array:
+            # Sums of non-negative terms in float32 exceed the true ones by a factor of at most
+            # 1 + terms 2^-24, to first order; twice that covers the rest.
+            factor = 1 - 2.0**-23 * (terms + 8)
+            return certificates.uncertified(lead, factor, *chosen.lines, test)
+
+        open_elements = None
+        if certificates.sketched(chosen.operands):
+            open_elements = marks_by(self._sketches(chosen, block), certificates.SKETCH)
+        if open_elements is None or _spread(open_elements) > FEW_OPEN:
+            open_elements = marks_by(self._first_look(chosen, block), self._looked_at)
+        items = np.flatnonzero(open_elements.any(axis=(1, 2))) if open_elements.any() else ()
+        for b in items:
             rows = np.flatnonzero(open_elements[b].any(axis=1))
             columns = np.flatnonzero(open_elements[b].any(axis=0))
             few = (int(b), rows, columns)
@@ -291,6 +307,19 @@ class Stages:
             marks = certificates.uncertified(exact_lead, 1.0, *chosen.pick_lines(*few), test)
             open_elements[b][np.ix_(rows, columns)] &= marks[0]
         return open_elements
+
+    def _sketches(self, chosen: Chosen, block: tuple[slice, slice, slice]) -> Array:
+        """Sketches of rows times sketches of columns, which are kept."""
+        if self.kept.get("sketched columns") != (block[0], block[2]):
+            self.kept["sketched columns"] = (block[0], block[2])
+            self.kept["sketches"] = certificates.sketch(chosen.operands[1], chosen.lines[1], 1)
+        ours = certificates.sketch(chosen.operands[0], chosen.lines[0], 0)
+        theirs = self.kept["sketches"]
+        return certificates.sketch_products(ours, theirs, self._lead_room(ours, theirs))
+
+    def _lead_room(self, ours: Array, theirs: Array) -> Array:
+        shape = (max(len(ours), len(theirs)), ours.shape[1], theirs.shape[1])
+        return np.asarray(self.scratch.take("lead product", shape, "float32"))
 
     def _lead_product(
         self, dtype: Any, chosen: Chosen, stop: int, few: tuple[int, Array, Array] | None = None
@@ -335,6 +364,12 @@ class Stages:
             *self._chosen(block).lines, self.plan.shape[2], self.plan.layout, self.problem.fmt,
             out, exact, scale, target,
         )  # fmt: skip
+
+
+def _spread(marks: Array) -> float:
+    """Share of the elements in rows and columns that have a mark."""
+    touched = marks.any(axis=2).sum(axis=1) * marks.any(axis=1).sum(axis=1)
+    return float(touched.sum()) / marks.size
 
 
 def encode_operand(

@@ -66,10 +66,11 @@ def workspace(place: str, asked: int | str | None) -> int:
     return int(torch.cuda.get_device_properties(place).total_memory // 4)
 
 
-def check_choices(unit: str | None, system: str | None) -> None:
-    """Whether a GPU serves the unit and the system that were asked for."""
-    if unit not in (None, *units.STORAGE):
-        words = ", ".join(repr(name) for name in units.STORAGE)
+def check_choices(unit: str | None, system: str | None, place: torch.device | None = None) -> None:
+    """Whether a GPU (this one, or any) serves the unit and the system that were asked for."""
+    there = units.available(place)
+    if unit not in (None, *there):
+        words = ", ".join(repr(name) for name in there)
         raise ValueError(f"unit={unit!r} does not run on a GPU; use one of {words}, or None")
     if system == "triangle":
         raise ValueError("system='triangle' does not run on a GPU; use 'residues' or 'digits'")
@@ -90,7 +91,7 @@ def typical_plan(
 
 def plan(call: Call) -> Plan:
     """What a call would run."""
-    check_choices(call.unit, call.system)
+    check_choices(call.unit, call.system, call.device)
     if math.prod(call.dims) == 0 or call.inner_dims[0][-1] == 0:
         return empty_plan(call)
     left, right = _merged(call)
@@ -105,7 +106,7 @@ def encode(
     x: Tensor, side: str, contract: Contract, fmt: Format, unit: str | None, system: str | None
 ) -> Encoded:
     """An operand on a GPU, encoded."""
-    check_choices(unit, system)
+    check_choices(unit, system, x.device)
     with torch.cuda.device(x.device):
         operand = lines_of(x.clone(), side, fmt.parts)  # a copy: it cannot go stale
         return device.encode_operand(operand, tuple(x.shape), side, contract, fmt, unit, system)
@@ -201,7 +202,7 @@ def product(
 
     It is recorded if it has a kind.
     """
-    check_choices(call.unit, call.system)
+    check_choices(call.unit, call.system, call.device)
     where = call.device
     with torch.cuda.device(where):
         target = _target(call, out, where)

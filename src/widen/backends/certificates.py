@@ -43,6 +43,45 @@ def leads(
     return out.swapaxes(1, 2) if near else out
 
 
+SKETCH, SKETCH_TILE = 32, 64
+"""Numbers in the sketch of a line, and lines that are one job."""
+
+LEAST_SKETCHED = 512
+"""Inner length from which sketches say enough: shorter lines differ too much from each other."""
+
+
+def sketched(operands: tuple[Operand, Operand]) -> bool:
+    """Whether operands can be sketched: real, float64 already, neither short nor very long."""
+    inner = operands[0].shape[2]
+    plain = all(len(operand.parts) == 1 and operand.viewed for operand in operands)
+    return plain and inner >= LEAST_SKETCHED and bounds.lead_bits(inner) == bounds.LEAD_BITS
+
+
+def sketch(operand: Operand, lines: Quantised, side: int) -> Array:
+    """A line in a few numbers, (batch, lines, SKETCH), as float32.
+
+    Products of left and right sketches are lower bounds of the product of leading integers
+    (`bounds.LEAD_BITS` of them): no order of two lines has a smaller product than one sorted
+    upwards and the other downwards, and sketches bound the sorted entries from below.
+    """
+    batch, count, _ = operand.shape
+    out = np.empty((batch, count, SKETCH), np.float32)
+    bits, jobs = operand.bits()[0], batch * -(-count // SKETCH_TILE)
+    found = lines.survey
+    launch(
+        "sketch.sketch", jobs, bits.size,
+        bits, operand.lines_near, found.top, found.special, side == 0, out,
+    )  # fmt: skip
+    return out
+
+
+def sketch_products(ours: Array, theirs: Array, out: Array) -> Array:
+    """Lower bounds of all products of leading integers, (batch, m, n), from sketches."""
+    right = np.ascontiguousarray(theirs.swapaxes(1, 2))
+    launch("sketch.products", out.shape[0] * out.shape[1], 8 * out.size, ours, right, out)
+    return out
+
+
 def uncertified(
     lead: Array, factor: float, left: Quantised, right: Quantised, test: Certificate
 ) -> Array:

@@ -42,7 +42,10 @@ def launch(kernel: str, jobs: int, work: int, *arguments: Any) -> None:
         with _compiling:
             found = getattr(import_module(f"widen.kernels.numba.{module}"), function)
         _loaded[kernel] = found
-    share(found, jobs, work, *arguments)
+    if work <= SMALL:
+        found(0, jobs, *arguments)
+    else:
+        share(found, jobs, *arguments)
 
 
 @cache
@@ -61,12 +64,12 @@ def _threads() -> int:
     return int(numba.get_num_threads())
 
 
-def share(kernel: Callable[..., None], jobs: int, work: int, *arguments: Any) -> None:
+def share(kernel: Callable[..., None], jobs: int, *arguments: Any) -> None:
     """Call ``kernel(begin, end, *arguments)`` for ranges that make up all the jobs.
 
     ``numba.set_num_threads`` (and NUMBA_NUM_THREADS) says how many threads take part.
     """
-    threads = 1 if work <= SMALL else min(_threads(), jobs)
+    threads = min(_threads(), jobs)
     if threads <= 1:
         kernel(0, jobs, *arguments)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -24,6 +25,9 @@ CONVERSION = 1 << 24
 LINES_TILE, ELEMENTS_TILE = 128, 128
 """How many lines, or elements, are one job of some kernels."""
 
+MOST_IN_FLOATS = 31
+"""Moduli of a product that is put together in float64 where its rounding is beyond doubt."""
+
 
 def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -> Survey:
     """Look at every line: exponents of its first and last bits, and its integer norms.
@@ -37,7 +41,7 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
     step = max(1, lines if operand.viewed else room // (2 * operand.bytes_a_line))
     for start in range(0, lines, step):
         some = slice(start, min(start + step, lines))
-        part = operand.cut(slice(None), some)
+        part = operand if step >= lines else operand.cut(slice(None), some)
         bits = part.joined_bits()
         launch(
             "lines.survey", _tiles(part), bits.size, bits, part.lines_near, _triple(goal),
@@ -97,9 +101,11 @@ def _side_needs(lines: Quantised, k: int) -> tuple[float, int]:
     if norm == -np.inf:
         return 0.0, 0
     # ||a'|| <= 2^norm + sqrt(2k)/2; floats err by far less than the margin.
-    norm = float(np.logaddexp2(norm, 0.5 * np.log2(2 * max(k, 1)) - 1))
-    width = int(lines.sigma.max(where=lines.survey.q2 > 0, initial=NOTHING)) + 1
-    return norm + 1e-6, max(width, 1)
+    rounding = 0.5 * math.log2(2 * max(k, 1)) - 1
+    least, most = sorted((norm, rounding))
+    norm = most + math.log2(1 + 2.0 ** (least - most))
+    # The sigma of an empty line is 0 or NOTHING, which is no width.
+    return norm + 1e-6, max(int(lines.sigma.max()) + 1, 1)
 
 
 def exact_needs(left: Quantised, right: Quantised, entries: int) -> Needs:
@@ -110,21 +116,24 @@ def exact_needs(left: Quantised, right: Quantised, entries: int) -> Needs:
 
 
 @lru_cache(maxsize=64)
-def _remainder_constants(moduli: tuple[int, ...]) -> Array:
-    """Per modulus (p, 1/p, 2^26 mod p)."""
-    return np.array([[p, 1 / p, _centred(1 << 26, p)] for p in moduli], np.float64)
+def _remainder_constants(moduli: tuple[int, ...], powers: int) -> Array:
+    """Per modulus (p, 1/p, 2^26 mod p, 2^52 mod p, ...), so many powers."""
+    return np.array(
+        [[p, 1 / p, *(_centred(1 << 26 * j, p) for j in range(1, powers + 1))] for p in moduli],
+        np.float64,
+    )
 
 
 def _centred(x: int, p: int) -> int:
     return (x + p // 2) % p - p // 2
 
 
-def _limbs(x: int, width: int) -> list[int]:
-    """X = sum(limb 2^(32 l)) with balanced limbs, which fit an int32."""
+def _balanced(x: int, width: int, bits: int = 32) -> list[int]:
+    """X = sum(digit 2^(bits l)) with balanced digits; those of 32 bits, limbs, fit an int32."""
     found = []
     for _ in range(width):
-        found.append(_centred(x, 1 << 32))
-        x = (x - found[-1]) >> 32
+        found.append(_centred(x, 1 << bits))
+        x = (x - found[-1]) >> bits
     return found
 
 
@@ -153,14 +162,21 @@ def encode(
     jobs = batch * parts[0].shape[1]
     planes = memory((layout.planes[side], *parts[0].shape))
     if isinstance(layout, Residues):
-        constants = _remainder_constants(layout.moduli)
-        # An entry m 2^e with m < 2^53 is shifted left by at most sigma - 52.
-        most = max(0, int(lines.sigma.max(initial=0)) - 52)
-        powers = _powers(layout.moduli, most // 64 * 64 + 64)
+        most = int(lines.sigma.max(initial=0))  # |a'| <= 2^(most + 1)
+        constants = _remainder_constants(layout.moduli, 1 if most < 53 or most > 76 else 2)
         for bits, target in zip(parts, _streams(planes, layout), strict=False):
-            launch(
-                "encode.residues", jobs, target.size, bits, rows, columns, constants, powers, target
-            )  # fmt: skip
+            if most <= 76:
+                launch(
+                    "encode.narrow_residues", jobs, target.size,
+                    bits, rows, columns, constants, target,
+                )  # fmt: skip
+            else:
+                # An entry m 2^e is shifted left by at most sigma: m = 1 if it is subnormal.
+                powers = _powers(layout.moduli, most // 64 * 64 + 64)
+                launch(
+                    "encode.wide_residues", jobs, target.size,
+                    bits, rows, columns, constants, powers, target,
+                )  # fmt: skip
         if layout.parts == 2:
             launch("encode.residue_sums", jobs, planes.size, constants, planes)
         if layout.bases:
@@ -184,14 +200,18 @@ def _streams(planes: Array, layout: Layout) -> list[Array]:
 
 
 def multiply(
-    left: Sequence[Array], right: Sequence[Array], products: Sequence[Product], unit: Unit,
-    depth: int, groups: Array, partial: Array, *, add: bool = False,
+    left: Sequence[Array] | Array, right: Sequence[Array] | Array, products: Sequence[Product],
+    unit: Unit, depth: int, groups: Array, partial: Array, *, add: bool = False,
 ) -> None:  # fmt: skip
     """Groups (+)= left planes times right planes, every stretch of `depth` exact on the unit.
 
     `partial` is room for one product, in the dtype of the unit's engine.
     """
     inner = left[0].shape[-1]
+    whole = inner <= depth and unit.engine == groups.dtype and not add and _paired(tuple(products))
+    if whole and isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        np.matmul(left, right.swapaxes(-1, -2), out=groups)  # one call for all planes
+        return
     started = set(range(len(groups))) if add else set[int]()
     for x, y, group in products:
         for start in range(0, inner, depth):
@@ -210,6 +230,12 @@ def multiply(
 
 
 @lru_cache(maxsize=64)
+def _paired(products: tuple[Product, ...]) -> bool:
+    """Whether plane i times plane i is group i."""
+    return all(product == (i, i, i) for i, product in enumerate(products))
+
+
+@lru_cache(maxsize=64)
 def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
     """Places, constants, limbs of P/p and of P, bit offsets: a layout as the kernels read it."""
     if isinstance(layout, Residues):
@@ -219,26 +245,44 @@ def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
         places = [[[group for group, _ in of_p] for of_p in of_part] for of_part in terms]
         constants = [
             [
-                [p, 1 / p, *(_centred(w << shift, p) for _, w in of_p for shift in (0, 26))]
+                [p, 1 / p, *(_centred(w, p) for _, w in of_p)]
                 for p, of_p in zip(layout.moduli, of_part, strict=True)
             ]
             for of_part in terms
         ]
-        basis = np.array([_limbs(whole // p, width) for p in layout.moduli], np.int32)
-        modulus = np.array(_limbs(whole, width), np.int32)
+        basis = np.array([_balanced(whole // p, width) for p in layout.moduli], np.int32)
+        modulus = np.array(_balanced(whole, width), np.int32)
         return np.array(places), np.array(constants), basis, modulus, np.zeros(0, np.int64)
     largest = [max(map(abs, of_group)) for of_group in zip(*layout.weights, strict=True)]
     offsets = np.array([weight.bit_length() - 1 for weight in largest])
     signs = [[[(weight > 0) - (weight < 0) for weight in part]] for part in layout.weights]
     width = (int(offsets.max()) + 69) // 32 + 3
     empty = np.zeros((0, width), np.int32)
-    return (
-        np.array(signs),
-        np.zeros((layout.parts, 0, 2)),
-        empty,
-        np.zeros(width, np.int32),
-        offsets,
-    )
+    none = np.zeros((layout.parts, 0, 2))
+    return np.array(signs), none, empty, np.zeros(width, np.int32), offsets
+
+
+@lru_cache(maxsize=64)
+def _range(fmt: Binary) -> Array:
+    """A format as kernels read it."""
+    return np.array([fmt.precision, fmt.lowest, fmt.highest])
+
+
+@lru_cache(maxsize=64)
+def _expansion(layout: Layout) -> tuple[Array, Array, Array]:
+    """P/p and P in balanced digits below 2^53 / (count 2^22), and what the digits weigh.
+
+    Empty for digits, and for more moduli than float64 has the range for: limbs serve these.
+    """
+    count = len(layout.moduli) if isinstance(layout, Residues) else 0
+    if not isinstance(layout, Residues) or count > MOST_IN_FLOATS:
+        return np.zeros((0, 0)), np.zeros(0), np.zeros(0)
+    step = 32 - count.bit_length()
+    width = layout.modulus.bit_length() // step + 1  # a sign, too
+    basis = [_balanced(layout.modulus // p, width, step) for p in layout.moduli]
+    scales = np.ldexp(1.0, step * np.arange(width))
+    modulus = _balanced(layout.modulus, width, step)
+    return np.array(basis, np.float64), np.array(modulus, np.float64), scales
 
 
 def reconstruct(
@@ -253,20 +297,22 @@ def reconstruct(
     batch = out.shape[1]
     unsettled = np.zeros(out.shape[1:], bool)
     sides = (left, right)
-    exact = [side.exact & (layout.dropped == 0) for side in sides]
     # 2^29 > k/4; what was dropped counts as well.
     always = max(29, layout.dropped.bit_length()) if slack else -1
+    exact, bits = [side.exact for side in sides], [side.exponents for side in sides]
+    if slack:  # not read otherwise
+        exact = [flags & (layout.dropped == 0) for flags in exact]
+        bits = [_magnitude_bits(side) for side in sides]
     places, constants, basis, modulus, offsets = _reconstruction(layout)
     arguments = (
         groups.reshape(len(groups), -1), places, constants, basis, modulus, offsets,
         *(every(side.exponents, batch) for side in sides),
-        *(every(_magnitude_bits(side), batch) for side in sides),
-        *(every(flags, batch) for flags in exact),
-        always, np.array([fmt.precision, fmt.lowest, fmt.highest]), out, unsettled,
+        *(every(of_lines, batch) for of_lines in (*bits, *exact)), always, _range(fmt), out,
+        unsettled,
     )  # fmt: skip
     jobs = -(-unsettled.size // ELEMENTS_TILE)
     if scaling is None:
-        launch("reconstruct.plain", jobs, groups.size, *arguments)
+        launch("reconstruct.plain", jobs, groups.size, *arguments, *_expansion(layout))
     else:
         launch(
             "scaled.scaled",

@@ -35,6 +35,9 @@ STORAGE = {
 }
 """The units a GPU has, and the format of their planes."""
 
+CAPABILITY = {"fp8": (8, 9), "bf16": (8, 0)}
+"""The compute capability that units need, where not every GPU that runs Triton has it."""
+
 UNFIT = 1 << 20
 """Added to the norm of a line whose integers are too wide for its digits."""
 
@@ -81,12 +84,16 @@ class Engine:
         return max(self.layout.planes) * STORAGE[self.unit].itemsize + 1
 
     @cached_property
-    def element_bytes(self) -> int:
-        """Bytes of an element: its groups, its bytes, and marks."""
+    def passing_bytes(self) -> int:
+        """Bytes of an element that are there while planes are multiplied: its groups."""
         if self.fast:
-            return self.layout.groups + 2
-        sums = self.layout.groups + (self.unit == "fp64")  # a product on its way
-        return sums * self.sums.itemsize + self.carrier.groups + 2
+            return 0
+        return (self.layout.groups + (self.unit == "fp64")) * self.sums.itemsize
+
+    @cached_property
+    def element_bytes(self) -> int:
+        """Bytes of an element: its groups, the bytes that they become, and marks."""
+        return self.passing_bytes + self.carrier.groups + 2
 
     def encode(
         self, operands: Sequence[Lines], tables: Sequence[Tensor], sides: Sequence[int]
@@ -151,14 +158,17 @@ class Engine:
         tile = tiles.PRODUCTS[self.unit]
         depth = max(min(self.depth, 1 << 17) // tile.inner, 1) * tile.inner
         assert depth <= self.depth or k <= self.depth
+        shallow = depth == tile.inner
+        if shallow:  # such sums are added in float32, which is exact up to 2^24
+            depth *= (1 << 24) // UNITS[self.unit].exact
         count = layout.groups * batch * -(-m // tile.rows) * -(-n // tile.columns)
         firsts, pairs = _pairs(layout, left.device)
         launch(
             group_kernels.products, (backend._programs(left.device, count, tile.warps),),
             (backend._descriptor(left, k, tile.rows, tile.inner),
              backend._descriptor(right, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
-             pitch, layout.groups, batch, left_batch, right_batch, depth),
-            (tile.rows, tile.columns, tile.inner, tile.group, depth == tile.inner,
+             pitch, layout.groups, batch, left_batch, right_batch, depth, 1.0),
+            (tile.rows, tile.columns, tile.inner, tile.group, shallow,
              left.device.type == "cuda"),
             tile.warps, tile.stages,
         )  # fmt: skip
@@ -206,6 +216,15 @@ class Engine:
 
 
 @lru_cache(maxsize=16)
+def available(device: torch.device | None) -> tuple[str, ...]:
+    """The units that a GPU has; all of them where it is not known which."""
+    if device is None or device.type != "cuda":
+        return tuple(STORAGE)
+    held = torch.cuda.get_device_capability(device)
+    return tuple(name for name in STORAGE if held >= CAPABILITY.get(name, (0, 0)))
+
+
+@lru_cache(maxsize=16)
 def name_of(index: int | None) -> str:
     """A GPU's name; in Triton's interpreter, none."""
     return torch.cuda.get_device_name(index) if torch.cuda.is_available() else ""
@@ -244,6 +263,11 @@ def _rounded(size: int) -> int:
 
 def cut_planes(planes: Tensor, own: Layout, layout: Layout, side: int) -> Tensor:
     """The planes that a layout asks for, of an operand that was encoded with as many or more."""
+    if layout.planes[side] > own.planes[side]:
+        raise ValueError(
+            f"the plan has {layout.planes[side]} planes, the encoded operand {own.planes[side]}; "
+            "make the plan with it, widen.plan(a, b), or give no plan"
+        )
     chosen = own.planes_of(layout, side)
     if chosen == list(range(len(chosen))):
         return planes[: len(chosen)]

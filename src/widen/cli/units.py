@@ -107,9 +107,9 @@ def gpu_table(gpu: "Gpu") -> "Table":
 
 def gpu_rates(gpu: "Gpu", n: int = SIZE) -> dict[str, float]:
     """Return the rate of the multiply stage of each unit in residues, in TOP/s."""
-    from widen.backends.torch_units import STORAGE
+    from widen.backends.torch_units import available
 
-    return {name: _gpu_rate(gpu, name, n) for name in STORAGE}
+    return {name: _gpu_rate(gpu, name, n) for name in available(gpu.device)}
 
 
 def _gpu_rate(gpu: "Gpu", unit: str, n: int) -> float:

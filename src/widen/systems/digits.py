@@ -36,7 +36,7 @@ class Digits(Layout):
 
     @property
     def held(self) -> tuple[int, int]:
-        """Widths w of both sides so that every integer of magnitude up to 2^w has its digits."""
+        """Widths w of both sides so that every integer of magnitude up to 2^w can be written."""
         left, right = (_largest(count, self.beta).bit_length() - 1 for count in self.counts)
         return left, right
 

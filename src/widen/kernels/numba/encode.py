@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from widen.kernels.numba.limbs import BITS2, BITS3, FLOAT, INT, kernel, whole_mantissa
+from widen.kernels.numba.limbs import (
+    BITS2,
+    BITS3,
+    FLOAT,
+    INFINITY,
+    INT,
+    MAGNITUDE,
+    kernel,
+    times_power,
+    whole_mantissa,
+)
 
 TILE = 256
 HALF = 2.0**26
@@ -46,9 +56,57 @@ def _half_is_negative(residues, p):
         residues[at] = r - p if r + r >= p else r
 
 
-@kernel(BITS3, BITS2, BITS2, FLOAT[:, ::1], FLOAT[:, ::1], FLOAT[:, :, :, ::1])
-def residues(begin, end, bits, row_shift, column_shift, constants, powers, planes):
+@kernel(BITS3, BITS2, BITS2, FLOAT[:, ::1], FLOAT[:, :, :, ::1])
+def narrow_residues(begin, end, bits, row_shift, column_shift, constants, planes):
     """planes[i] = balanced residues modulo p_i of x 2^(row_shift + column_shift), rounded.
+
+    For integers up to 2^53, or up to 2^78 if ``constants[i]``, (p, 1/p, 2^26 mod p, 2^52 mod p)
+    with balanced powers, has the last of these. A job is a row.
+
+    All in float64, exactly: what is rounded is an integer y = top 2^52 + high 2^26 + low, and
+    |top| and |high| times a residue below p/2 are at most 2^25 p and 2^24 p (2^26 p without top).
+    """
+    _, rows, columns = bits.shape
+    count, wide = constants.shape[0], constants.shape[1] == 4
+    top, high, low = np.zeros(TILE), np.empty(TILE), np.empty(TILE)
+    entries, moved = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
+    for job in range(begin, end):
+        b, i = job // rows, job % rows
+        for start in range(0, columns, TILE):
+            size = min(TILE, columns - start)
+            source = bits[b, i, start : start + size]
+            shifts = column_shift[b, start : start + size]
+            for at in range(size):
+                entries[at], moved[at] = source[at], shifts[at] + row_shift[b, i]
+            for at in range(size):
+                y = np.rint(times_power(entries[at], moved[at]))
+                low[at] = y if entries[at] & MAGNITUDE < INFINITY else 0.0
+            if wide:
+                for at in range(size):
+                    top[at] = np.rint(low[at] * (1.0 / HALF / HALF))
+                    low[at] -= top[at] * (HALF * HALF)
+            for at in range(size):
+                high[at] = np.rint(low[at] * (1.0 / HALF))
+                low[at] -= high[at] * HALF
+            for c in range(count):
+                p, inverse, half = constants[c, 0], constants[c, 1], constants[c, 2]
+                # A slice, so that the compiler sees neighbours and not indices that might wrap.
+                target = planes[c, b, i, start : start + size]
+                if wide:
+                    whole = constants[c, 3]
+                    for at in range(size):
+                        x = top[at] * whole + high[at] * half + low[at]
+                        target[at] = balance(x, p, inverse)
+                else:
+                    for at in range(size):
+                        target[at] = balance(high[at] * half + low[at], p, inverse)
+                if p % 2.0 == 0.0:
+                    _half_is_negative(target, p)
+
+
+@kernel(BITS3, BITS2, BITS2, FLOAT[:, ::1], FLOAT[:, ::1], FLOAT[:, :, :, ::1])
+def wide_residues(begin, end, bits, row_shift, column_shift, constants, powers, planes):
+    """`narrow_residues` for integers of any length.
 
     ``constants[i]`` is (p, 1/p, 2^26 mod p); ``powers[i, j]`` is 2^j mod p, both
     balanced. A job is a row.

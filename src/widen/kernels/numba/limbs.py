@@ -37,6 +37,8 @@ def kernel(*arguments, instead=None):
 
 MASK = np.int64(0xFFFFFFFF)
 FRACTION = np.int64((1 << 52) - 1)
+MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
+INFINITY = np.int64(0x7FF0000000000000)
 
 # A superaccumulator takes alpha * a * b and beta * c for any float64s and k < 2^29: its bits weigh
 # 2^-ZERO up to 2^(32 * LIMBS - ZERO). The smallest product of three is 2^-3222.
@@ -48,6 +50,17 @@ LIMBS = 202
 def power_of_two(exponent):
     """2^exponent for -1022 <= exponent <= 1023."""
     return np.int64((exponent + 1023) << 52).view(np.float64)
+
+
+@njit
+def times_power(bits, exponent):
+    """X 2^exponent of a float64 x given by its bits, for any exponent; exact unless it underflows.
+
+    In two steps of one direction, since 2^exponent alone may be out of range.
+    """
+    exponent = min(max(exponent, -2000), 2000)
+    first = exponent >> 1
+    return np.int64(bits).view(np.float64) * power_of_two(first) * power_of_two(exponent - first)
 
 
 @njit

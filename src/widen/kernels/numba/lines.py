@@ -18,16 +18,18 @@ from widen.kernels.numba.limbs import (
     BITS4,
     BOOL,
     FLOAT,
+    INFINITY,
     INT,
+    MAGNITUDE,
     bit_length,
     kernel,
+    power_of_two,
+    times_power,
     whole_mantissa,
 )
 
 TILE = 128  # LINES_TILE of the backend
 NORM_BITS = 15  # of bounds
-MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
-INFINITY = np.int64(0x7FF0000000000000)
 NOTHING = np.int64(-(1 << 20))
 
 
@@ -86,6 +88,13 @@ def extremes(begin, end, bits, lines_near, shift, top, last, special):
                 top[b, i] = max(top[b, i], tops.max())
                 last[b, i] = min(last[b, i], lasts.min())
                 special[b, i] |= largest.max() >= INFINITY
+
+
+@njit
+def _copy(source, buffer):
+    """Entries of any strides side by side."""
+    for t in range(buffer.shape[0]):
+        buffer[t] = source[t]
 
 
 @njit
@@ -172,7 +181,9 @@ def survey(begin, end, bits, lines_near, goal, top, last, q1, q2, special):
     parts, _, lines, inner = bits.shape
     tiles = (lines + TILE - 1) // TILE
     buffer, tops = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
-    one, two = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
+    # A short line fills a part of the buffer only.
+    used = TILE if lines_near else max(min(TILE, inner), 1)
+    one, two = np.empty(used, np.int64), np.empty(used, np.int64)
     for job in range(begin, end):
         b, start = job // tiles, job % tiles * TILE
         stop = min(start + TILE, lines)
@@ -210,7 +221,7 @@ def survey(begin, end, bits, lines_near, goal, top, last, q1, q2, special):
                 special[b, i] = largest >= INFINITY
                 nothing = special[b, i] or largest == 0
                 top[b, i] = NOTHING if nothing else first_bit(largest)
-                one[:], two[:], tops[:] = 0, 0, top[b, i]
+                one[:], two[:], tops[:used] = 0, 0, top[b, i]
                 for p in range(0 if nothing else parts):
                     for first in range(0, inner, TILE):
                         size = min(TILE, inner - first)
@@ -252,13 +263,12 @@ def scale(begin, end, top, last, q1, q2, special, goal, exponents, exact, norm):
 
 
 @njit
-def _lead(bits, top, kept):
-    """floor(|x| 2^(kept - top))."""
-    magnitude = bits & MAGNITUDE
-    field = magnitude >> 52
-    m = whole_mantissa(magnitude)
-    shift = min(top - kept - max(field, 1) + 1075, 63)
-    return np.float32(np.int32((m << max(-shift, 0)) >> max(shift, 0)))
+def _leads(buffer, shift, add, out):
+    """Put floor(|x| 2^shift), or 0 for what is not finite, into `out`, or add it."""
+    for t in range(out.shape[0]):
+        lead = np.floor(abs(times_power(buffer[t], shift[t])))
+        lead = lead if buffer[t] & MAGNITUDE < INFINITY else 0.0
+        out[t] = np.float32(lead) + (out[t] if add else np.float32(0))
 
 
 @kernel(BITS3, BOOL, BITS2, BOOL[:, :], INT, BOOL, types.float32[:, :, ::1])
@@ -269,20 +279,21 @@ def leads(begin, end, bits, lines_near, top, skip, kept, add, out):
     it.
     """
     _, outer, near = out.shape
+    buffer, shift = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
     for job in range(begin, end):
         b, i = job // outer, job % outer
-        target = out[b, i]
-        if not add:
-            target[:] = 0
-        if lines_near:
-            source, tops, skipped = bits[b, :, i], top[b], skip[b]
-            for t in range(near):
-                lead = _lead(source[t], tops[t], kept)
-                target[t] += np.float32(0) if skipped[t] else lead
-        elif not skip[b, i]:
-            source = bits[b, i]
-            for t in range(near):
-                target[t] += _lead(source[t], top[b, i], kept)
+        for start in range(0, near, TILE):
+            size = min(TILE, near - start)
+            here = slice(start, start + size)
+            if lines_near:
+                _copy(bits[b, here, i], buffer[:size])
+                tops, skipped = top[b, here], skip[b, here]
+                for t in range(size):
+                    shift[t] = NOTHING if skipped[t] else kept - tops[t]
+            else:
+                _copy(bits[b, i, here], buffer[:size])
+                shift[:size] = NOTHING if skip[b, i] else kept - top[b, i]
+            _leads(buffer[:size], shift[:size], add, out[b, i, here])
 
 
 @kernel(BITS2, BITS2, INT[::1], INT[:, ::1])
@@ -298,6 +309,36 @@ def weights(begin, end, q1, sigma, test, out):
                 out[b, i] = quotient << min(shift, 38)
             else:
                 out[b, i] = -((-quotient) >> min(-shift, 63))
+
+
+@njit
+def _element_weight(row_weight, row_exact, column_weight, column_exact, both, always):
+    """What the error of an element weighs: V if the column was rounded, U if the row was."""
+    ours = np.int64(0) if column_exact else row_weight
+    theirs = np.int64(0) if row_exact else column_weight
+    return ours + theirs + (np.int64(0) if row_exact or column_exact else both) + always
+
+
+@njit
+def _certify_row(
+    lead, factor, row_weight, row_sigma, row_exact,
+    column_weight, column_sigma, column_exact, test, marks,
+):  # fmt: skip
+    """Mark the weights above lead factor 2^(sigma + tau + shift), a float; the largest weight.
+
+    The marks are right unless a weight passes 2^53: an integer is above a number where it is above
+    its floor, and a scaled integer below 2^53 is exact.
+    """
+    largest = np.int64(0)
+    for j in range(marks.shape[0]):
+        weight = _element_weight(
+            row_weight, row_exact, column_weight[j], column_exact[j], test[1], test[2]
+        )
+        shift = min(max(row_sigma + column_sigma[j] + test[0], -1000), 900)
+        bound = np.float64(lead[j]) * factor * power_of_two(shift)
+        marks[j] = np.float64(max(weight, 0)) > bound
+        largest = max(largest, weight)
+    return largest
 
 
 @kernel(
@@ -317,14 +358,17 @@ def certify(
     _, rows, columns = lead.shape
     for job in range(begin, end):
         b, i = job // rows, job % rows
+        largest = _certify_row(
+            lead[b, i], factor, row_weight[b, i], row_sigma[b, i], row_exact[b, i],
+            column_weight[b], column_sigma[b], column_exact[b], test, uncertified[b, i],
+        )  # fmt: skip
+        if largest >> 53 == 0:
+            continue
         for j in range(columns):
-            weights = test[2]
-            if not column_exact[b, j]:
-                weights += row_weight[b, i]
-            if not row_exact[b, i]:
-                weights += column_weight[b, j]
-                if not column_exact[b, j]:
-                    weights += test[1]
+            weight = _element_weight(
+                row_weight[b, i], row_exact[b, i], column_weight[b, j], column_exact[b, j],
+                test[1], test[2],
+            )  # fmt: skip
             shift = row_sigma[b, i] + column_sigma[b, j] + test[0]
             bound = np.int64(np.float64(lead[b, i, j]) * factor)
             if shift < 0:
@@ -333,4 +377,4 @@ def certify(
                 bound = np.int64(1) << 62  # beyond every weight
             else:
                 bound <<= shift
-            uncertified[b, i, j] = weights > 0 and weights > bound
+            uncertified[b, i, j] = weight > 0 and weight > bound

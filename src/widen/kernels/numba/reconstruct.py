@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from widen.kernels.numba.encode import HALF, balance
+from widen.kernels.numba.expansions import TILE, coefficients, gather, round_total, total
 from widen.kernels.numba.limbs import (
     BOOL,
     FLOAT,
@@ -18,40 +18,23 @@ from widen.kernels.numba.limbs import (
     settle,
 )
 
-TILE = 128  # ELEMENTS_TILE of the backend
-
 
 @njit
 def gather_residues(groups, start, size, places, constants, basis, modulus, limbs):
     """limbs[:, at] = X of `size` neighbouring elements, by the Chinese remainder theorem.
 
     With w_i the inverse of P/p_i modulo p_i, c_i = (residue of X times w_i mod p_i) balanced and
-    X = sum c_i P/p_i - q P, q = rint(sum c_i/p_i). A residue is a sum of a few groups, at
-    `places[i]` (-1: none), times factors: `constants` are (p, 1/p, then factor w and 2^26 factor w
-    mod p for each of them). Limbs of P and P/p are balanced int32, so that products of 32-bit
-    numbers do; sums take 31 + 22 bits a term and at most 512 terms, which an int64 holds.
+    X = sum c_i P/p_i - q P, q = rint(sum c_i/p_i). Limbs of P and P/p are balanced int32, so that
+    products of 32-bit numbers do; sums take 31 + 22 bits a term and at most 512 terms, which an
+    int64 holds.
     """
     count, width = basis.shape
-    terms = places.shape[1]
     quotient, rest = np.zeros(TILE), np.empty(TILE)
     whole = np.empty(TILE, np.int32)
     limbs[:, :size] = 0
     for c in range(count):
-        p, inverse = constants[c, 0], constants[c, 1]
-        rest[:size] = 0.0
-        for term in range(terms):
-            if places[c, term] >= 0:
-                low, high = constants[c, 2 + 2 * term], constants[c, 3 + 2 * term]
-                group = groups[places[c, term], start : start + size]
-                for at in range(size):
-                    # |upper| <= 2^27 and the rest <= 2^25, so the sum is below 2^27 p, exactly.
-                    value = group[at]
-                    upper = np.rint(value * (1.0 / HALF))
-                    value = upper * high + (value - upper * HALF) * low
-                    rest[at] += balance(value, p, inverse)
-        if terms > 1:
-            for at in range(size):
-                rest[at] = balance(rest[at], p, inverse)
+        coefficients(groups, start, places[c], constants[c], rest[:size])
+        inverse = constants[c, 1]
         for at in range(size):
             quotient[at] += rest[at] * inverse
             whole[at] = np.int32(rest[at])
@@ -167,11 +150,9 @@ def slack(row_bits, row_exact, column_bits, column_exact, always):
     The error is at most (V + U)/2 + k/4 + dropped, V counting if the column was rounded and U if
     the row was; ``always`` bounds the last two: four times the largest of them is enough.
     """
-    largest = np.int64(-1)
-    if not column_exact:
-        largest = max(row_bits, always)
-    if not row_exact:
-        largest = max(largest, column_bits, always)
+    ours = np.int64(-1) if column_exact else max(row_bits, always)
+    theirs = np.int64(-1) if row_exact else max(column_bits, always)
+    largest = max(ours, theirs)
     return largest + 2 if largest >= 0 else largest
 
 
@@ -182,76 +163,125 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-@kernel(*ARGUMENTS)
+@njit
+def _places(
+    start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
+    row_exact, column_exact, always, base, nudge, error,
+):  # fmt: skip
+    """Exponents -(s + t) of neighbouring elements; 2^nudge = error bounds the error of X."""
+    j, i, b = start % columns, start // columns % rows, start // columns // rows
+    at = 0
+    while at < size:  # the rest of a row, or of the tile
+        stop = min(at + columns - j, size)
+        target, exponents = base[at:stop], column_exponent[b, j : j + stop - at]
+        for t in range(target.shape[0]):
+            target[t] = -(row_exponent[b, i] + exponents[t])
+        if always >= 0:
+            nudges, errors = nudge[at:stop], error[at:stop]
+            bits, exact = column_bits[b, j : j + stop - at], column_exact[b, j : j + stop - at]
+            for t in range(nudges.shape[0]):
+                nudges[t] = slack(row_bits[b, i], row_exact[b, i], bits[t], exact[t], always)
+                errors[t] = power_of_two(min(nudges[t], 1023)) if nudges[t] >= 0 else 0.0
+        at, j, i = stop, 0, i + 1
+        if i == rows:
+            i, b = 0, b + 1
+
+
+@njit
+def _write(start, size, value, out):
+    """Put neighbouring elements into `out`, (batch, rows, columns)."""
+    _, rows, columns = out.shape
+    j, i, b = start % columns, start // columns % rows, start // columns // rows
+    at = 0
+    while at < size:
+        stop = min(at + columns - j, size)
+        target, source = out[b, i, j : j + stop - at], value[at:stop]
+        for t in range(target.shape[0]):
+            target[t] = source[t]
+        at, j, i = stop, 0, i + 1
+        if i == rows:
+            i, b = 0, b + 1
+
+
+@njit
+def _round_limbs(limbs, size, base, nudge, fmt, head, tail, length, sign, work, value, easy, open_):
+    """Round integers in limbs; `open_` marks those whose rounding the error could change."""
+    precision, lowest, highest = fmt[0], fmt[1], fmt[2]
+    last = limbs.shape[0] - 1
+    settle_all(limbs, size, sign)
+    leading_bits(limbs, size, head, tail, length)
+    # Slices, so that the compiler sees neighbours and not indices that might wrap.
+    round_easy(
+        head[:size], tail[:size], length[:size], sign[:size], base[:size], nudge[:size],
+        precision, lowest, highest, value[:size], easy[:size],
+    )  # fmt: skip
+    for t in range(size):
+        if not easy[t]:
+            up = nudged(limbs, t, sign[t], work, nudge[t], 1)
+            value[t] = up * round_magnitude(work, 0, 0, last, base[t], precision, lowest, highest)
+            if nudge[t] >= 0:
+                down = nudged(limbs, t, sign[t], work, nudge[t], -1)
+                other = down * round_magnitude(
+                    work, 0, 0, last, base[t], precision, lowest, highest
+                )
+                if not same(value[t], other):
+                    open_[t] = True
+
+
+@kernel(*ARGUMENTS, FLOAT[:, ::1], FLOAT[::1], FLOAT[::1])
 def plain(
     begin, end, groups, places, constants, basis, modulus, offsets,
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
-    always, fmt, out, unsettled,
+    always, fmt, out, unsettled, digits_of_basis, digits_of_modulus, scales,
 ):  # fmt: skip
     """Round X 2^-(s+t) into `out`, part by part.
 
     `groups` is (groups, batch * rows * columns). Residues come with the places and constants of
-    `gather_residues` for each part, limbs of P/p in `basis` and of P in `modulus`; digits with no
-    constants, the sign of each group in `places` and its bit offset. `row_bits` and
-    `column_bits` bound V and U by powers of two, `always` the rest of the error (negative: X is
-    exact, or exact enough). An element whose rounding the error could change is marked in
-    `unsettled`. A job is TILE elements.
+    `coefficients` for each part, limbs of P/p in `basis` and of P in `modulus`, and if there are
+    not too many with both in digits as `gather` has them; digits with no constants, the sign of
+    each group in `places` and its bit offset. `row_bits` and `column_bits` bound V and U by powers
+    of two, `always` the rest of the error (negative: X is exact, or exact enough). An element whose
+    rounding the error could change is marked in `unsettled`. A job is TILE elements.
     """
     parts, batch, rows, columns = out.shape
-    total = batch * rows * columns
-    width = modulus.shape[0]
-    precision, lowest, highest = fmt[0], fmt[1], fmt[2]
-    limbs = np.empty((width, TILE), np.int64)
-    work = np.empty((width, 1), np.int64)
-    sign = np.empty(TILE, np.int64)
-    head, tail, length = (
-        np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+    total_size = batch * rows * columns
+    marks = unsettled.reshape(total_size)
+    width, floats = modulus.shape[0], scales.shape[0]
+    limbs, work = np.empty((width, TILE), np.int64), np.empty((width, 1), np.int64)
+    sign, head, tail, length = (
+        np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+        np.empty(TILE, np.int64), np.empty(TILE, np.int64),
     )  # fmt: skip
-    base, nudge = np.empty(TILE, np.int64), np.full(TILE, -1)
+    base, nudge, error = np.empty(TILE, np.int64), np.full(TILE, -1), np.zeros(TILE)
+    pieces, rest = np.empty((floats, TILE)), np.empty(TILE)
     value, easy = np.empty(TILE), np.empty(TILE, np.bool_)
     for job in range(begin, end):
         start = job * TILE
-        size = min(TILE, total - start)
+        size = min(TILE, total_size - start)
+        _places(
+            start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
+            row_exact, column_exact, always, base, nudge, error,
+        )  # fmt: skip
         for part in range(parts):
-            if basis.shape[0] > 0:
-                gather_residues(
-                    groups, start, size, places[part], constants[part], basis, modulus, limbs
-                )
-            else:
-                gather_digits(groups, start, size, places[part, 0], offsets, limbs)
-            settle_all(limbs, size, sign)
-            leading_bits(limbs, size, head, tail, length)
-            j, i, b = start % columns, start // columns % rows, start // columns // rows
-            at = 0
-            while at < size:  # the rest of a row, or of the tile
-                stop = min(at + columns - j, size)
-                here, there = slice(at, stop), slice(j, j + stop - at)
-                base[here] = -(row_exponent[b, i] + column_exponent[b, there])
-                if always >= 0:
-                    for t in range(at, stop):
-                        nudge[t] = slack(
-                            row_bits[b, i], row_exact[b, i],
-                            column_bits[b, j + t - at], column_exact[b, j + t - at], always,
-                        )  # fmt: skip
-                # Slices, so that the compiler sees neighbours and not indices that might wrap.
-                round_easy(
-                    head[here], tail[here], length[here], sign[here], base[here], nudge[here],
-                    precision, lowest, highest, value[here], easy[here],
+            done = False
+            if floats > 0:
+                gather(
+                    groups, start, places[part], constants[part], digits_of_basis,
+                    digits_of_modulus, pieces, value[:size], rest[:size],
                 )  # fmt: skip
-                for t in range(at, stop):
-                    if not easy[t]:
-                        up = nudged(limbs, t, sign[t], work, nudge[t], 1)
-                        value[t] = up * round_magnitude(
-                            work, 0, 0, width - 1, base[t], precision, lowest, highest
-                        )
-                        if nudge[t] >= 0:
-                            down = nudged(limbs, t, sign[t], work, nudge[t], -1)
-                            other = down * round_magnitude(
-                                work, 0, 0, width - 1, base[t], precision, lowest, highest
-                            )
-                            if not same(value[t], other):
-                                unsettled[b, i, j + t - at] = True
-                    out[part, b, i, j + t - at] = value[t]
-                at, j, i = stop, 0, i + 1
-                if i == rows:
-                    i, b = 0, b + 1
+                total(pieces, scales, value[:size], rest[:size])
+                done = round_total(
+                    value[:size], rest[:size], error[:size], base[:size], fmt[0], fmt[1], fmt[2]
+                )
+            if not done:
+                if basis.shape[0] > 0:
+                    gather_residues(
+                        groups, start, size, places[part], constants[part], basis, modulus, limbs
+                    )
+                else:
+                    gather_digits(groups, start, size, places[part, 0], offsets, limbs)
+                _round_limbs(
+                    limbs, size, base, nudge, fmt, head, tail, length, sign, work, value, easy,
+                    marks[start : start + size],
+                )  # fmt: skip
+            _write(start, size, value, out[part])

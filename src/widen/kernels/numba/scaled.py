@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from widen.kernels.numba.expansions import TILE
 from widen.kernels.numba.limbs import BITS4, INT, LIMBS, kernel, rounded_sum
 from widen.kernels.numba.reconstruct import (
     ARGUMENTS,
-    TILE,
     gather_digits,
     gather_residues,
     nudged,

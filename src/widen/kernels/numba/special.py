@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from widen.kernels.numba.limbs import BITS4, BOOL, FLOAT, kernel
-from widen.kernels.numba.lines import INFINITY, MAGNITUDE
+from widen.kernels.numba.limbs import BITS4, BOOL, FLOAT, INFINITY, MAGNITUDE, kernel
 
 
 @njit

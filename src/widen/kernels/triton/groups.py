@@ -29,6 +29,21 @@ def product_of(left, right, ours, theirs, h, PLAIN: tl.constexpr):
 
 
 @triton.jit
+def sum_of_short_sums(
+    left, right, ours, theirs, start, stop, one,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, PLAIN: tl.constexpr,
+):  # fmt: skip
+    """The same where the accumulator is emptied at every step, into float32 sums.
+
+    `one` is 1.0; a compiler that knew it would add to the accumulator instead.
+    """
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for h in range(start, stop, INNER):
+        total += product_of(left, right, ours, theirs, h, PLAIN) * one
+    return total
+
+
+@triton.jit
 def sum_of_floats(
     left, right, ours, theirs, start, stop,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, PLAIN: tl.constexpr,
@@ -43,21 +58,23 @@ def sum_of_floats(
     return total
 
 
-SIZES = ["m", "k", "groups", "batch", "left_batch", "right_batch", "depth"]
+SIZES = ["m", "k", "groups", "batch", "left_batch", "right_batch", "depth", "one"]
 
 
 @triton.jit(do_not_specialize=SIZES)
 def products(
     left, right, out, firsts, pairs, m, n, k, pitch, groups, batch, left_batch, right_batch, depth,
+    one,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, GROUP: tl.constexpr,
     SHALLOW: tl.constexpr, PLAIN: tl.constexpr,
 ):  # fmt: skip
     """out[g, b] = sum of left[x, b] right[y, b]^T over the pairs (x, y) of group g, exactly.
 
     `left` and `right` are descriptors of planes (planes * batch * rows, inner); the pairs of group
-    g are firsts[g] up to firsts[g + 1]. The unit's accumulator is emptied every `depth` terms, a
-    multiple of INNER; if SHALLOW, every INNER terms. Without PLAIN tiles are multiplied as float32:
-    Triton's interpreter knows no products of bfloat16.
+    g are firsts[g] up to firsts[g + 1]. Sums are exact over `depth` terms, a multiple of INNER, in
+    the unit's accumulator, or if SHALLOW over INNER terms there and over `depth` in float32. `one`
+    is 1.0. Without PLAIN tiles are multiplied as float32: Triton's interpreter knows no products of
+    bfloat16.
     """
     kind: tl.constexpr = out.dtype.element_ty
     rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
@@ -69,25 +86,23 @@ def products(
         for at in range(tl.load(firsts + g), tl.load(firsts + g + 1)):
             ours = (tl.load(pairs + 2 * at) * left_batch + b % left_batch) * m
             theirs = (tl.load(pairs + 2 * at + 1) * right_batch + b % right_batch) * n
-            if SHALLOW:
-                for h in range(0, k, INNER):
-                    total += product_of(
-                        left, right, ours + row * ROWS, theirs + column * COLUMNS, h, PLAIN
-                    ).to(kind)
-            else:
-                for start in range(0, k, depth):
-                    stop = tl.minimum(start + depth, k)
-                    if left.dtype == tl.int8:
-                        part = sum_of_products(
-                            left, right, ours, theirs, row, column, start, stop, ROWS, COLUMNS,
-                            INNER,
-                        )  # fmt: skip
-                    else:
-                        part = sum_of_floats(
-                            left, right, ours + row * ROWS, theirs + column * COLUMNS, start, stop,
-                            ROWS, COLUMNS, INNER, PLAIN,
-                        )  # fmt: skip
-                    total += part.to(kind)
+            for start in range(0, k, depth):
+                stop = tl.minimum(start + depth, k)
+                if left.dtype == tl.int8:
+                    part = sum_of_products(
+                        left, right, ours, theirs, row, column, start, stop, ROWS, COLUMNS, INNER
+                    )
+                elif SHALLOW:
+                    part = sum_of_short_sums(
+                        left, right, ours + row * ROWS, theirs + column * COLUMNS, start, stop, one,
+                        ROWS, COLUMNS, INNER, PLAIN,
+                    )  # fmt: skip
+                else:
+                    part = sum_of_floats(
+                        left, right, ours + row * ROWS, theirs + column * COLUMNS, start, stop,
+                        ROWS, COLUMNS, INNER, PLAIN,
+                    )  # fmt: skip
+                total += part.to(kind)
         i, j = row * ROWS + tl.arange(0, ROWS), column * COLUMNS + tl.arange(0, COLUMNS)
         to = out + (wide(item) * m + i)[:, None] * pitch + j[None, :]
         tl.store(to, total, (i < m)[:, None] & (j < n)[None, :])

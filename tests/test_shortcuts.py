@@ -1,0 +1,136 @@
+"""Shortcuts that must not be seen: sketches of lines, and rounding by sums of floats."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import widen
+import widen.testing as wt
+from helpers import draw, same_bits
+from widen import bounds
+from widen.backends import certificates, definition
+from widen.backends import numpy as backend
+from widen.backends.operands import Quantised, Survey
+from widen.batches import lines
+from widen.contract import CONTRACTS
+from widen.formats import FORMATS
+from widen.systems import residues
+
+families = pytest.mark.parametrize("family", wt.FAMILIES)
+
+
+@families
+@pytest.mark.parametrize("inner", [32, 95, 600])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_sketches_bound_the_product_of_leading_integers(family, inner, order):
+    a, b = draw(family, (70, inner, 66), 3)
+    a[5], b[:, 7] = 0.0, np.inf
+    a[9] *= 2.0**-1060
+    operands = [
+        lines(np.array(x, order=order)[None], side, 1) for x, side in ((a, "left"), (b, "right"))
+    ]
+    goal = bounds.goal(CONTRACTS["standard"], 53, inner, 1, None)
+    quantised = [backend.quantise(backend.survey(x, goal), goal) for x in operands]
+    leads = [
+        certificates.leads(x, found, bounds.LEAD_BITS).astype(float)
+        for x, found in zip(operands, quantised, strict=True)
+    ]
+    ours, theirs = (certificates.sketch(operands[i], quantised[i], i) for i in (0, 1))
+    found = certificates.sketch_products(ours, theirs, np.empty((1, 70, 66), np.float32))
+    exact = ours.astype(float) @ theirs.astype(float).swapaxes(1, 2)
+    assert (exact <= leads[0] @ leads[1].swapaxes(1, 2)).all()
+    assert (found * (1 - 2.0**-23 * (certificates.SKETCH + 8)) <= exact).all()
+
+
+def test_sketches_say_what_they_can():
+    """Sorted leading integers to a sixteenth, in chunks: little is lost of even rows."""
+    a, b = draw("phi0.1", (40, 1024, 40), 4)
+    goal = bounds.goal(CONTRACTS["standard"], 53, 1024, 1, None)
+    sketches, ordered = [], []
+    for at, (x, side) in enumerate(((a, "left"), (b, "right"))):
+        operand = lines(x[None], side, 1)
+        quantised = backend.quantise(backend.survey(operand, goal), goal)
+        sketches.append(certificates.sketch(operand, quantised, at))
+        leads = np.sort(certificates.leads(operand, quantised, bounds.LEAD_BITS).astype(float))
+        ordered.append(leads if at == 0 else leads[..., ::-1])
+    ours, theirs = sketches
+    found = certificates.sketch_products(ours, theirs, np.empty((1, 40, 40), np.float32))
+    assert (found > 0.85 * (ordered[0] @ ordered[1].swapaxes(1, 2))).all()
+
+
+@families
+@pytest.mark.parametrize("accuracy", ["fast", "standard"])
+def test_no_bit_depends_on_sketches(family, accuracy, monkeypatch):
+    a, b = draw(family, (40, 530, 33), 5)
+    with_them, info = widen.matmul(a, b, accuracy=accuracy, info=True)
+    monkeypatch.setattr(certificates, "LEAST_SKETCHED", 1 << 40)
+    without, other = widen.matmul(a, b, accuracy=accuracy, info=True)
+    assert same_bits(with_them, without)
+    assert info.repaired == other.repaired
+    assert same_bits(info.bound, other.bound)
+
+
+def hard_integers(rng, most):
+    """Integers below 2^most next to midpoints, to powers of two, to zero, and of any length."""
+    for length in range(1, most):
+        whole = int(rng.integers(2**60)) << 70 >> max(130 - length, 0) | 1 << (length - 1)
+        yield from (whole, -whole, (1 << length) - 1, 1 - (1 << length))
+        for precision in (24, 53):
+            if length > precision + 1:
+                drop = length - precision
+                middle = (whole >> drop << drop) + (1 << (drop - 1))
+                yield from (middle + d for d in (-1, 0, 1))
+                yield from (d - (1 << length) - (1 << (drop - 1)) for d in (-1, 0, 1))
+    yield 0
+
+
+@pytest.mark.parametrize("bits", [40.0, 100.0, 150.0])
+@pytest.mark.parametrize("name", ["float64", "float32"])
+@pytest.mark.parametrize("exponent", [0, 30, 560, -420])
+@pytest.mark.parametrize("floats", [True, False])
+def test_rounding_where_it_is_hard(bits, name, exponent, floats, monkeypatch):
+    layout, fmt = residues(2**21, bits, 1), FORMATS[name].part
+    integers = list(hard_integers(np.random.default_rng(6), int(bits)))
+    groups = np.array(
+        [[(x + p // 2) % p - p // 2 for x in integers] for p in layout.moduli], np.float64
+    )
+    if not floats:
+        nothing = np.zeros((0, 0)), np.zeros(0), np.zeros(0)
+        monkeypatch.setattr(backend, "_expansion", lambda layout: nothing)
+    assert (len(backend._expansion(layout)[2]) > 0) == floats
+
+    def quantised(count):
+        zero, false = np.zeros((1, count), np.int64), np.zeros((1, count), bool)
+        return Quantised(Survey(zero, zero, zero, zero, false), zero + exponent, ~false, zero + 0.0)
+
+    out = np.empty((1, 1, 1, len(integers)))
+    sides = quantised(1), quantised(len(integers))
+    backend.reconstruct(groups[:, None, None], layout, *sides, fmt, out)
+    scale = Fraction(2) ** (-2 * exponent)
+    wanted = np.array([definition.round_once(x * scale, fmt) for x in integers])
+    assert same_bits(out[0, 0, 0], wanted)
+
+
+@pytest.mark.parametrize("sigma", [0, 30, 51, 52, 53, 60, 75, 76, 77, 90, 200])
+@pytest.mark.parametrize("top", [-1074, -1030, 0, 900])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_residues_of_integers_of_any_length(sigma, top, side):
+    """In float64 up to 2^77, in integers beyond: balanced residues of the number rounded."""
+    rng, layout = np.random.default_rng(7), residues(2**21, 100.0, 1)
+    values = rng.standard_normal((3, 50)) * 2.0 ** -rng.integers(0, 60, (3, 50))
+    values[:, 0], values[:, 1] = 1.5, 1.0  # the largest, near which halves are not uncommon
+    values[:, 2:6] = 2.0 ** (-sigma - 1) * np.array([1.0, -3.0, 5.0, 2.0])
+    values = np.ldexp(np.clip(values, -1.9, 1.9), top)
+    values[1, :] *= 0.0
+    matrix = values if side == "left" else np.ascontiguousarray(values.T)
+    operand = lines(matrix[None], side, 1)
+    zero, false = np.zeros((1, 3), np.int64), np.zeros((1, 3), bool)
+    shift = sigma - top
+    found = Quantised(Survey(zero + top, zero, zero, zero, false), zero + shift, ~false, zero + 0.0)
+    planes = backend.encode(operand, found, layout, 0)[:, 0]
+    for i, j in np.ndindex(values.shape):
+        wanted = layout.write([round(Fraction(float(values[i, j])) * Fraction(2) ** shift)], 0)
+        assert planes[:, i, j].tolist() == wanted
