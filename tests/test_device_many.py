@@ -28,8 +28,9 @@ def by_products(monkeypatch):
     counts, repair_many = [], device.repair_many
 
     def counted(*given):
-        repair_many(*given)
+        taken = repair_many(*given)
         counts.append(int(given[6]))
+        return taken
 
     monkeypatch.setattr(repair_device, "FEW", 0)
     monkeypatch.setattr(device, "repair_many", counted)
