@@ -116,7 +116,7 @@ def exact_bits(unit: Unit, k: int = 4096) -> float:
     """Bits of X that a product of planes gives, in residues for a float64 result.
 
     >>> [(name, round(exact_bits(UNITS[name]), 1)) for name in ("fp64", "int8", "fp16", "fp8")]
-    [('fp64', 21.0), ('int8', 7.9), ('fp16', 7.9), ('fp8', 3.1)]
+    [('fp64', 21.5), ('int8', 7.9), ('fp16', 7.9), ('fp8', 3.1)]
     """
     layout = residues_of(bounds.plane_digit(unit, k), 108.0, 1)
     return math.log2(layout.modulus) / len(layout.products)
