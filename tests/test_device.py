@@ -15,7 +15,7 @@ import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
 from widen import bounds, device
-from widen.backends import definition
+from widen.backends import definition, torch_constants
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
 from widen.contract import CONTRACTS, as_contract
@@ -176,6 +176,22 @@ def test_lines_and_planes(family, accuracy):
                 for plane, p in zip(planes[:, 0, i], layout.moduli, strict=True):
                     integers = [numbers_[0] for numbers_ in wanted.integers]
                     assert plane[:11].tolist() == [balanced(x, p) for x in integers]
+
+
+def test_constants_of_three_moduli_at_a_time():
+    for bits in range(1, 340, 3):
+        layout = residues(128, float(bits), 1)
+        modulus = layout.modulus
+        basis, pieces, taken, inverse = torch_constants.reconstruction(layout)
+        words = len(basis[0]) - 3
+        rest = [sum(word << 32 * i for i, word in enumerate(row[3:])) for row in basis]
+        weights = [x * y for row, y in zip(basis, rest, strict=True) for x in row[:3] if x]
+        assert weights == [modulus // p for p in layout.moduli]
+        assert sum(piece << 16 * i for i, piece in enumerate(pieces)) == modulus
+        # Sums of complex numbers, at most 6 P for each of three moduli, fit an int64.
+        assert 18 * len(basis) * modulus >> 32 * (words - 1) < 2**63
+        assert taken == words + 1 or 1 << 32 * (words + 1 - taken) + 12 <= modulus
+        assert inverse == 2.0 ** (32 * words) / modulus
 
 
 @settings(max_examples=6)

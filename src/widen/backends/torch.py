@@ -15,7 +15,8 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from widen import bounds
-from widen.backends.recording import listener, quietly
+from widen.backends import torch_constants as constants
+from widen.backends.recording import listener
 from widen.backends.triton_launch import launch
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary
@@ -33,8 +34,6 @@ INTEGERS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
 """Integers that hold a float's bits, by size."""
 
 ROWS_OF_TABLE = 9
-LONGEST_POWER = 512
-"""2^j mod p is tabled for j below this; planes hold no more than 342 bits."""
 
 
 @dataclass(frozen=True)
@@ -108,20 +107,24 @@ def survey(
     One operand or both: both take the same launches.
     """
     left, right = operands[0], operands[-1]
-    shapes = [tiles.SURVEY_LINES if x.lines_near else tiles.SURVEY_INNER for x in (left, right)]
+    inner, parts = left.shape[2], left.bits.shape[0]
+    shapes = [tiles.line_tile(tiles.SURVEY[parts], x.lines_near, inner) for x in (left, right)]
     blocks = [
         x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip((left, right), shapes, strict=True)
     ]
-    total = sum(blocks[: len(operands)])
-    inner, parts = left.shape[2], left.bits.shape[0]
-    share = tiles.share(inner, total, max(shape.inner for shape in shapes))
-    grid = (total, -(-inner // share))
-    edges = tuple(edge for shape in shapes for edge in (shape.lines, shape.inner))
-    ours = (left.bits, tables[0], left.count, left.shape[1], *left.bits.stride())
-    theirs = (right.bits, tables[-1], right.count, right.shape[1], *right.bits.stride())
+    shares = [tiles.share(inner, b, t.inner, parts) for b, t in zip(blocks, shapes, strict=True)]
+    blocks = [b * -(-inner // share) for b, share in zip(blocks, shares, strict=True)]
+    grid = (sum(blocks[: len(operands)]),)
+    edges = tuple(
+        edge
+        for x, t in zip((left, right), shapes, strict=True)
+        for edge in (x.lines_near, t.lines, t.inner)
+    )
+    ours = (left.bits, tables[0], left.count, left.shape[1], *left.bits.stride()[1:])
+    theirs = (right.bits, tables[-1], right.count, right.shape[1], *right.bits.stride()[1:])
     widths = (8 * left.bits.element_size(), 8 * right.bits.element_size())
     launch(
-        lines.largest, grid, (*ours, *theirs, blocks[0], inner, share), (parts, *widths, *edges),
+        lines.largest, grid, (*ours, *theirs, blocks[0], *shares, inner), (parts, *widths, *edges),
         shapes[0].warps,
     )  # fmt: skip
     first, last = tables[0], tables[-1]
@@ -129,8 +132,8 @@ def survey(
         first, last = leads[0], leads[-1]
     launch(
         lines.norms, grid,
-        (*ours[:2], first, *ours[2:], *theirs[:2], last, *theirs[2:], blocks[0], inner, left.pitch,
-         share),
+        (*ours[:2], first, *ours[2:], *theirs[:2], last, *theirs[2:], blocks[0], *shares, inner,
+         left.pitch),
         (parts, *left.fields, *right.fields, -1 if leads is None else kept, *edges),
         shapes[0].warps,
     )  # fmt: skip
@@ -154,49 +157,40 @@ def quantise(
     )  # fmt: skip
 
 
-@lru_cache(maxsize=256)
-def _encoding_constants(moduli: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Rows (p, 1/p, 2^14, 2^28, 2^42 mod p), and 2^j mod p, as float32."""
-    rows = [[p, 1 / p, *(_centred(1 << j, p) for j in (14, 28, 42))] for p in moduli]
-    powers = [[_centred(pow(2, j, p), p) for j in range(LONGEST_POWER)] for p in moduli]
-    return constant(rows, torch.float32, device), constant(powers, torch.float32, device)
-
-
-def constant(values: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A table that kernels read, made once and kept: not part of any one call."""
-    with quietly():
-        return torch.tensor(values, dtype=dtype, device=device)
-
-
-def _centred(x: int, p: int) -> int:
-    return (x + p // 2) % p - p // 2
-
-
 def encode(operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues) -> list[Tensor]:
     """Planes of int8 of one or both operands, (planes, batch, lines, pitch)."""
     left, right = operands[0], operands[-1]
     planes = [_room(operand, layout) for operand in operands]
-    constants, powers = _encoding_constants(layout.moduli, left.bits.device)
-    shapes = [tiles.ENCODE_LINES if x.lines_near else tiles.ENCODE_INNER for x in (left, right)]
+    moduli, weights = constants.encoding(layout.moduli, left.bits.device)
+    parts, inner = left.bits.shape[0], left.shape[2]
+    shapes = [tiles.line_tile(tiles.ENCODE[parts], x.lines_near, inner) for x in (left, right)]
     blocks = [
         x.shape[0] * -(-x.shape[1] // t.lines) * -(-x.pitch // t.inner)
         for x, t in zip((left, right), shapes, strict=True)
     ]
     sides = [
-        (x.bits, table, x.count, plane, x.shape[1], plane.stride(0), *x.bits.stride())
+        (x.bits, table, x.count, plane.view(torch.int32), x.shape[1], plane.stride(0),
+         *x.bits.stride()[1:])
         for x, table, plane in (
             (left, tables[0], planes[0]), (right, tables[-1], planes[-1])
         )
     ]  # fmt: skip
     launch(
         encode_kernels.residues, (sum(blocks[: len(operands)]),),
-        (*sides[0], *sides[1], blocks[0], constants, powers, left.shape[2], len(layout.moduli),
+        (*sides[0], *sides[1], blocks[0], moduli, weights, inner, len(layout.moduli),
          left.pitch),
-        (left.bits.shape[0], *left.fields, *right.fields, LONGEST_POWER, shapes[0].lines,
-         shapes[0].inner, shapes[1].lines, shapes[1].inner),
+        (parts, *left.fields, *right.fields, constants.LONGEST_BYTES, assembly(left.bits.device),
+         left.lines_near, shapes[0].lines, shapes[0].inner, right.lines_near, shapes[1].lines,
+         shapes[1].inner),
         shapes[0].warps,
     )  # fmt: skip
     return planes
+
+
+@lru_cache(maxsize=16)
+def assembly(device: torch.device) -> bool:
+    """Whether kernels may use NVIDIA's instructions on a device."""
+    return device.type == "cuda" and torch.version.hip is None
 
 
 def _room(operand: Lines, layout: Residues) -> Tensor:
@@ -205,17 +199,6 @@ def _room(operand: Lines, layout: Residues) -> Tensor:
     size = math.prod(shape)
     room = torch.empty(size + 63 * operand.pitch, dtype=torch.int8, device=operand.bits.device)
     return room[:size].view(shape)
-
-
-@lru_cache(maxsize=256)
-def _multiply_constants(layout: Residues, device: torch.device) -> Tensor:
-    """Rows (p, w, floor(2^32 w/p), first multiple of p from 2^31 on) of every plane, uint32."""
-    rows = []
-    for p in layout.moduli:
-        w = pow(layout.modulus // p, -1, p)
-        rows.append([p, w, (w << 32) // p, -(-(1 << 31) // p) * p])
-    rows *= len(layout.products) // len(layout.moduli)
-    return constant(rows, torch.uint32, device)
 
 
 def _programs(device: torch.device, tile_count: int, warps: int) -> int:
@@ -241,7 +224,7 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
     if _hopper(left.device):
         from widen.kernels.cuda import multiply as cuda
 
-        moduli, coefficients = _moduli_of_planes(layout)
+        moduli, coefficients = constants.of_planes(layout)
         recorder = listener()
         for start in range(0, planes, cuda.MAX_PLANES):
             some = slice(start, start + cuda.MAX_PLANES)
@@ -257,18 +240,11 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
         multiply_kernels.residues, (_programs(left.device, count, tile.warps),),
         (_descriptor(left, k, tile.rows, tile.inner),
          _descriptor(right, k, tile.columns, tile.inner), out,
-         _multiply_constants(layout, left.device), m, n, k, pitch, planes, batch, left_batch,
+         constants.multiplying(layout, left.device), m, n, k, pitch, planes, batch, left_batch,
          right_batch, tiles.LONGEST_SUM),
         (tile.rows, tile.columns, tile.inner, tile.group), tile.warps, tile.stages,
     )  # fmt: skip
     return out
-
-
-@lru_cache(maxsize=256)
-def _moduli_of_planes(layout: Residues) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The modulus and the Chinese remainder coefficient of every plane."""
-    moduli = layout.moduli * (len(layout.products) // len(layout.moduli))
-    return moduli, tuple(pow(layout.modulus // p, -1, p) for p in moduli)
 
 
 @lru_cache(maxsize=16)
@@ -298,7 +274,7 @@ def certify(
     _, right_batch, n, _ = right.shape
     batch = max(left_batch, right_batch)
     marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-    tile = tiles.CERTIFY if planes == 1 else tiles.CERTIFY_PAIRS
+    tile = tiles.certify_tile(_hopper(left.device), planes, batch, m, n, terms)
     longest = tiles.LONGEST_SUM // planes  # products of two kinds meet in one sum
     count = batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
@@ -310,25 +286,6 @@ def certify(
         (tile.rows, tile.columns, tile.inner, tile.group, planes), tile.warps, tile.stages,
     )  # fmt: skip
     return marks
-
-
-@lru_cache(maxsize=256)
-def reconstruction(layout: Residues) -> tuple[Any, ...]:
-    """P/p and P as constants of the kernel, in pieces of 16 bits; the highest piece, and 1/P."""
-    words = max((layout.modulus.bit_length() + 1) // 32 + 1, 2)
-    highest = max((layout.modulus.bit_length() - 1) // 16, 2)
-
-    def pieces(x: int) -> tuple[int, ...]:
-        return tuple(x >> (16 * piece) & 0xFFFF for piece in range(2 * words))
-
-    basis = tuple(pieces(layout.modulus // p) for p in layout.moduli)
-    return basis, pieces(layout.modulus), highest, 2.0 ** (16 * highest) / layout.modulus
-
-
-@lru_cache(maxsize=256)
-def limit_of(layout: Residues) -> int:
-    """Largest sum of two line norms, in 1/256, so that X cannot wrap."""
-    return math.floor(256 * (math.log2(layout.modulus) - 1 - 2.0**-7))
 
 
 def reconstruct(
@@ -345,15 +302,19 @@ def reconstruct(
     fresh = marks is None
     if marks is None:
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
-    kernel, tile, more, constants = scaling or (
-        reconstruct_kernels.round_residues, tiles.RECONSTRUCT, (), ()
-    )  # fmt: skip
+    if scaling is None:
+        kernel = reconstruct_kernels.round_residues
+        tile, height = tiles.reconstruct_tile(parts, len(layout.moduli), batch, m, n)
+        more, options = (height,), (assembly(out.device),)
+    else:
+        kernel, tile, more, options = scaling
+        height = tile.rows
     launch(
-        kernel, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
+        kernel, (batch * -(-m // height) * -(-n // tile.columns),),
         (groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
-         limit_of(layout), 29, *out.stride(), *more),
-        (parts, *reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack, not fresh,
-         tile.rows, tile.columns, *constants),
+         constants.limit_of(layout), 29, *out.stride(), *more),
+        (parts, *constants.reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack,
+         not fresh, tile.rows, tile.columns, *options),
         tile.warps,
     )  # fmt: skip
     return marks

@@ -56,7 +56,7 @@ def certify_exactly(
         backend.multiply(planes[0], planes[1], layout, left.shape[2]), layout, found,
         (left.shape[0], right.shape[0]), FORMATS["float64"].part, products, None, slack=False,
     )  # fmt: skip
-    tile = tiles.RECONSTRUCT
+    tile = tiles.DECIDE
     launch(
         many.decide, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
         (products, marks, *tables, m, n, left.shape[0], right.shape[0], test.shift, test.both,
@@ -100,7 +100,7 @@ def _room(side: Lines, parts: int, dtype: torch.dtype) -> Tensor:
 
 
 def _tile(side: Lines) -> tuple[tiles.LineTile, tuple[int]]:
-    shape = tiles.SURVEY_LINES if side.lines_near else tiles.SURVEY_INNER
+    shape = tiles.line_tile(tiles.SURVEY[1], side.lines_near, side.shape[2])
     return shape, (side.shape[0] * -(-side.shape[1] // shape.lines),)
 
 
@@ -159,9 +159,12 @@ def round_long(
     if scaling is not None:
         marks = scaling.reconstruct(groups, layout, tables, batches, fmt, out, None, slack=True)
     else:
+        tile = tiles.RECONSTRUCT_LONG
         marks = backend.reconstruct(
             groups, layout, tables, batches, fmt, out, None, slack=True,
-            scaling=(round_residues, tiles.RECONSTRUCT_LONG, (), ()),
+            scaling=(
+                round_residues, tile, (tile.rows,), (backend.assembly(out.device),)
+            ),
         )  # fmt: skip
     return marks == 0
 

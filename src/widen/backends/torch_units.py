@@ -16,7 +16,8 @@ import torch
 
 from widen import bounds
 from widen.backends import torch as backend
-from widen.backends.torch import LONGEST_POWER, Lines, Tensor
+from widen.backends.torch import Lines, Tensor
+from widen.backends.torch_constants import limit_of
 from widen.backends.triton_launch import launch
 from widen.kernels import tiles
 from widen.kernels.triton import groups as group_kernels
@@ -37,6 +38,9 @@ STORAGE = {
 
 CAPABILITY = {"fp8": (8, 9), "bf16": (8, 0)}
 """The compute capability that units need, where not every GPU that runs Triton has it."""
+
+LONGEST_POWER = 512
+"""2^j mod p is tabled for j below this."""
 
 UNFIT = 1 << 20
 """Added to the norm of a line whose integers are too wide for its digits."""
@@ -207,7 +211,7 @@ class Engine:
         left, right = (table.clone() for table in tables)
         layout = self.layout
         if isinstance(layout, Residues):
-            left[int(NORM)] += max(backend.limit_of(self.carrier) - backend.limit_of(layout), 0)
+            left[int(NORM)] += max(limit_of(self.carrier) - limit_of(layout), 0)
             return left, right
         assert isinstance(layout, Digits)
         for table, held in zip((left, right), layout.held, strict=True):

@@ -122,11 +122,50 @@ class ProductTile:
     group: int = 8
 
 
-SURVEY_INNER, SURVEY_LINES = LineTile(2, 512, 4), LineTile(32, 32, 4)
-ENCODE_INNER, ENCODE_LINES = LineTile(16, 128, 4), LineTile(32, 64, 4)
+# Of lines whose entries are neighbours and of lines that are, for numbers of one part and of two.
+SURVEY = {
+    1: (LineTile(2, 512, 4), LineTile(32, 32, 4)),
+    2: (LineTile(2, 256, 4), LineTile(32, 8, 4)),
+}
+ENCODE = {
+    1: (LineTile(4, 512, 4), LineTile(16, 128, 4)),
+    2: (LineTile(4, 256, 4), LineTile(8, 128, 4)),
+}
+
+
+@lru_cache(maxsize=256)
+def line_tile(tiles: tuple[LineTile, LineTile], lines_near: bool, inner: int) -> LineTile:
+    """The tile for lines that lie near each other or not, with more of them if they are short."""
+    tile = tiles[lines_near]
+    width = min(tile.inner, max(32, 1 << (inner - 1).bit_length()))
+    return LineTile(tile.lines * tile.inner // width, width, tile.warps)
+
+
 MULTIPLY, CERTIFY = ProductTile(128, 128), ProductTile(128, 128)
 CERTIFY_PAIRS = ProductTile(128, 64)
-RECONSTRUCT = ProductTile(1, 512, inner=0)
+CERTIFY_HOPPER, CERTIFY_PAIRS_HOPPER = (
+    ProductTile(256, 128, warps=8),
+    ProductTile(128, 128, warps=8),
+)
+"""Larger tiles for a GPU with more than 200 KB of shared memory."""
+
+
+def certify_tile(
+    hopper: bool, planes: int, batch: int, m: int, n: int, terms: int
+) -> ProductTile:  # fmt: skip
+    """The tile of a certificate from leading integers in one plane or two.
+
+    Long sums of few elements would leave half of the GPU idle in large tiles.
+    """
+    if planes == 2:
+        large = hopper and n > CERTIFY_PAIRS.columns
+        return CERTIFY_PAIRS_HOPPER if large else CERTIFY_PAIRS
+    tile = CERTIFY_HOPPER
+    few = batch * -(-m // tile.rows) * -(-n // tile.columns) < 66 and terms > 8192
+    return tile if hopper and not few else CERTIFY
+
+
+DECIDE = ProductTile(1, 512, inner=0)
 RECONSTRUCT_LONG = ProductTile(1, 128, inner=0)  # long integers: many registers an element
 
 PRODUCTS = {
@@ -141,11 +180,40 @@ ENCODE_ANY = LineTile(8, 128, 4)
 BYTES_OF_GROUPS = 256
 """Elements whose groups a program turns into bytes."""
 
+
+@lru_cache(maxsize=256)
+def reconstruct_tile(
+    parts: int, moduli: int, batch: int, m: int, n: int
+) -> tuple[ProductTile, int]:  # fmt: skip
+    """A tile as wide as the rows are, eight numbers a thread, and how many rows a program takes.
+
+    Long integers take too many registers for eight. More rows share what is known of the columns,
+    up to RECONSTRUCT_STEPS tiles; programs come in whole waves.
+    """
+    size = (1024 if moduli <= 16 else 512) // parts
+    columns = min(size, max(64, 1 << (n - 1).bit_length()))
+    tile = ProductTile(size // columns, columns, inner=0)
+    steps = batch * -(-m // tile.rows) * -(-n // columns)
+    wave = RECONSTRUCT_PROGRAMS // parts
+    waves = -(-steps // (RECONSTRUCT_STEPS * wave))
+    return tile, tile.rows * -(-steps // (wave * waves))
+
+
+RECONSTRUCT_PROGRAMS, RECONSTRUCT_STEPS = 528, 16
+"""Programs that run at a time on an H200, and tiles that one takes."""
+
 BLOCKS = 1024
 """Programs that keep a large GPU busy with reading."""
 
 
-def share(inner: int, blocks: int, step: int) -> int:
-    """Entries of a line that one program reads, so that there are BLOCKS programs if possible."""
-    pieces = max(1, min(-(-inner // step), BLOCKS // max(blocks, 1)))
+def share(inner: int, blocks: int, step: int, parts: int) -> int:
+    """Entries of a line that one program reads: BLOCKS programs for each part, if possible.
+
+    At most LONGEST_SHARE steps, so that sums of 16-bit numbers fit an int32.
+    """
+    pieces = max(1, min(-(-inner // step), parts * BLOCKS // max(blocks, 1)))
+    pieces = max(pieces, -(-inner // (LONGEST_SHARE * step)))
     return -(-inner // (pieces * step)) * step
+
+
+LONGEST_SHARE = 2048

@@ -32,111 +32,190 @@ from widen.kernels.triton.numbers import (
     lowest_bit,
     wide,
 )
+from widen.kernels.triton.packed import load_parts, pairs
+
+FAR_OFF = tl.constexpr(1 << 30)  # place of the last bit of nothing
+
+
+@triton.jit
+def piece_of(block, lines, inner, share, LINES: tl.constexpr):
+    """Batch item, lines and stretch of the inner dimension that a program takes, tiles first."""
+    tiles = tl.cdiv(lines, LINES)
+    items = block // tl.cdiv(inner, share)
+    start = block % tl.cdiv(inner, share) * share
+    line = items % tiles * LINES + tl.arange(0, LINES)
+    return items // tiles, line, start, tl.minimum(start + share, inner)
 
 
 @triton.jit
 def _largest(
-    block, bits, table, count, lines, inner, share, part_stride, batch_stride, line_stride,
-    inner_stride, PARTS: tl.constexpr, WIDTH: tl.constexpr, LINES: tl.constexpr,
-    INNER: tl.constexpr,
+    block, bits, table, count, lines, inner, share, batch_stride, line_stride,
+    inner_stride, PARTS: tl.constexpr, WIDTH: tl.constexpr, NEAR: tl.constexpr,
+    LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    tiles = tl.cdiv(lines, LINES)
-    b, line = block // tiles, block % tiles * LINES + tl.arange(0, LINES)
-    start = tl.program_id(1) * share
-    base = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
+    b, line, start, stop = piece_of(block, lines, inner, share, LINES)
+    base = pairs(bits, b, batch_stride, PARTS)
+    mask: tl.constexpr = (1 << (WIDTH - 1)) - 1
     tally = tl.zeros((LINES, INNER), bits.dtype.element_ty)
-    for first in range(start, tl.minimum(start + share, inner), INNER):
+    for first in range(start, stop, INNER):
         h = first + tl.arange(0, INNER)
         inside = (line < lines)[:, None] & (h < inner)[None, :]
-        for part in tl.static_range(PARTS):
-            at = base + part * part_stride + h.to(tl.int64)[None, :] * inner_stride
-            tally = tl.maximum(tally, tl.load(at, inside, other=0) & ((1 << (WIDTH - 1)) - 1))
+        x, y = load_parts(base, line, h, inside, line_stride, inner_stride, PARTS, NEAR)
+        tally = tl.maximum(tally, x & mask)
+        if PARTS == 2:
+            tally = tl.maximum(tally, y & mask)
     found = tl.max(tally, 1).to(tl.int64)
-    tl.atomic_max(table + LARGEST * count + b * lines + line, found, line < lines)
+    tl.atomic_max(table + LARGEST * count + b * lines + line, found, line < lines, sem="relaxed")
 
 
-SIZES = ["left_count", "right_count", "left_blocks", "share"]
+SIZES = ["left_count", "right_count", "left_blocks", "left_share", "right_share"]
 
 
 @triton.jit(do_not_specialize=SIZES)
 def largest(
-    left, left_table, left_count, left_lines, left_part, left_batch, left_line, left_inner,
-    right, right_table, right_count, right_lines, right_part, right_batch, right_line, right_inner,
-    left_blocks, inner, share,
+    left, left_table, left_count, left_lines, left_batch, left_line, left_inner,
+    right, right_table, right_count, right_lines, right_batch, right_line, right_inner,
+    left_blocks, left_share, right_share, inner,
     PARTS: tl.constexpr, LEFT_WIDTH: tl.constexpr, RIGHT_WIDTH: tl.constexpr,
-    LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr, RIGHT_LINES: tl.constexpr,
-    RIGHT_INNER: tl.constexpr,
+    LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr,
+    RIGHT_NEAR: tl.constexpr, RIGHT_LINES: tl.constexpr, RIGHT_INNER: tl.constexpr,
 ):  # fmt: skip
     """table[LARGEST] = bits of the largest magnitude of every line (WIDTH bits a float)."""
     block = tl.program_id(0)
     if block < left_blocks:
         _largest(
-            block, left, left_table, left_count, left_lines, inner, share, left_part, left_batch,
-            left_line, left_inner, PARTS, LEFT_WIDTH, LEFT_LINES, LEFT_INNER,
+            block, left, left_table, left_count, left_lines, inner, left_share,
+            left_batch, left_line, left_inner, PARTS, LEFT_WIDTH, LEFT_NEAR, LEFT_LINES, LEFT_INNER,
         )  # fmt: skip
     else:
         _largest(
-            block - left_blocks, right, right_table, right_count, right_lines, inner, share,
-            right_part, right_batch, right_line, right_inner, PARTS, RIGHT_WIDTH, RIGHT_LINES,
-            RIGHT_INNER,
+            block - left_blocks, right, right_table, right_count, right_lines, inner, right_share,
+            right_batch, right_line, right_inner, PARTS, RIGHT_WIDTH, RIGHT_NEAR,
+            RIGHT_LINES, RIGHT_INNER,
         )  # fmt: skip
 
 
 @triton.jit
 def look(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
-    """Q = ceil(|x| 2^(15 - top)), the leading integer, and the last bit's exponent (or far off)."""
-    m, e = decode(bits, FRACTION, EXPONENT)
+    """Q = ceil(|x| 2^(15 - top)), the leading integer, and the last bit's place (or far off).
+
+    Places are exponents with `lowest_place` added.
+    """
+    m, e = decode(bits.to(tl.int64), FRACTION, EXPONENT)
     shift = tl.minimum(top - NORM_BITS - e, 62)
     right, left = tl.maximum(shift, 0).to(tl.int64), tl.maximum(-shift, 0).to(tl.int64)
     q = ((m << left) + ((tl.full(m.shape, 1, tl.int64) << right) - 1)) >> right
     lead = leading(m, top - e, LEAD) if LEAD >= 0 else m
-    last = tl.where(m > 0, lowest_bit(m) + e, -NOTHING)
-    return q.to(tl.int32), lead.to(tl.int32), last
+    last = lowest_bit(m) + e + lowest_place(FRACTION, EXPONENT)
+    return q.to(tl.int32), lead.to(tl.int32), tl.where(m > 0, last, FAR_OFF)
+
+
+@triton.jit
+def lowest_place(FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """What makes an exponent a place: the biases of a float32 and of the format."""
+    return 127 + FRACTION + (1 << (EXPONENT - 1)) - 1
 
 
 @triton.jit
 def look_near(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
-    """The same in 32 bits, where the largest number of the line is a normal one by far."""
+    """The same in 32 bits, where the largest number of the line is a normal one by far.
+
+    Numbers below 2^(top - 31) have a q of 1 and lead with 0, so that it does not matter that
+    subnormal ones are given a hidden bit too.
+    """
+    above: tl.constexpr = FRACTION - 32 if FRACTION > 31 else FRACTION  # fraction bits in `high`
     if FRACTION > 31:
         high = (bits >> 32).to(tl.int32)
-        low = bits.to(tl.uint32)
+        low = bits.to(tl.int32)
+        # The hidden bit and 30 more; what is below them is sticky.
+        more = (low.to(tl.uint32, bitcast=True) >> (above + 2)).to(tl.int32, bitcast=True)
+        mantissa = ((high << (30 - above)) & ((1 << 30) - 1)) | more | (1 << 30)
+        sticky = ((low << (30 - above)) != 0).to(tl.int32)
+        some = (high & 0x7FFFFFFF) | low
+        word = tl.where(low != 0, low, high & ((1 << above) - 1) | (1 << above))
+        higher = tl.where(low != 0, 0, 32)
     else:
         high = bits.to(tl.int32)
-        low = tl.zeros(bits.shape, tl.uint32)
-    above: tl.constexpr = FRACTION - 32 if FRACTION > 31 else FRACTION  # fraction bits in `high`
+        mantissa = ((high << (30 - above)) & ((1 << 30) - 1)) | (1 << 30)
+        sticky = 0
+        some = high & ((1 << (above + EXPONENT)) - 1)
+        word = high & ((1 << above) - 1) | (1 << above)
+        higher = 0
     field = (high >> above) & ((1 << EXPONENT) - 1)
-    some = ((high & ((1 << above) - 1)) | (tl.minimum(field, 1) << above)).to(tl.uint32)
-    # The mantissa's highest 32 bits, the hidden one first; what is below them is sticky.
-    mantissa = (some << (31 - above)) | (low >> (above + 1))
-    sticky = (low << (31 - above)) != 0
-    e = tl.maximum(field, 1) - ((1 << (EXPONENT - 1)) - 1)  # of the hidden bit
-    shift = tl.minimum(top - e + (31 - NORM_BITS), 31).to(tl.uint32)
-    whole = mantissa >> shift
-    rest = (whole << shift) != mantissa
-    # Shifts of 32 and more leave nothing whole; a 1 at the very top is part of the rest then.
-    gone = top - e + (31 - NORM_BITS) > 31
-    nothing = (mantissa == 0) & ~sticky
-    q = tl.where(gone, 1, whole.to(tl.int32) + (rest | sticky).to(tl.int32))
-    q = tl.where(nothing, 0, q)
-    lead_shift = top - e + (31 - LEAD)
-    lead = (mantissa >> tl.minimum(lead_shift, 31).to(tl.uint32)).to(tl.int32)
-    lead = tl.where(lead_shift > 31, 0, lead)
-    word = tl.where(low != 0, low, some)
-    lowest = (word & (0 - word)).to(tl.float32).to(tl.int32, bitcast=True) >> 23
-    place = lowest - 127 + tl.where(low != 0, 0, FRACTION - above)
-    return q, lead, tl.where(nothing, -NOTHING, place + e - FRACTION)
+    distance = top + ((1 << (EXPONENT - 1)) - 1) - field
+    shift = tl.minimum(distance + (30 - NORM_BITS), 31)
+    q = ((mantissa - 1 + sticky) >> shift) + (some != 0).to(tl.int32)
+    lead = mantissa
+    if LEAD >= 0:
+        lead = mantissa >> tl.minimum(distance + (30 - LEAD), 31)
+    lowest = (word & -word).to(tl.uint32, bitcast=True).to(tl.float32).to(tl.int32, bitcast=True)
+    last = (lowest >> 23) + tl.maximum(field, 1) + higher
+    return q, lead, tl.where(some != 0, last, FAR_OFF)
+
+
+@triton.jit
+def store_leads(
+    target, lead, line, first, pitch, lines, NEAR: tl.constexpr, LINES: tl.constexpr,
+    INNER: tl.constexpr,
+):  # fmt: skip
+    """Leading integers as bytes; of neighbours in a thread, two at a time."""
+    if NEAR:
+        h = first + tl.arange(0, INNER)
+        written = (line < lines)[:, None] & (h < pitch)[None, :]
+        tl.store(
+            target + line.to(tl.int64)[:, None] * pitch + h[None, :], lead.to(tl.int8), written
+        )
+    else:
+        even, odd = tl.split(tl.reshape(lead, (LINES, INNER // 2, 2)))
+        pair = first // 2 + tl.arange(0, INNER // 2)
+        written = (line < lines)[:, None] & (2 * pair < pitch)[None, :]
+        at = target.to(tl.pointer_type(tl.int16), bitcast=True)
+        at += line.to(tl.int64)[:, None] * (pitch // 2) + pair[None, :]
+        tl.store(at, (even | (odd << 8)).to(tl.int16), written)
+
+
+@triton.jit
+def sums_of(
+    base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
+    inner_stride, FAR: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr,
+    EXPONENT: tl.constexpr, LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr,
+    INNER: tl.constexpr,
+):  # fmt: skip
+    """Sums of q and q^2 and the place of the last bit of a stretch of lines; its leads stored."""
+    q1 = tl.zeros((LINES, INNER), tl.int32)
+    q2 = tl.zeros((LINES, INNER), tl.uint64)
+    last = tl.full((LINES, INNER), FAR_OFF, tl.int32)
+    for first in range(start, stop, INNER):
+        h = first + tl.arange(0, INNER)
+        inside = counts[:, None] & (h < inner)[None, :]
+        both = load_parts(base, line, h, inside, line_stride, inner_stride, PARTS, NEAR)
+        lead = tl.zeros((LINES, INNER), tl.int32)
+        for part in tl.static_range(PARTS):
+            if FAR:
+                q, one, place = look(both[part], top[:, None], LEAD, FRACTION, EXPONENT)
+            else:
+                q, one, place = look_near(both[part], top[:, None], LEAD, FRACTION, EXPONENT)
+            q1 += q
+            q2 += q.to(tl.uint32, bitcast=True).to(tl.uint64) * q.to(tl.uint32, bitcast=True)
+            last = tl.minimum(last, place)
+            lead += one
+        if LEAD > 7:  # too long for an int8: two planes of seven bits
+            store_leads(target, lead >> 7, line, first, pitch, lines, NEAR, LINES, INNER)
+            low = target + wide(count) * pitch
+            store_leads(low, lead & 127, line, first, pitch, lines, NEAR, LINES, INNER)
+        elif LEAD >= 0:
+            store_leads(target, lead, line, first, pitch, lines, NEAR, LINES, INNER)
+    return tl.sum(q1.to(tl.int64), 1), tl.sum(q2.to(tl.int64), 1), tl.min(last, 1)
 
 
 @triton.jit
 def _norms(
-    block, bits, table, leads, count, lines, inner, pitch, share, part_stride, batch_stride,
+    block, bits, table, leads, count, lines, inner, pitch, share, batch_stride,
     line_stride, inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
-    LEAD: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+    LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    tiles = tl.cdiv(lines, LINES)
-    b, line = block // tiles, block % tiles * LINES + tl.arange(0, LINES)
-    start = tl.program_id(1) * share
-    base = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
+    b, line, start, stop = piece_of(block, lines, inner, share, LINES)
+    base = pairs(bits, b, batch_stride, PARTS)
     at_line = table + b * lines + line
     magnitude = tl.load(at_line + LARGEST * count, line < lines, other=0)
     m, e = decode(magnitude, FRACTION, EXPONENT)
@@ -145,46 +224,32 @@ def _norms(
     # Lines near the subnormal numbers take the long way.
     lowest: tl.constexpr = 64 - (1 << (EXPONENT - 1))
     far = tl.min(tl.where(counts, top, 0), 0) < lowest
-    q1 = tl.zeros((LINES, INNER), tl.int64)
-    q2 = tl.zeros((LINES, INNER), tl.int64)
-    depth = tl.zeros((LINES, INNER), tl.int32)
-    for first in range(start, tl.minimum(start + share, inner), INNER):
-        h = first + tl.arange(0, INNER)
-        inside = counts[:, None] & (h < inner)[None, :]
-        lead = tl.zeros((LINES, INNER), tl.int32)
-        for part in tl.static_range(PARTS):
-            at = base + part * part_stride + h.to(tl.int64)[None, :] * inner_stride
-            x = tl.load(at, inside, other=0)
-            if far:
-                q, part_lead, last = look(x.to(tl.int64), top[:, None], LEAD, FRACTION, EXPONENT)
-            else:
-                q, part_lead, last = look_near(x, top[:, None], LEAD, FRACTION, EXPONENT)
-            q1 += q
-            q2 += q.to(tl.int64) * q
-            lead += part_lead
-            depth = tl.maximum(depth, -NOTHING - last)
-        if LEAD >= 0:
-            target = leads + (wide(b) * lines + line)[:, None] * pitch + h[None, :]
-            written = (line < lines)[:, None] & (h < pitch)[None, :]
-            if LEAD > 7:  # too long for an int8: two planes of seven bits
-                tl.store(target, (lead >> 7).to(tl.int8), written)
-                tl.store(target + wide(count) * pitch, (lead & 127).to(tl.int8), written)
-            else:
-                tl.store(target, lead.to(tl.int8), written)
-    tl.atomic_add(at_line + SUM * count, tl.sum(q1, 1), counts)
-    tl.atomic_add(at_line + SQUARES * count, tl.sum(q2, 1), counts)
-    tl.atomic_max(at_line + DEPTH * count, tl.max(depth, 1).to(tl.int64), counts)
+    target = leads + wide(b) * lines * pitch
+    if far:
+        q1, q2, place = sums_of(
+            base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
+            inner_stride, True, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER // 4,
+        )  # fmt: skip
+    else:
+        q1, q2, place = sums_of(
+            base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
+            inner_stride, False, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
+        )  # fmt: skip
+    tl.atomic_add(at_line + SUM * count, q1, counts, sem="relaxed")
+    tl.atomic_add(at_line + SQUARES * count, q2, counts, sem="relaxed")
+    depth = tl.where(place < FAR_OFF, lowest_place(FRACTION, EXPONENT) - NOTHING - place, 0)
+    tl.atomic_max(at_line + DEPTH * count, depth.to(tl.int64), counts, sem="relaxed")
 
 
 @triton.jit(do_not_specialize=SIZES)
 def norms(
-    left, left_table, left_leads, left_count, left_lines, left_part, left_batch, left_line,
-    left_inner, right, right_table, right_leads, right_count, right_lines, right_part, right_batch,
-    right_line, right_inner, left_blocks, inner, pitch, share,
+    left, left_table, left_leads, left_count, left_lines, left_batch, left_line,
+    left_inner, right, right_table, right_leads, right_count, right_lines, right_batch,
+    right_line, right_inner, left_blocks, left_share, right_share, inner, pitch,
     PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, LEAD: tl.constexpr,
-    LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr, RIGHT_LINES: tl.constexpr,
-    RIGHT_INNER: tl.constexpr,
+    LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr,
+    RIGHT_NEAR: tl.constexpr, RIGHT_LINES: tl.constexpr, RIGHT_INNER: tl.constexpr,
 ):  # fmt: skip
     """Rows SUM, SQUARES and DEPTH of the table: sums of q and q^2, and where the last bit is.
 
@@ -194,15 +259,15 @@ def norms(
     block = tl.program_id(0)
     if block < left_blocks:
         _norms(
-            block, left, left_table, left_leads, left_count, left_lines, inner, pitch, share,
-            left_part, left_batch, left_line, left_inner, PARTS, LEFT_FRACTION, LEFT_EXPONENT, LEAD,
-            LEFT_LINES, LEFT_INNER,
+            block, left, left_table, left_leads, left_count, left_lines, inner, pitch, left_share,
+            left_batch, left_line, left_inner, PARTS, LEFT_FRACTION, LEFT_EXPONENT, LEAD,
+            LEFT_NEAR, LEFT_LINES, LEFT_INNER,
         )  # fmt: skip
     else:
         _norms(
             block - left_blocks, right, right_table, right_leads, right_count, right_lines, inner,
-            pitch, share, right_part, right_batch, right_line, right_inner, PARTS, RIGHT_FRACTION,
-            RIGHT_EXPONENT, LEAD, RIGHT_LINES, RIGHT_INNER,
+            pitch, right_share, right_batch, right_line, right_inner, PARTS,
+            RIGHT_FRACTION, RIGHT_EXPONENT, LEAD, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
         )  # fmt: skip
 
 
@@ -278,17 +343,19 @@ def _scale(
     tl.store(at + WEIGHT * count, weight_of(q1, sigma, divisor, unit), real)
     tl.store(at + NORM * count, bound.to(tl.int64), real)
     held = real & ~empty
-    tl.atomic_max(needs, tl.max(tl.where(held, bound, NOTHING), 0).to(tl.int64))
-    tl.atomic_max(needs + 1, tl.max(tl.where(held, sigma, NOTHING), 0).to(tl.int64))
+    tl.atomic_max(needs, tl.max(tl.where(held, bound, NOTHING), 0).to(tl.int64), sem="relaxed")
+    tl.atomic_max(needs + 1, tl.max(tl.where(held, sigma, NOTHING), 0).to(tl.int64), sem="relaxed")
     some = tl.max((real & (flags & SPECIAL > 0)).to(tl.int32), 0) * SPECIAL
     some |= tl.max((real & inexact).to(tl.int32), 0) * INEXACT
-    tl.atomic_or(needs + 2, some.to(tl.int64))
+    tl.atomic_or(needs + 2, some.to(tl.int64), sem="relaxed")
     # V is more than half of what the goal allows: that share tells how much of |A||B| is needed.
     room = wide_root.to(tl.float32) * tl.exp2((goal_shift + NORM_BITS - sigma).to(tl.float32))
     inverse = (65536.0 * room / tl.maximum(q1, 1).to(tl.float32)).to(tl.int32) + 1
-    tl.atomic_max(needs + 4, tl.max(tl.where(held & inexact, inverse, 0), 0).to(tl.int64))
+    tl.atomic_max(
+        needs + 4, tl.max(tl.where(held & inexact, inverse, 0), 0).to(tl.int64), sem="relaxed"
+    )
     sparse = (tl.full((LINES,), 1 << 24, tl.int64) * entries) // tl.maximum(q1, 1)
-    tl.atomic_max(needs + 3, tl.max(tl.where(held, sparse, 0), 0))
+    tl.atomic_max(needs + 3, tl.max(tl.where(held, sparse, 0), 0), sem="relaxed")
 
 
 GOALS = [

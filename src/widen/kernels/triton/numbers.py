@@ -87,22 +87,6 @@ def scaled_integer(m, e, s):
 
 
 @triton.jit
-def nearest(x, p, inverse):
-    """The residue of a float32 integer x, |x| < 2^23, that is smallest in magnitude.
-
-    |x| inverse < 2^15 for p >= 200 errs by less than 2^-10 in all, and x/p is 1/(2p) or more from a
-    midpoint unless it is one; smaller p have fewer bits to lose.
-    """
-    return x - (x * inverse + MAGIC - MAGIC) * p
-
-
-@triton.jit
-def low_byte(x):
-    """The integer in a float32, |x| <= 128, as an int8 (128 becomes -128)."""
-    return (x + MAGIC).to(tl.int32, bitcast=True).to(tl.int8)
-
-
-@triton.jit
 def leading(m, distance, kept):
     """floor(m 2^(kept - distance)), for numbers m < 2^53 of lines with m 2^-distance < 2."""
     shift = tl.minimum(distance - kept, 63)

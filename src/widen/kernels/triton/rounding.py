@@ -15,17 +15,46 @@ def highest_bit32(x):
 
 
 @triton.jit
-def leading_bits(high, middle, low, below, index):
+def leading_zeros(x, ASSEMBLY: tl.constexpr):
+    """Zeros before the highest bit of a positive uint32."""
+    if ASSEMBLY:
+        zeros = tl.inline_asm_elementwise("clz.b32 $0, $1;", "=r,r", [x], tl.int32, True, 1)
+        return zeros & 31
+    else:
+        return 31 - highest_bit32(x)
+
+
+@triton.jit
+def leading_bits(high, middle, low, below, index, ASSEMBLY: tl.constexpr = False):
     """Length in bits of a number, its 64 leading bits, and whether any bit after them is set.
 
     `high` (not 0 unless the number is) is word `index`, `middle` and `low` follow it, and `below`
     is not 0 if any word after these is.
     """
-    shift = (31 - highest_bit32(high)).to(tl.uint64)
-    head = ((high.to(tl.uint64) << 32) | middle.to(tl.uint64)) << shift
-    rest = low.to(tl.uint64) << shift
-    sticky = ((rest & 0xFFFFFFFF) | below.to(tl.uint64)) != 0
-    return 32 * (index + 1) - shift.to(tl.int32), head | (rest >> 32), sticky
+    zeros = leading_zeros(high, ASSEMBLY)
+    shift = zeros.to(tl.uint64)
+    first = (((high.to(tl.uint64) << 32) | middle.to(tl.uint64)) << shift) >> 32
+    second = (((middle.to(tl.uint64) << 32) | low.to(tl.uint64)) << shift) & 0xFFFFFFFF00000000
+    sticky = ((low << zeros.to(tl.uint32)) | below) != 0
+    return 32 * (index + 1) - zeros, (first << 32) | (second >> 32), sticky
+
+
+@triton.jit
+def rounded_normal(
+    length, head, sticky, base, PRECISION: tl.constexpr, LOWEST: tl.constexpr
+):  # fmt: skip
+    """`rounded` where it gives a normal number: the same bits are dropped everywhere."""
+    drop: tl.constexpr = 64 - PRECISION
+    whole = (head >> drop).to(tl.int64)
+    if PRECISION > 32:
+        rest = (head.to(tl.uint32) & ((1 << drop) - 1)).to(tl.int32)
+    else:
+        rest = ((head >> 32).to(tl.uint32) & ((1 << (32 - PRECISION)) - 1)).to(tl.int32)
+        sticky |= head.to(tl.uint32) != 0
+    half: tl.constexpr = 1 << (drop - 1 if PRECISION > 32 else 31 - PRECISION)
+    up = 2 * rest + sticky.to(tl.int32) + (whole.to(tl.int32) & 1) > 2 * half
+    place = (length + base - (PRECISION + LOWEST)).to(tl.int64)
+    return (place << (PRECISION - 1)) + whole + up.to(tl.int64)
 
 
 @triton.jit

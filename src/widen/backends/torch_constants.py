@@ -1,0 +1,87 @@
+"""What kernels are told of moduli: byte weights, coefficients, the Chinese remainder theorem."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from struct import pack, unpack
+from typing import Any
+
+import torch
+
+from widen.backends.recording import quietly
+from widen.kernels.triton.encode import BIAS
+from widen.systems import Residues
+from widen.systems.moduli import balanced
+
+Tensor = torch.Tensor
+
+LONGEST_BYTES = 64
+"""256^j mod p is tabled for j below this; planes hold no more than 342 bits."""
+
+
+@lru_cache(maxsize=256)
+def encoding(moduli: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """(-p, 1/p) of every modulus, and the weights of bytes (`encode.residues`), as int32."""
+    rows = [[-p, unpack("i", pack("f", 1 / p))[0]] for p in moduli]
+    weights = [[_byte_weights(p, j) for j in range(LONGEST_BYTES)] for p in moduli]
+    return constant(rows, torch.int32, device), constant(weights, torch.int32, device)
+
+
+def constant(values: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A table that kernels read, made once and kept: not part of any one call."""
+    with quietly():
+        return torch.tensor(values, dtype=dtype, device=device)
+
+
+def _byte_weights(p: int, skipped: int) -> list[int]:
+    """Of two words whose lowest byte weighs 256^skipped modulo p; and what is added to them."""
+    powers = [balanced(pow(256, skipped + i, p), p) & 255 for i in range(8)]
+    low, high = (int.from_bytes(powers[i : i + 4], "little", signed=True) for i in (0, 4))
+    bias = balanced(-int(BIAS) * pow(256, skipped, p), p)
+    return [low, high, bias, 0]
+
+
+@lru_cache(maxsize=256)
+def multiplying(layout: Residues, device: torch.device) -> Tensor:
+    """Rows (p, w, floor(2^32 w/p), first multiple of p from 2^31 on) of every plane, uint32."""
+    rows = []
+    for p in layout.moduli:
+        w = pow(layout.modulus // p, -1, p)
+        rows.append([p, w, (w << 32) // p, -(-(1 << 31) // p) * p])
+    rows *= len(layout.products) // len(layout.moduli)
+    return constant(rows, torch.uint32, device)
+
+
+@lru_cache(maxsize=256)
+def of_planes(layout: Residues) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The modulus and the Chinese remainder coefficient of every plane."""
+    moduli = layout.moduli * (len(layout.products) // len(layout.moduli))
+    return moduli, tuple(pow(layout.modulus // p, -1, p) for p in moduli)
+
+
+@lru_cache(maxsize=256)
+def reconstruction(layout: Residues) -> tuple[Any, ...]:
+    """Constants of `integer_words`: basis, P in pieces of 16 bits, words taken, 2^(32 words)/P."""
+    modulus, moduli = layout.modulus, layout.moduli
+    width = max((modulus.bit_length() + 1) // 32 + 1, 2)
+    triples = [moduli[start : start + 3] for start in range(0, len(moduli), 3)]
+    rest = [modulus // math.prod(triple) for triple in triples]
+    words = max(-(-x.bit_length() // 32) for x in rest)
+    if 6 * 3 * len(triples) * modulus >> 32 * (words - 1) >= 1 << 63:  # sums of complex numbers
+        words += 1
+    basis = tuple(
+        (*(math.prod(triple) // p for p in triple), *[0] * (3 - len(triple)),
+         *(x >> (32 * word) & 0xFFFFFFFF for word in range(words)))
+        for triple, x in zip(triples, rest, strict=True)
+    )  # fmt: skip
+    enough = (i for i in range(1, words + 1) if 1 << 12 + 32 * (words + 1 - i) <= modulus)
+    taken = next(enough, words + 1)
+    pieces = tuple(modulus >> (16 * piece) & 0xFFFF for piece in range(2 * width))
+    return basis, pieces, taken, 2.0 ** (32 * words) / modulus
+
+
+@lru_cache(maxsize=256)
+def limit_of(layout: Residues) -> int:
+    """Largest sum of two line norms, in 1/256, so that X cannot wrap."""
+    return math.floor(256 * (math.log2(layout.modulus) - 1 - 2.0**-7))
