@@ -91,12 +91,17 @@ def _leads(side: Lines, table: Tensor, kept: int) -> Lines:
 
 
 def _room(side: Lines, parts: int, dtype: torch.dtype) -> Tensor:
-    """Room for other numbers in the place of lines, neighbours where these have them."""
+    """Room for other numbers in the place of lines, neighbours where these have them.
+
+    Parts of a number lie side by side, as kernels that read both at once want them.
+    """
     batch, count, inner = side.shape
     device = side.bits.device
     if side.lines_near:
-        return torch.empty((parts, batch, inner, count), dtype=dtype, device=device).mT
-    return torch.empty((parts, batch, count, inner), dtype=dtype, device=device)
+        room = torch.empty((batch, inner, count, parts), dtype=dtype, device=device).transpose(1, 2)
+    else:
+        room = torch.empty((batch, count, inner, parts), dtype=dtype, device=device)
+    return room.movedim(-1, 0)
 
 
 def _tile(side: Lines) -> tuple[tiles.LineTile, tuple[int]]:
