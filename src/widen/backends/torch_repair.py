@@ -95,8 +95,10 @@ def _room(side: Lines, parts: int, dtype: torch.dtype) -> Tensor:
     batch, count, inner = side.shape
     device = side.bits.device
     if side.lines_near:
-        return torch.empty((parts, batch, inner, count), dtype=dtype, device=device).mT
-    return torch.empty((parts, batch, count, inner), dtype=dtype, device=device)
+        room = torch.empty((batch, inner, count, parts), dtype=dtype, device=device).transpose(1, 2)
+    else:
+        room = torch.empty((batch, count, inner, parts), dtype=dtype, device=device)
+    return room.movedim(-1, 0)
 
 
 def _tile(side: Lines) -> tuple[tiles.LineTile, tuple[int]]:
