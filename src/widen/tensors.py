@@ -339,7 +339,7 @@ def _zeros(call: Call, where: torch.device) -> tuple[Lines, Lines]:
     part = call.work.part
     dtype = backend.INTEGERS[8 if part.precision == 53 else 4]
     ours, theirs = (
-        torch.zeros((call.work.parts, 1, count, 1), dtype=dtype, device=where)
+        torch.zeros((1, count, 1, call.work.parts), dtype=dtype, device=where).movedim(-1, 0)
         for count in (math.prod(call.batch) * call.m, call.n)
     )
     return Lines(ours, part), Lines(theirs, part)

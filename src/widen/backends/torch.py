@@ -38,7 +38,10 @@ ROWS_OF_TABLE = 9
 
 @dataclass(frozen=True)
 class Lines:
-    """An operand as lines, the bits of its floats: a view (parts, batch, lines, inner)."""
+    """An operand as lines, the bits of its floats: a view (parts, batch, lines, inner).
+
+    Parts of a number lie side by side in memory.
+    """
 
     bits: Tensor
     fmt: Binary

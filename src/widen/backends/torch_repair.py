@@ -91,7 +91,10 @@ def _leads(side: Lines, table: Tensor, kept: int) -> Lines:
 
 
 def _room(side: Lines, parts: int, dtype: torch.dtype) -> Tensor:
-    """Room for other numbers in the place of lines, neighbours where these have them."""
+    """Room for other numbers in the place of lines, neighbours where these have them.
+
+    Parts of a number lie side by side, as kernels that read both at once want them.
+    """
     batch, count, inner = side.shape
     device = side.bits.device
     if side.lines_near:
