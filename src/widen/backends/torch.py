@@ -63,6 +63,13 @@ class Lines:
         return self.bits.stride(2) < self.bits.stride(3)
 
     @cached_property
+    def paired(self) -> Lines:
+        """The same with the parts of a number side by side, as `load_parts` reads them."""
+        if self.bits.shape[0] == 1 or self.bits.stride(0) == 1:
+            return self
+        return Lines(self.bits.movedim(0, -1).contiguous().movedim(-1, 0), self.fmt)
+
+    @cached_property
     def fields(self) -> tuple[int, int]:
         """Widths of a float's fields, fraction and exponent."""
         return self.fmt.precision - 1, self.fmt.highest.bit_length()
@@ -109,7 +116,7 @@ def survey(
 
     One operand or both: both take the same launches.
     """
-    left, right = operands[0], operands[-1]
+    left, right = operands[0].paired, operands[-1].paired
     inner, parts = left.shape[2], left.bits.shape[0]
     shapes = [tiles.line_tile(tiles.SURVEY[parts], x.lines_near, inner) for x in (left, right)]
     blocks = [
@@ -162,7 +169,7 @@ def quantise(
 
 def encode(operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues) -> list[Tensor]:
     """Planes of int8 of one or both operands, (planes, batch, lines, pitch)."""
-    left, right = operands[0], operands[-1]
+    left, right = operands[0].paired, operands[-1].paired
     planes = [_room(operand, layout) for operand in operands]
     moduli, weights = constants.encoding(layout.moduli, left.bits.device)
     parts, inner = left.bits.shape[0], left.shape[2]
