@@ -41,24 +41,47 @@ SHAPES = [(n, n, n) for n in (64, 128, 256, 512, 1024, 2048, 4096)] + [
 ]
 
 
+PAIRS, PATIENCE = 15, 40.0
+"""Quiet pairs of calls to wait for, and for how many seconds."""
+
+
+def stolen() -> float:
+    """Seconds that the hypervisor of a virtual machine gave to others; 0 where nobody counts."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            return float(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return 0.0
+
+
 def alternate(first: Callable[[], object], second: Callable[[], object], large: bool) -> tuple:
     """Median times of two functions, called in turn: three times if large.
 
-    Otherwise for two seconds, and 15 times at least: at n = 1024 two seconds are six pairs, and one
-    noisy moment of a shared machine decides.
+    Otherwise for two seconds and until 15 pairs were quiet, which is when the hypervisor took less
+    than 1 % of the processors' time, or for 40 s; the 15 quietest pairs count.
     """
     first(), second()
-    times: tuple[list[float], list[float]] = ([], [])
-    end = time.perf_counter() + 2
-    least = 3 if large else 15
-    while len(times[0]) < least or (not large and time.perf_counter() < end):
-        for function, found in zip((first, second), times, strict=True):
+    pairs: list[tuple[float, float, float]] = []
+    start = time.perf_counter()
+    while True:
+        begun, before, found = time.perf_counter(), stolen(), []
+        for function in (first, second):
             if not large:
                 function()  # once more, so that each runs as it would run by itself
-            start = time.perf_counter()
+            at = time.perf_counter()
             function()
-            found.append(time.perf_counter() - start)
-    return median(times[0]), median(times[1])
+            found.append(time.perf_counter() - at)
+        now = time.perf_counter()
+        share = (stolen() - before) / ((now - begun) * (os.cpu_count() or 1))
+        pairs.append((share, found[0], found[1]))
+        quiet = sum(pair[0] < 0.01 for pair in pairs)
+        if large and len(pairs) == 3:
+            break
+        if not large and now > start + (2 if quiet >= PAIRS else PATIENCE):
+            break
+    if not large:
+        pairs = sorted(pairs)[: max(PAIRS, quiet)]
+    return median(pair[1] for pair in pairs), median(pair[2] for pair in pairs)
 
 
 def floor(plan: widen.Plan, rng: np.random.Generator) -> float:
