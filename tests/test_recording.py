@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 import widen
 from helpers import assert_same_bits, draw
@@ -126,6 +129,21 @@ def test_what_cannot_be_issued_again_is_not_recorded(spoil):
     assert calls.kind.hopeless
     assert calls.kind.again(given, out) is None
     assert recorder.blocks == []
+
+
+def test_nothing_of_a_recorded_call_stays_in_memory():
+    calls = Calls("standard")
+    given = [as_tensor(x).to(ON) for x in draw("phi1", SHAPE, 1)]
+    out = torch.empty((SHAPE[0], SHAPE[2]), dtype=torch.float64, device=ON)
+    with Recorder([*given, out]) as recorder:
+        calls.run(*given, out)
+    calls.kind.keep(recorder)
+    held = [StorageWeakRef(block.untyped_storage()) for block in recorder.blocks]
+    assert len(held) > 6
+    del recorder, given, out
+    gc.collect()
+    assert calls.kind.by_choice
+    assert all(storage.expired() for storage in held)
 
 
 def test_kinds_tell_calls_apart():

@@ -145,12 +145,13 @@ class Recorder(TorchDispatchMode):
         fixed = list(arguments)
         held: list[Tensor] = []  # tables that launches point at: they stay while this is kept
         moved: list[tuple[int, View]] = []
-        described: list[tuple[int, View, TensorDescriptor]] = []
+        described: list[tuple[int, View, tuple[list[int], ...]]] = []
         for at, argument in enumerate(fixed):
             if isinstance(argument, TensorDescriptor):
                 view = self.view(argument.base)
                 assert view is not None
-                described.append((at, view, argument))
+                form = (argument.shape, argument.strides, argument.block_shape)
+                described.append((at, view, form))  # not the tensor, which would stay
                 fixed[at] = None
             elif isinstance(argument, torch.Tensor):
                 view = self.view(argument)
@@ -172,9 +173,9 @@ class Recorder(TorchDispatchMode):
             else:
                 for at, block, offset in places:
                     now[at] = addresses[block] + offset
-            for at, view, old in described:
+            for at, view, form in described:
                 base = view.of(blocks) if tensors else Address(addresses[view.block] + view.offset)
-                now[at] = TensorDescriptor(base, old.shape, old.strides, old.block_shape)
+                now[at] = TensorDescriptor(base, *form)
             run(*now)
 
         self.steps.append(step)
