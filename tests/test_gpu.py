@@ -266,6 +266,20 @@ def test_gemm_of_encoded_operands():
         same(found, widen.gemm(A[0], B[0], C[0], alpha=0.1, beta=0.2))
 
 
+def test_too_little_memory():
+    a = torch.zeros((1000, 1000), dtype=torch.float64, device="cuda")
+    wanted = widen.matmul(a, a)
+    torch.cuda.set_per_process_memory_fraction(1e-5)
+    try:
+        torch.cuda.empty_cache()
+        for _ in range(2):  # recorded, and not
+            with pytest.raises(torch.OutOfMemoryError, match="give a smaller workspace="):
+                widen.matmul(a, a)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    same(widen.matmul(a, a), wanted.cpu().numpy())
+
+
 def test_native():
     a, b = gpu(A[0]), gpu(B[0])
     found, info = widen.matmul(a, b, accuracy="fast", native=True, info=True)

@@ -164,3 +164,9 @@ def test_kinds_tell_calls_apart():
     assert tensors._kind_of_call(x, y, x[:, :4], choices, None) is None
     assert tensors._kind_of_call(x, y.to(torch.complex128).conj(), None, choices, None) is None
     assert tensors._kind_of_call(x, y, None, ([], None, None, None, None), None) is None
+
+
+def test_running_out_of_memory_is_explained():
+    what = r"4 GB beside .* give a smaller workspace="
+    with pytest.raises(torch.OutOfMemoryError, match=what), tensors._explained(4 * 10**9):
+        raise torch.OutOfMemoryError("CUDA out of memory")

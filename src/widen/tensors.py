@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -137,7 +137,8 @@ def matmul(
     if not (info or native or progress is not None):
         kind = _kind_of_call(a, b, out, choices, plan)
     if kind is not None:
-        with _on(place):
+        found = None
+        with _on(place), suppress(torch.OutOfMemoryError):  # it will be explained below
             found = kind.again(_owned(a, b), out)
         if found is not None:
             return found
@@ -204,7 +205,7 @@ def product(
     """
     check_choices(call.unit, call.system, call.device)
     where = call.device
-    with torch.cuda.device(where):
+    with torch.cuda.device(where), _explained(call.workspace):
         target = _target(call, out, where)
         if native and _ordinary_is_fast(call, where):
             found = ordinary.product(call, out, info, torch, on_gpu=True)
@@ -224,6 +225,18 @@ def product(
     if bound is None:
         return result
     return result, Info(ran, bound, ledger.repaired, ran.products, ledger.workspace, ledger.seconds)
+
+
+@contextmanager
+def _explained(room: int) -> Iterator[None]:
+    """A context in which running out of memory says what to do."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise torch.OutOfMemoryError(
+            f"the GPU has too little free memory for a workspace of {room / 1e9:.2g} GB beside "
+            f"operands and result; give a smaller workspace=, '256MB' for one ({error})"
+        ) from None
 
 
 def gemm(
