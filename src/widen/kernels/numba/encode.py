@@ -56,6 +56,16 @@ def _half_is_negative(residues, p):
         residues[at] = r - p if r + r >= p else r
 
 
+@njit
+def _load(bits, row_shift, column_shift, b, i, start, entries, moved):
+    """Neighbouring entries of a row and the exponents to scale them by; how many there are."""
+    source = bits[b, i, start : start + TILE]
+    shifts = column_shift[b, start : start + TILE]
+    for at in range(source.shape[0]):
+        entries[at], moved[at] = source[at], shifts[at] + row_shift[b, i]
+    return source.shape[0]
+
+
 @kernel(BITS3, BITS2, BITS2, FLOAT[:, ::1], FLOAT[:, :, :, ::1])
 def narrow_residues(begin, end, bits, row_shift, column_shift, constants, planes):
     """planes[i] = balanced residues modulo p_i of x 2^(row_shift + column_shift), rounded.
@@ -73,11 +83,7 @@ def narrow_residues(begin, end, bits, row_shift, column_shift, constants, planes
     for job in range(begin, end):
         b, i = job // rows, job % rows
         for start in range(0, columns, TILE):
-            size = min(TILE, columns - start)
-            source = bits[b, i, start : start + size]
-            shifts = column_shift[b, start : start + size]
-            for at in range(size):
-                entries[at], moved[at] = source[at], shifts[at] + row_shift[b, i]
+            size = _load(bits, row_shift, column_shift, b, i, start, entries, moved)
             for at in range(size):
                 y = np.rint(times_power(entries[at], moved[at]))
                 low[at] = y if entries[at] & MAGNITUDE < INFINITY else 0.0
@@ -120,11 +126,7 @@ def wide_residues(begin, end, bits, row_shift, column_shift, constants, powers, 
     for job in range(begin, end):
         b, i = job // rows, job % rows
         for start in range(0, columns, TILE):
-            size = min(TILE, columns - start)
-            source = bits[b, i, start : start + size]
-            shifts = column_shift[b, start : start + size]
-            for at in range(size):
-                entries[at], moved[at] = source[at], shifts[at] + row_shift[b, i]
+            size = _load(bits, row_shift, column_shift, b, i, start, entries, moved)
             for at in range(size):
                 r, left[at] = quantised(entries[at], moved[at])
                 sign = 1.0 if entries[at] >= 0 else -1.0
