@@ -5,12 +5,13 @@
 PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
+GPU_JOBS ?= 15
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu sanitize lint format bench clean
+.PHONY: help demo test test-gpu soak sanitize lint format bench clean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demonstration"
@@ -19,6 +20,7 @@ help:
 	@echo "make format    rewrite the sources in the house style"
 	@echo "make bench     measure on this CPU (bench/cpu.py)"
 	@echo "make test-gpu  the tests that need a GPU, and the kernels' own tests on it"
+	@echo "make soak      2,000 random products on the GPU against the CPU (ARGS='--cases 100')"
 	@echo "make sanitize  the GPU kernels under compute-sanitizer (memcheck, racecheck)"
 	@echo "make clean     remove $(VENV), caches and build outputs"
 	@echo "PYTHON=python3.12 make ... chooses the interpreter"
@@ -30,9 +32,14 @@ test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-gpu: $(VENV)/.installed-gpu
-	$(BIN)/python -m pytest -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py $(ARGS)
+	$(BIN)/python -m pytest -n $(GPU_JOBS) --dist worksteal -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py $(ARGS)
 
+soak: $(VENV)/.installed-gpu
+	$(BIN)/python bench/soak.py --processes $(GPU_JOBS) $(ARGS)
+
+# The first run compiles; what the sanitizer then slows down are the kernels alone.
 sanitize: $(VENV)/.installed-gpu
+	$(BIN)/python bench/odd_sizes.py --processes $(GPU_JOBS)
 	for tool in memcheck racecheck; do \
 	  compute-sanitizer --tool $$tool --report-api-errors no --error-exitcode 1 $(BIN)/python bench/odd_sizes.py || exit 1; \
 	done

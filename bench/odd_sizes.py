@@ -1,46 +1,109 @@
-"""Products of odd sizes on a GPU, compared with the CPU: what `make sanitize` watches."""
+"""Products of odd sizes on a GPU, compared with the CPU: what `make sanitize` watches.
+
+Every kernel runs on a few awkward shapes, those for small products and (`tiles.SMALL` set to 0)
+those compiled for one layout and one list of moduli. `--processes` compiles them all side by side.
+"""
 
 from __future__ import annotations
 
+import argparse
 import itertools
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-import torch
-
-import widen
 
 UNITS = ("int8", "fp16", "bf16", "fp8", "fp64")
-SHAPES = [(1, 1, 1), (3, 17, 5), (65, 129, 70), (130, 257, 193)]
+SHAPES = ((3, 17, 5), (65, 129, 70))
+
+
+def operands(shape: tuple[int, int, int], dtype: str) -> list[np.ndarray[Any, Any]]:
+    """Matrices with a row to be repaired, and in the larger shapes an infinity."""
+    m, k, n = shape
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+    a[m // 2] *= 2.0 ** rng.integers(-100, 100, k)
+    a[0, 0] = np.inf if m > 3 else a[0, 0]
+    with np.errstate(all="ignore"):
+        return [x.astype(dtype) for x in (a, b)]
+
+
+def contract(shape: tuple[int, int, int], dtype: str, accuracy: str | int, small: int) -> None:
+    """A product, and alpha A B + beta C into the same memory."""
+    import torch
+
+    import widen
+    from widen.kernels import tiles
+
+    tiles.SMALL = small
+    a, b = operands(shape, dtype)
+    left, right = (torch.from_numpy(x).cuda() for x in (a, b))
+    found, wanted = (widen.matmul(*pair, accuracy=accuracy) for pair in ((left, right), (a, b)))
+    assert np.array_equal(found.cpu().numpy(), wanted, equal_nan=True)
+    given = {"alpha": -1.0, "beta": 0.5, "accuracy": accuracy}
+    widen.gemm(left, right, found, out=found, **given)
+    assert np.array_equal(found.cpu().numpy(), widen.gemm(a, b, wanted, **given), equal_nan=True)
+
+
+def unit(shape: tuple[int, int, int], name: str, system: str) -> None:
+    """A product by a unit and a system."""
+    import torch
+
+    import widen
+
+    a, b = operands(shape, "float64")
+    left, right = (torch.from_numpy(x).cuda() for x in (a, b))
+    found = widen.matmul(left, right, unit=name, system=system)
+    assert np.array_equal(found.cpu().numpy(), widen.matmul(a, b), equal_nan=True)
+
+
+def many_repairs() -> None:
+    """Elements enough, and open, for repair by exact products."""
+    import torch
+
+    import widen
+
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((95, 60)), rng.standard_normal((60, 97))
+    a *= np.exp(4 * rng.standard_normal(a.shape))
+    b *= np.exp(4 * rng.standard_normal(b.shape))
+    found = widen.matmul(torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda())
+    assert np.array_equal(found.cpu().numpy(), widen.matmul(a, b))
+
+
+def jobs() -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+    """Everything that is run."""
+    every = itertools.product(
+        SHAPES, ("float64", "float32", "complex128"), ("standard", "correct", 40), (1 << 17, 0)
+    )
+    units = itertools.product(SHAPES, UNITS, ("residues", "digits"))
+    return [*((contract, given) for given in every), *((unit, given) for given in units),
+            (many_repairs, ())]  # fmt: skip
+
+
+def work(job: tuple[Callable[..., None], tuple[Any, ...]]) -> None:
+    """Run one."""
+    job[0](*job[1])
 
 
 def main() -> None:
-    """Every contract and format on a few awkward shapes, some of it repaired or special."""
-    rng = np.random.default_rng(0)
-    count = 0
-    for m, k, n in SHAPES:
-        a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
-        a[m // 2] *= 2.0 ** rng.integers(-400, 400, k)
-        a[0, 0] = np.inf if m > 3 else a[0, 0]
-        for dtype in (np.float64, np.float32, np.complex128):
-            with np.errstate(all="ignore"):
-                x, y = a.astype(dtype), b.astype(dtype)
-            for accuracy in ("standard", "correct", 40):
-                left, right = torch.from_numpy(x).cuda(), torch.from_numpy(y).cuda()
-                found = widen.matmul(left, right, accuracy=accuracy)
-                wanted = widen.matmul(x, y, accuracy=accuracy)
-                assert np.array_equal(found.cpu().numpy(), wanted, equal_nan=True)
-                given = {"alpha": -1.0, "beta": 0.5, "accuracy": accuracy}
-                sums = widen.gemm(left, right, found, **given)
-                wanted = widen.gemm(x, y, wanted, **given)
-                assert np.array_equal(sums.cpu().numpy(), wanted, equal_nan=True)
-                count += 2
-        wanted = widen.matmul(a, b)
-        for unit, system in itertools.product(UNITS, ("residues", "digits")):
-            left, right = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
-            found = widen.matmul(left, right, unit=unit, system=system)
-            assert np.array_equal(found.cpu().numpy(), wanted, equal_nan=True)
-            count += 1
-    print(f"{count} products agree with the CPU")
+    """Run everything, in one process unless more are asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--every", type=int, default=1, help="run only every so manieth job")
+    given = parser.parse_args()
+    begun, chosen = time.monotonic(), jobs()[:: given.every]
+    if given.processes == 1:
+        for at, job in enumerate(chosen):
+            work(job)
+            print(f"{at + 1} of {len(chosen)}", end="\r", file=sys.stderr)
+    else:
+        with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
+            pool.map(work, chosen, chunksize=1)
+    print(f"{len(chosen)} jobs agree with the CPU, in {time.monotonic() - begun:.0f} s")
 
 
 if __name__ == "__main__":

@@ -36,3 +36,11 @@ def one_blas_thread_per_worker():
         return
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+@pytest.fixture
+def own_kernels(monkeypatch):
+    """Small products too get GPU kernels compiled for their layout and their moduli."""
+    from widen.kernels import tiles
+
+    monkeypatch.setattr(tiles, "SMALL", 0)

@@ -33,6 +33,7 @@ ON = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = [(3, 9, 4)] if ON == "cpu" else [(1, 1, 1), (5, 19, 6), (70, 200, 130)]
 HARD = ["phi4", "graded against", "cancellation", "extremes", "zero lines"]
 families = pytest.mark.parametrize("family", wt.FAMILIES)
+own_kernels = pytest.mark.usefixtures("own_kernels")  # the others are those of small products
 
 
 def tensor(x):
@@ -64,6 +65,7 @@ def test_families(family):
         assert_as_on_a_cpu(*draw(family, shape, 1), "standard")
 
 
+@own_kernels
 @pytest.mark.parametrize("accuracy", ["fast", "correct", 40])
 @pytest.mark.parametrize("family", HARD if ON == "cpu" else wt.FAMILIES)
 def test_other_contracts(family, accuracy):
@@ -74,6 +76,7 @@ def test_what_does_not_fit_any_planes_is_computed_from_the_same_integers():
     assert_as_on_a_cpu(*draw("extremes", (2, 9, 2), 2), 200)
 
 
+@own_kernels
 @pytest.mark.parametrize("names", [
     ("float32", "float32", "float32"), ("float32", "float64", "float64"),
     ("float16", "float32", "float32"), ("bfloat16", "bfloat16", "float32"),
@@ -107,6 +110,7 @@ def test_special_values(accuracy):
         assert_as_on_a_cpu(z, b + 0j, accuracy, "complex128")
 
 
+@own_kernels
 def test_batches_share_an_operand():
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((3, 2, 6)), rng.standard_normal((1, 6, 2))
@@ -114,6 +118,7 @@ def test_batches_share_an_operand():
         assert_as_on_a_cpu(x, y, "standard")
 
 
+@own_kernels
 def test_strides_do_not_matter():
     rng = np.random.default_rng(6)
     a, b = rng.standard_normal((4, 14)), rng.standard_normal((14, 3))
@@ -132,6 +137,7 @@ def test_blocks_do_not_matter():
     assert_same_bits(found, product(a, b)[1])
 
 
+@own_kernels
 @pytest.mark.parametrize("accuracy", ["fast", "standard", "correct", 40])
 def test_a_plan_made_beforehand_keeps_its_contract(accuracy):
     """Planes for ordinary rows; what they cannot hold is repaired."""
@@ -213,6 +219,7 @@ def test_residues_are_multiplied_exactly(seed, k, bits):
         assert found[z, 0, :, :3].cpu().tolist() == (sums * inverse % p).tolist()
 
 
+@own_kernels
 def test_repair_counts_what_it_repairs():
     a, b = draw("one huge", (4, 6, 3), 10)
     problem = Problem(

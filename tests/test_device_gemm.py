@@ -22,6 +22,8 @@ ON = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPE = (1, 7, 5) if ON == "cpu" else (70, 90, 130)
 SMALL = (1, 4, 3) if ON == "cpu" else (30, 40, 50)
 
+own_kernels = pytest.mark.usefixtures("own_kernels")  # the others are those of small products
+
 
 def cases(names, *given, interpreted):
     """Parameters of a test; the first few where they are interpreted."""
@@ -86,6 +88,7 @@ def test_families_and_contracts(family, accuracy):
     assert_as_on_a_cpu(a, b, addend(a, b, 2), alpha=1.0, beta=1.0, accuracy=accuracy)
 
 
+@own_kernels
 @cases(
     ("alpha", "beta"), (-1.0, 1.0), (0.1, -3.7), (2.0**-600, 1 / 3), (1e300, 1e-300), (1 / 3, 0.0),
     (0.0, 0.1), interpreted=4,
@@ -123,6 +126,7 @@ def test_subnormal_results_and_overflow():
     assert_as_on_a_cpu(a, b, c, alpha=1e307, beta=2.0**200, accuracy="correct")
 
 
+@own_kernels
 @cases(
     "names", ("float32", "float64", "float16"), ("bfloat16", "float32", "bfloat16"),
     ("float32", "float32", "float32"), interpreted=2,
@@ -146,6 +150,7 @@ def test_special_values(accuracy):
     assert_as_on_a_cpu(a, b, c, alpha=-0.5, beta=2.0, accuracy=accuracy)
 
 
+@own_kernels
 @cases(
     ("alpha", "beta"), (1.0, 1.0), (1 + 2.0**-600 * 1j, 0.1), (0.3 - 1j, 1e-300 + 2j), (1j, -1.0),
     interpreted=3,

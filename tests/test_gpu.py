@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +22,10 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
 ]
 
-SOAK = 2000
-"""Random products compared with the CPU."""
+SOAK = 50
+"""Random products compared with the CPU, here."""
+
+ROOT = Path(__file__).parent.parent
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((3, 40, 50)), RNG.standard_normal((3, 50, 30))
@@ -347,18 +352,9 @@ def test_int8_tensor_cores_are_exact(sign):
 
 
 def test_soak():
-    """Random shapes, strides, formats and contracts against the CPU."""
-    rng = np.random.default_rng(11)
-    formats = ["float64", "float32", "float16", "complex128", "complex64"]
-    families = list(wt.FAMILIES)
-    for _ in range(SOAK):
-        m, k, n = (int(size) for size in rng.integers(1, 90, 3))
-        name, family = rng.choice(formats), rng.choice(families)
-        a, b = draw(str(family), (m, k, n), int(rng.integers(1 << 30)), str(name))
-        accuracy = [*("fast", "standard", "correct"), 20, 45][int(rng.integers(5))]
-        step = int(rng.integers(1, 3))
-        x, y = gpu(np.repeat(a, step, axis=0))[::step], gpu(b)
-        if rng.integers(2):
-            y = gpu(b.T).T
-        found = widen.matmul(x, y, accuracy=accuracy)
-        same(found, widen.matmul(a, b, accuracy=accuracy))
+    """A few random shapes, strides, formats and contracts; `bench/soak.py` runs thousands."""
+    spec = importlib.util.spec_from_file_location("soak", ROOT / "bench" / "soak.py")
+    soak = importlib.util.module_from_spec(spec)
+    sys.modules["soak"] = soak  # dataclasses look their module up
+    spec.loader.exec_module(soak)
+    assert [outcome for outcome in map(soak.work, soak.cases(SOAK, 0, 11)) if outcome] == []

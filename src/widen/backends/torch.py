@@ -17,12 +17,12 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from widen import bounds
 from widen.backends import torch_constants as constants
 from widen.backends.recording import listener
-from widen.backends.triton_launch import launch
+from widen.backends.triton_launch import general, launch
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary
 from widen.kernels import tiles
 from widen.kernels.tiles import ProductTile
-from widen.kernels.triton import elements, lines
+from widen.kernels.triton import crt, crt_scaled, elements, lines
 from widen.kernels.triton import encode as encode_kernels
 from widen.kernels.triton import multiply as multiply_kernels
 from widen.kernels.triton import reconstruct as reconstruct_kernels
@@ -80,6 +80,11 @@ class Lines:
         return self.bits.nbytes
 
     @cached_property
+    def small(self) -> bool:
+        """Whether kernels compiled for its layout are not worth their compilation."""
+        return self.bits[0].numel() <= tiles.SMALL
+
+    @cached_property
     def pitch(self) -> int:
         """Bytes from line to line of a plane: a multiple of 16, as bulk copies need it."""
         return -(-self.bits.shape[3] // 16) * 16
@@ -118,7 +123,13 @@ def survey(
     """
     left, right = operands[0].paired, operands[-1].paired
     inner, parts = left.shape[2], left.bits.shape[0]
-    shapes = [tiles.line_tile(tiles.SURVEY[parts], x.lines_near, inner) for x in (left, right)]
+    small = left.small and right.small
+    near = [x.lines_near and not small for x in (left, right)]
+    shapes = [tiles.line_tile(tiles.SURVEY[parts], far, inner) for far in near]
+    largest, norms = lines.largest, lines.norms
+    if small:
+        shapes = [tiles.SURVEY_SMALL[parts]] * 2
+        largest, norms = general(largest), general(norms)
     blocks = [
         x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip((left, right), shapes, strict=True)
     ]
@@ -126,22 +137,20 @@ def survey(
     blocks = [b * -(-inner // share) for b, share in zip(blocks, shares, strict=True)]
     grid = (sum(blocks[: len(operands)]),)
     edges = tuple(
-        edge
-        for x, t in zip((left, right), shapes, strict=True)
-        for edge in (x.lines_near, t.lines, t.inner)
+        edge for far, t in zip(near, shapes, strict=True) for edge in (far, t.lines, t.inner)
     )
     ours = (left.bits, tables[0], left.count, left.shape[1], *left.bits.stride()[1:])
     theirs = (right.bits, tables[-1], right.count, right.shape[1], *right.bits.stride()[1:])
     widths = (8 * left.bits.element_size(), 8 * right.bits.element_size())
     launch(
-        lines.largest, grid, (*ours, *theirs, blocks[0], *shares, inner), (parts, *widths, *edges),
+        largest, grid, (*ours, *theirs, blocks[0], *shares, inner), (parts, *widths, *edges),
         shapes[0].warps,
     )  # fmt: skip
     first, last = tables[0], tables[-1]
     if leads is not None:
         first, last = leads[0], leads[-1]
     launch(
-        lines.norms, grid,
+        norms, grid,
         (*ours[:2], first, *ours[2:], *theirs[:2], last, *theirs[2:], blocks[0], *shares, inner,
          left.pitch),
         (parts, *left.fields, *right.fields, -1 if leads is None else kept, *edges),
@@ -170,7 +179,7 @@ def quantise(
 def encode(operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues) -> list[Tensor]:
     """Planes of int8 of one or both operands, (planes, batch, lines, pitch)."""
     left, right = operands[0].paired, operands[-1].paired
-    planes = [_room(operand, layout) for operand in operands]
+    planes = [room(operand, layout.planes[0]) for operand in operands]
     moduli, weights = constants.encoding(layout.moduli, left.bits.device)
     parts, inner = left.bits.shape[0], left.shape[2]
     shapes = [tiles.line_tile(tiles.ENCODE[parts], x.lines_near, inner) for x in (left, right)]
@@ -203,12 +212,12 @@ def assembly(device: torch.device) -> bool:
     return device.type == "cuda" and torch.version.hip is None
 
 
-def _room(operand: Lines, layout: Residues) -> Tensor:
+def room(operand: Lines, planes: int, dtype: torch.dtype = torch.int8) -> Tensor:
     """Room for planes; the Hopper kernel reads whole tiles of 64 lines, so there are a few more."""
-    shape = (layout.planes[0], *operand.shape[:2], operand.pitch)
+    shape = (planes, *operand.shape[:2], operand.pitch)
     size = math.prod(shape)
-    room = torch.empty(size + 63 * operand.pitch, dtype=torch.int8, device=operand.bits.device)
-    return room[:size].view(shape)
+    found = torch.empty(size + 63 * operand.pitch, dtype=dtype, device=operand.bits.device)
+    return found[:size].view(shape)
 
 
 def _programs(device: torch.device, tile_count: int, warps: int) -> int:
@@ -309,6 +318,8 @@ def reconstruct(
     arguments and constants.
     """
     parts, batch, m, n = out.shape
+    if scaling is None and batch * m * n <= tiles.SMALL:
+        return reconstruct_any(groups, layout, tables, batches, fmt, out, marks, slack=slack)
     fresh = marks is None
     if marks is None:
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
@@ -326,6 +337,42 @@ def reconstruct(
         (parts, *constants.reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack,
          not fresh, tile.rows, tile.columns, *options),
         tile.warps,
+    )  # fmt: skip
+    return marks
+
+
+def reconstruct_any(
+    groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor], batches: tuple[int, int],
+    fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
+    addend: tuple[tuple[Any, ...], tuple[int, int]] | None = None,
+) -> Tensor:  # fmt: skip
+    """The same by the kernels that serve every list of moduli.
+
+    `addend` is what the one that knows alpha, beta and c is told of them: arguments, and the widths
+    of c's fields.
+    """
+    parts, batch, m, n = out.shape
+    table, lift, limbs, inverse = constants.any_reconstruction(layout, out.device)
+    columns = tiles.ANY_COLUMNS
+    programs = _programs(out.device, batch * m * -(-n // columns), 4)
+    fresh = marks is None
+    if marks is None:
+        marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
+    room = torch.empty(2 * programs * limbs * columns, dtype=torch.int32, device=out.device)
+    arguments = (
+        groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
+        constants.limit_of(layout), 29, parts, *out.stride(), 0, 1, batch, int(slack),
+        int(not fresh), table, len(layout.moduli), lift, inverse, room,
+    )  # fmt: skip
+    form = (limbs, fmt.precision, fmt.lowest, fmt.highest, columns, assembly(out.device))
+    if addend is None:
+        launch(crt.round_any, (programs,), arguments, form)
+        return marks
+    span = limbs + tiles.FURTHEST_LIMBS
+    sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)
+    launch(
+        crt_scaled.round_any_scaled, (programs,), (*arguments, sums, *addend[0]),
+        (*form, addend[1], span),
     )  # fmt: skip
     return marks
 

@@ -81,6 +81,28 @@ def reconstruction(layout: Residues) -> tuple[Any, ...]:
     return basis, pieces, taken, 2.0 ** (32 * words) / modulus
 
 
+LIMBS = (6, 12)
+"""Lengths of long integers that kernels are compiled for: up to 192 and 384 bits."""
+
+
+@lru_cache(maxsize=256)
+def any_reconstruction(layout: Residues, device: torch.device) -> tuple[Tensor, int, int, float]:
+    """Table, lift, limbs and inverse of `kernels.triton.crt.round_any`."""
+    modulus = layout.modulus
+    limbs = next(count for count in LIMBS if modulus.bit_length() <= 32 * count)
+    lift = 32 * limbs - modulus.bit_length()
+    rows = [[p, *_pairs((modulus << lift) // p, limbs)] for p in layout.moduli]
+    rows.append([*_pairs(-modulus << lift, limbs), 0])
+    table = constant(rows, torch.int64, device)
+    return table, lift, limbs, 2.0 ** (32 * limbs - 32 - lift) / modulus
+
+
+def _pairs(number: int, limbs: int) -> list[int]:
+    """A number in two's complement, two limbs of 32 bits in every int64."""
+    pairs = [number >> 64 * i & (1 << 64) - 1 for i in range(limbs // 2)]
+    return [pair - (1 << 64) if pair >> 63 else pair for pair in pairs]
+
+
 @lru_cache(maxsize=256)
 def limit_of(layout: Residues) -> int:
     """Largest sum of two line norms, in 1/256, so that X cannot wrap."""

@@ -79,6 +79,14 @@ class Scaling:
         # |re| + |im| < 2^e, e one more than the larger one's if both are there.
         largest = max(abs(self.alpha.real), abs(self.alpha.imag))
         alpha_bits = math.frexp(largest)[1] + (used[0] and used[1])
+        parts, fields = self._form
+        if out[0].numel() <= tiles.SMALL:
+            c, *strides = self._arguments(out)
+            told = (c, 0, *strides[:4], 1, parts, *strides[4:], alpha_bits)
+            return backend.reconstruct_any(
+                groups, layout, tables, batches, fmt, out, marks, slack=slack,
+                addend=(told, fields),
+            )  # fmt: skip
         return backend.reconstruct(
             groups, layout, tables, batches, fmt, out, marks, slack=slack,
             scaling=(

@@ -18,7 +18,7 @@ from widen import bounds
 from widen.backends import torch as backend
 from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_constants import limit_of
-from widen.backends.triton_launch import launch
+from widen.backends.triton_launch import general, launch
 from widen.kernels import tiles
 from widen.kernels.triton import groups as group_kernels
 from widen.kernels.triton import planes as plane_kernels
@@ -103,15 +103,14 @@ class Engine:
         self, operands: Sequence[Lines], tables: Sequence[Tensor], sides: Sequence[int]
     ) -> list[Tensor]:
         """Planes of one or both operands, (planes, batch, lines, pitch)."""
-        if self.fast:
+        if self.fast and not all(operand.small for operand in operands):
             return backend.encode(operands, tables, self.carrier)
         given = zip(operands, tables, sides, strict=True)
         return [self._encode(operand, table, side) for operand, table, side in given]
 
     def _encode(self, operand: Lines, table: Tensor, side: int) -> Tensor:
         layout, count = self.layout, self.layout.planes[side]
-        shape = (count, *operand.shape[:2], operand.pitch)
-        planes = torch.empty(shape, dtype=STORAGE[self.unit], device=operand.bits.device)
+        planes = backend.room(operand, count, STORAGE[self.unit])
         tile = tiles.ENCODE_ANY
         batch, lines, inner = operand.shape
         grid = (batch * -(-lines // tile.lines) * -(-operand.pitch // tile.inner),)
@@ -125,15 +124,18 @@ class Engine:
                 layout.moduli, layout.bases, tuple(layout.sums), planes.device
             )
             each = count // (1 if layout.parts == 1 else 3)
+            kernel = plane_kernels.residues
             launch(
-                plane_kernels.residues, grid,
+                general(kernel) if operand.small else kernel, grid,
                 (*common, constants, powers, len(layout.moduli), each),
                 (*form, LONGEST_POWER, bool(layout.bases), tile.lines, tile.inner), tile.warps,
             )  # fmt: skip
         else:
             assert isinstance(layout, Digits)
+            kernel = plane_kernels.digits
             launch(
-                plane_kernels.digits, grid, (*common, layout.beta, layout.counts[side]),
+                general(kernel) if operand.small else kernel, grid,
+                (*common, layout.beta, layout.counts[side]),
                 (*form, tile.lines, tile.inner), tile.warps,
             )  # fmt: skip
         return planes

@@ -7,9 +7,11 @@ short key.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
+import triton
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
@@ -34,6 +36,18 @@ def launch(
         issue = run(kernel, grid, arguments, constants, warps, stages)
         issue(*arguments)
     recorder.launched(arguments, issue, tensors=run is _interpreted)
+
+
+@cache
+def general(kernel: Any) -> Any:
+    """The same kernel, compiled for arguments of any value: slower, but once for all of them.
+
+    Triton compiles a kernel anew for every set of integers that are 1 or multiples of 16.
+    """
+    if not isinstance(kernel, JITFunction):
+        return kernel
+    names = [parameter.name for parameter in kernel.params if not parameter.is_constexpr]
+    return triton.jit(kernel.fn, do_not_specialize=names, do_not_specialize_on_alignment=names)
 
 
 def _interpreted(

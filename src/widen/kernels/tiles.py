@@ -133,6 +133,16 @@ ENCODE = {
 }
 
 
+SMALL = 1 << 17
+"""Numbers of an operand, or elements of a result, that are not worth kernels of their own.
+
+Kernels are compiled for the layout of operands, for sizes that are multiples of 16, and for lists
+of moduli; small products share a few that know nothing of these.
+"""
+
+SURVEY_SMALL = {1: LineTile(8, 128, 4), 2: LineTile(4, 64, 4)}
+
+
 @lru_cache(maxsize=256)
 def line_tile(tiles: tuple[LineTile, LineTile], lines_near: bool, inner: int) -> LineTile:
     """The tile for lines that lie near each other or not, with more of them if they are short."""
@@ -198,6 +208,15 @@ def reconstruct_tile(
     waves = -(-steps // (RECONSTRUCT_STEPS * wave))
     return tile, tile.rows * -(-steps // (wave * waves))
 
+
+ANY_COLUMNS = 128
+"""Elements that a program of the kernels for any moduli takes at a time."""
+
+FURTHEST_LIMBS = 320
+"""Limbs of 32 bits by which c, times beta, may lie beyond X, times alpha: both ends together.
+
+Exponents of floats are within 1074, those of rows, columns and both factors too.
+"""
 
 RECONSTRUCT_PROGRAMS, RECONSTRUCT_STEPS = 528, 16
 """Programs that run at a time on an H200, and tiles that one takes."""

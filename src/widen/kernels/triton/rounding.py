@@ -58,12 +58,13 @@ def rounded_normal(
 
 
 @triton.jit
-def rounded(
+def rounding_of(
     length, head, sticky, base, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr
 ):
-    """Bits of head 2^(length - 64 + base) (and a little more if sticky), rounded to nearest even.
+    """(bits, unit, up) of head 2^(length - 64 + base) (and a little more if sticky), to nearest.
 
-    The format has multiples of 2^LOWEST with PRECISION bits, below 2^HIGHEST.
+    The format has multiples of 2^LOWEST with PRECISION bits, below 2^HIGHEST. It was rounded to a
+    multiple of 2^unit, away from 0 if `up`; ties go to even.
     """
     unit = tl.maximum(length + base - PRECISION, LOWEST)
     drop = tl.minimum(unit - (length + base - 64), 65)
@@ -71,19 +72,34 @@ def rounded(
     half = tl.where(drop < 65, (head >> tl.minimum(drop - 1, 63).to(tl.uint64)) & 1, 0)
     ones = tl.full(head.shape, 1, tl.uint64)
     below = (head & ((ones << tl.minimum(drop - 1, 63).to(tl.uint64)) - 1)) != 0
-    whole += half & (whole | (below | sticky).to(tl.uint64))
+    up = half & (whole | (below | sticky).to(tl.uint64))
+    whole += up
     infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
     place = tl.minimum(unit, HIGHEST - PRECISION) - LOWEST
     bits = (place.to(tl.int64) << (PRECISION - 1)) + whole.to(tl.int64)  # a carry moves up
-    return tl.where(unit > HIGHEST - PRECISION, infinity, tl.minimum(bits, infinity))
+    bits = tl.where(unit > HIGHEST - PRECISION, infinity, tl.minimum(bits, infinity))
+    return bits, unit, up != 0
+
+
+@triton.jit
+def rounded(
+    length, head, sticky, base, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr
+):
+    """Bits of a number rounded to nearest even; as `rounding_of`."""
+    bits, _, _ = rounding_of(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
+    return bits
+
+
+@triton.jit
+def with_sign(bits, negative, PRECISION: tl.constexpr):
+    """The bits of a float64 or float32 of that magnitude and sign."""
+    if PRECISION == 53:
+        return bits | (negative.to(tl.int64) << 63)
+    else:
+        return bits.to(tl.int32) | (negative.to(tl.int32) << 31)
 
 
 @triton.jit
 def store_float(at, bits, negative, inside, PRECISION: tl.constexpr):
     """Store the magnitude's bits with a sign, as a float64 or float32."""
-    if PRECISION == 53:
-        sign = negative.to(tl.int64) << 63
-        tl.store(at, bits | sign, inside)
-    else:
-        sign = negative.to(tl.int32) << 31
-        tl.store(at, bits.to(tl.int32) | sign, inside)
+    tl.store(at, with_sign(bits, negative, PRECISION), inside)

@@ -1,0 +1,142 @@
+"""Random products on a GPU against the CPU, bit for bit: `python bench/soak.py --cases 2000`.
+
+Shapes, strides, formats, contracts and families of matrices are drawn from a seed and the case's
+number, so that any case can be repeated (`--first 417 --cases 1`). Several processes share the GPU:
+most of the time is the CPU's, and the compiler's where kernels are new. A line says how far it is;
+the last one says how many cases were done, and how many differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FORMATS = ("float64", "float32", "complex128", "float16", "complex64")
+ACCURACIES = ("standard", "correct", "fast", 45, 20)
+LAYOUTS = ("plain", "transposed", "stepped", "offset")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One product: neighbours differ in format and contract, so that processes compile apart."""
+
+    seed: int
+    number: int
+
+    def draw(self) -> tuple[dict[str, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """What it is called, and its operands."""
+        import widen.testing as wt
+
+        rng = np.random.default_rng([self.seed, self.number])
+        name = FORMATS[self.number % len(FORMATS)]
+        accuracy = ACCURACIES[self.number // len(FORMATS) % len(ACCURACIES)]
+        m, k, n = (int(size) for size in rng.integers(1, 90, 3))
+        family = list(wt.FAMILIES)[int(rng.integers(len(wt.FAMILIES)))]
+        layouts = [LAYOUTS[int(rng.integers(len(LAYOUTS)))] for _ in range(2)]
+        if name.startswith("complex"):
+            pair = wt.complex_pair(wt.FAMILIES[family], rng, m, k, n)
+        else:
+            pair = wt.FAMILIES[family].make(rng, m, k, n)
+        with np.errstate(all="ignore"):
+            a, b = (wt.as_format(x, np.dtype(name)) for x in pair)
+        said = {"case": self.number, "format": name, "accuracy": accuracy, "family": family}
+        return said | {"shape": (m, k, n), "layouts": layouts}, a, b
+
+    def differs(self) -> dict[str, Any] | None:
+        """What the case is, if the GPU's bits are not the CPU's."""
+        import widen
+
+        said, a, b = self.draw()
+        x, y = (laid_out(z, layout) for z, layout in zip((a, b), said["layouts"], strict=True))
+        found = widen.matmul(x, y, accuracy=said["accuracy"]).cpu().numpy()
+        wanted = widen.matmul(a, b, accuracy=said["accuracy"])
+        wrong = differing(found, wanted)
+        return said | {"elements": wrong} if wrong else None
+
+
+def laid_out(x: np.ndarray[Any, Any], layout: str) -> Any:
+    """The same numbers on the GPU, with other strides."""
+    import torch
+
+    tensor = torch.from_numpy(np.ascontiguousarray(x)).cuda()
+    rows, columns = tensor.shape
+    if layout == "transposed":
+        return tensor.T.contiguous().T
+    if layout == "stepped":
+        room = tensor.new_zeros((2 * rows, 3 * columns))
+        room[::2, 1::3] = tensor
+        return room[::2, 1::3]
+    if layout == "offset":
+        room = tensor.new_zeros(rows * columns + 3)
+        room[3:] = tensor.ravel()
+        return room[3:].view(rows, columns)
+    return tensor
+
+
+def differing(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
+    """Numbers (parts of them) whose bits differ; every NaN is the same."""
+    assert (x.shape, x.dtype) == (y.shape, y.dtype)
+    ours, theirs = (z.view(z.real.dtype) for z in map(np.ascontiguousarray, (x, y)))
+    same = ours.view(f"u{ours.itemsize}") == theirs.view(f"u{ours.itemsize}")
+    return int((~(same | (np.isnan(ours) & np.isnan(theirs)))).sum())
+
+
+def work(case: Case) -> dict[str, Any] | None:
+    """`Case.differs`; a failure is a difference too."""
+    try:
+        return case.differs()
+    except Exception as error:  # the report says which case it was, and the soak goes on
+        return case.draw()[0] | {"error": f"{type(error).__name__}: {error}"}
+
+
+def cases(count: int, first: int, seed: int) -> list[Case]:
+    """So many cases, from a number on."""
+    return [Case(seed, number) for number in range(first, first + count)]
+
+
+def run(chosen: list[Case], processes: int) -> Iterator[dict[str, Any] | None]:
+    """The cases' outcomes as they come."""
+    if processes == 1:
+        yield from map(work, chosen)
+        return
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(work, chosen)
+
+
+def main() -> int:
+    """Run the soak; 1 if anything differs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 1))
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after these")
+    given = parser.parse_args()
+    begun, said, done, wrong = time.monotonic(), 0.0, 0, 0
+    for outcome in run(cases(given.cases, given.first, given.seed), given.processes):
+        done += 1
+        if outcome is not None:
+            wrong += 1
+            print(f"differs, seed {given.seed}: {outcome}", flush=True)
+        spent = time.monotonic() - begun
+        if spent >= said + 10:
+            said = spent
+            print(f"{done} of {given.cases} after {spent:.0f} s", flush=True)
+        if spent > given.seconds:
+            break
+    print(f"{done} of {given.cases} cases in {time.monotonic() - begun:.0f} s, {wrong} differ")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Small products on a GPU share a few kernels; they too give the CPU's bits."""
+
+from __future__ import annotations
+
+import pytest
+
+import widen
+from helpers import assert_same_bits, draw
+from test_device import ON, product
+from widen.backends import torch_constants as constants
+from widen.kernels import tiles
+from widen.systems import residues
+
+SHAPE = (2, 5, 3) if ON == "cpu" else (33, 70, 41)
+HARD = [
+    ("graded against", "correct", "float64"), ("extremes", "correct", "float32"),
+    ("zero lines", "correct", "complex128"), ("subnormals", 40, "float64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "accuracy", "name"), HARD)
+def test_products(family, accuracy, name):
+    a, b = draw(family, SHAPE, 31, name)
+    assert a.size <= tiles.SMALL
+    _, found = product(a, b, accuracy, name)
+    assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy, dtype=name))
+
+
+def test_constants():
+    """Every table holds P/p_i and -P, lifted to fill its limbs."""
+    for bits in range(1, 340, 3):
+        layout = residues(128, float(bits), 1)
+        table, lift, limbs, inverse = constants.any_reconstruction(layout, "cpu")
+        rows = [[int(x) % 2**64 for x in row] for row in table.tolist()]
+        lifted = layout.modulus << lift
+        assert 32 * limbs == lifted.bit_length()
+        assert inverse == pytest.approx(2.0 ** (32 * limbs - 32) / lifted)
+        numbers = [sum(x << 64 * i for i, x in enumerate(row[1:])) for row in rows[:-1]]
+        assert [row[0] for row in rows[:-1]] == list(layout.moduli)
+        assert numbers == [lifted // p for p in layout.moduli]
+        minus = sum(x << 64 * i for i, x in enumerate(rows[-1][:-1]))
+        assert minus == 2 ** (32 * limbs) - lifted
