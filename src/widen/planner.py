@@ -174,7 +174,9 @@ def _made_plan(
     k = shape[2]
     layout = choose_layout(contract, fmt, k, chosen, system, needs, cap)
     if system is None and isinstance(layout, Residues) and layout.bases:
-        system_reason = f"residues in two digits of {chosen.name} need three products a modulus"
+        short = layout.bases.count(0)
+        which = f"{len(layout.moduli) - short} of {len(layout.moduli)} residues are"
+        system_reason = f"{which} in two digits of {chosen.name}, for three products each"
     elif system is None and layout.system != "residues":
         system_reason = f"the moduli of {chosen.name} do not reach 2^{needs.bits:.0f}"
     digit = bounds.plane_digit(chosen, k)

@@ -180,9 +180,7 @@ def encode(
         if layout.parts == 2:
             launch("encode.residue_sums", jobs, planes.size, constants, planes)
         if layout.bases:
-            bases = np.array(
-                [(base, 1 / base, i) for base, i in zip(layout.bases, layout.sums, strict=True)]
-            )
+            bases = _bases(layout)
             for target in _streams(planes, layout):
                 launch("encode.two_digits", jobs, target.size, bases, target)
     else:
@@ -190,6 +188,22 @@ def encode(
         for bits, target in zip(parts, _streams(planes, layout), strict=True):
             launch("encode.digits", jobs, target.size, bits, rows, columns, layout.beta, target)
     return planes.swapaxes(2, 3) if flip else planes
+
+
+@lru_cache(maxsize=64)
+def _bases(layout: Residues) -> Array:
+    """(modulus, base, 1/base, plane of high digits, plane of sums or -1) of those in two digits."""
+    first = len(layout.moduli)
+    second = first + sum(high >= 0 for high in layout.highs)
+    return np.array(
+        [
+            (i, base, 1 / base, first + high, second + both if both >= 0 else -1)
+            for i, (base, high, both) in enumerate(
+                zip(layout.bases, layout.highs, layout.sums, strict=True)
+            )
+            if base
+        ]
+    )
 
 
 def _streams(planes: Array, layout: Layout) -> list[Array]:

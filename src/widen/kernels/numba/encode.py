@@ -167,18 +167,18 @@ def residue_sums(begin, end, constants, planes):
 
 @kernel(FLOAT[:, ::1], FLOAT[:, :, :, ::1])
 def two_digits(begin, end, bases, planes):
-    """Residues in the first planes become low digits; high digits and sums follow.
+    """Residues in the first planes become low digits; high digits and sums go to their planes.
 
-    ``bases[i]`` is (base, 1/base, which plane of sums or -1). A quotient of integers below 2^11
-    errs by less than 2^-40 in float64 and is a multiple of 1/base or a half off: it rounds right.
+    ``bases[i]`` is (which modulus, base, 1/base, plane of high digits, plane of sums or -1). A
+    quotient of integers below 2^14 errs by less than 2^-37 in float64 and is a multiple of 1/base
+    or a half off: it rounds right.
     """
-    count = bases.shape[0]
     _, _, rows, columns = planes.shape
     for job in range(begin, end):
         b, i = job // rows, job % rows
-        for c in range(count):
-            base, inverse, at = bases[c, 0], bases[c, 1], np.int64(bases[c, 2])
-            low, high = planes[c, b, i], planes[count + c, b, i]
+        for c in range(bases.shape[0]):
+            base, inverse, at = bases[c, 1], bases[c, 2], np.int64(bases[c, 4])
+            low, high = planes[np.int64(bases[c, 0]), b, i], planes[np.int64(bases[c, 3]), b, i]
             for j in range(columns):
                 r = low[j]
                 if at < 0:
@@ -189,7 +189,7 @@ def two_digits(begin, end, bases, planes):
                     h = h if r >= 0 else -h
                 low[j], high[j] = r - base * h, h
                 if at >= 0:
-                    planes[2 * count + at, b, i, j] = low[j] + h
+                    planes[at, b, i, j] = low[j] + h
 
 
 @kernel(BITS3, BITS2, BITS2, INT, FLOAT[:, :, :, ::1])
