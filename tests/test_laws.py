@@ -36,7 +36,7 @@ ORDER = [
     ["encoded"],
     ["arguments", "batches"],
     ["repair", "repair_device"],
-    ["device_plan"],
+    ["device_plan", "problem"],
     ["stages", "device"],
     ["call"],
     ["native"],

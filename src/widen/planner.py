@@ -189,7 +189,7 @@ def _made_plan(
         depth=chosen.depth(digit),
         cap=cap,
         bits=needs.bits,
-        blocks=choose_blocks(shape, layout, workspace),
+        blocks=choose_blocks(shape, layout, workspace, len(fmt.part.words)),
         workspace=workspace,
         why=(unit_reason, system_reason, *why),
     )
@@ -200,12 +200,14 @@ def line_bytes(layout: Layout, side: int) -> int:
     return 8 * (layout.planes[side] + 2 * layout.parts + 1)
 
 
-def element_bytes(layout: Layout) -> int:
+def element_bytes(layout: Layout, words: int = 1) -> int:
     """Bytes an element of a block takes: groups, a product on its way in, results, marks."""
-    return 8 * (layout.groups + layout.parts + 4)
+    return 8 * (layout.groups + words * layout.parts + 4)
 
 
-def choose_blocks(shape: tuple[int, int, int, int], layout: Layout, workspace: int) -> Blocks:
+def choose_blocks(
+    shape: tuple[int, int, int, int], layout: Layout, workspace: int, words: int = 1
+) -> Blocks:
     """Blocks within `workspace` bytes.
 
     Planes of columns are kept while blocks of rows pass, so they may take half of the workspace;
@@ -213,7 +215,8 @@ def choose_blocks(shape: tuple[int, int, int, int], layout: Layout, workspace: i
     columns of full length do not fit is the inner dimension cut.
     """
     batch, m, k, n = (max(size, 1) for size in shape)
-    left, right, element = line_bytes(layout, 0), line_bytes(layout, 1), element_bytes(layout)
+    left, right = line_bytes(layout, 0), line_bytes(layout, 1)
+    element = element_bytes(layout, words)
     comfort = min(COMFORT, workspace)
     whole = m * k * left + n * k * right + m * n * element
     if whole <= comfort:

@@ -17,7 +17,7 @@ import numpy as np
 from widen import bounds
 from widen.bounds import NORM_BITS, Goal
 from widen.contract import Contract
-from widen.formats import Binary, Part
+from widen.formats import Binary, Multiple, Part
 from widen.plan import Layout, Product
 
 Number = tuple[Fraction, ...]
@@ -149,17 +149,26 @@ def round_once(value: Fraction, fmt: Binary) -> float:
 def round_words(value: Fraction, fmt: Part) -> tuple[float, ...]:
     """The nearest value of the first word, then the nearest of what is left, and so on.
 
-    Where a word is beyond its range, the number is infinite: in its first word. Among several
-    words every zero is +0, so that equal numbers have equal bits.
+    Equal numbers of several words have equal bits: every zero is +0, infinity stands alone, and a
+    last word that was rounded to half a unit of the one before it has the sign that makes that one
+    even, which is what the words of the words' sum have.
     """
     if isinstance(fmt, Binary):
         return (round_once(value, fmt),)
-    words, rest = [], value
+    words = _nearest_words(value, fmt)
+    return _nearest_words(_sum(words), fmt) if math.isfinite(words[0]) else words
+
+
+def _nearest_words(value: Fraction, fmt: Multiple) -> tuple[float, ...]:
+    words: list[float] = []
     for word in fmt.words:
-        words.append(round_once(rest, word) + 0.0)  # -0.0 + 0.0 is 0.0
-        if math.isinf(words[-1]):
-            return (math.copysign(math.inf, value), *(0.0,) * (len(fmt.words) - 1))
-        rest -= Fraction(words[-1])
+        x = round_once(value, word) + 0.0  # -0.0 + 0.0 is 0.0
+        if math.isinf(x) and not words:
+            return (x, *(0.0,) * (len(fmt.words) - 1))
+        if math.isinf(x):  # a float32 after a large float64: the nearest there is
+            x = math.copysign(math.ldexp(2.0 - 2.0 ** (1 - word.precision), word.highest - 1), x)
+        words.append(x)
+        value -= Fraction(x)
     return tuple(words)
 
 

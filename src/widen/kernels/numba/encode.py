@@ -35,7 +35,9 @@ def quantised(bits, shift):
     # Adding half less one, plus the last bit kept, rounds to nearest even.
     half = (np.int64(1) << right) >> 1
     up = half - 1 + ((m >> right) & 1) if half else np.int64(0)
-    return (m + up) >> right, max(left, 0)
+    r = (m + up) >> right
+    # A zero may be shifted further than its line is long.
+    return r, max(left, 0) if r else np.int64(0)
 
 
 @njit
@@ -49,7 +51,7 @@ def balance(x, p, inverse):
 
 
 @njit
-def _half_is_negative(residues, p):
+def half_is_negative(residues, p):
     """p/2 becomes -p/2: residues lie in [-p/2, p/2)."""
     for at in range(residues.shape[0]):
         r = residues[at]
@@ -107,7 +109,7 @@ def narrow_residues(begin, end, bits, row_shift, column_shift, constants, planes
                     for at in range(size):
                         target[at] = balance(high[at] * half + low[at], p, inverse)
                 if p % 2.0 == 0.0:
-                    _half_is_negative(target, p)
+                    half_is_negative(target, p)
 
 
 @kernel(BITS3, BITS2, BITS2, FLOAT[:, ::1], FLOAT[:, ::1], FLOAT[:, :, :, ::1])
@@ -145,7 +147,7 @@ def wide_residues(begin, end, bits, row_shift, column_shift, constants, powers, 
                         # Unsigned: an index that cannot wrap becomes a gather.
                         target[at] = balance(target[at] * power[np.uint64(left[at])], p, inverse)
                 if p % 2.0 == 0.0:
-                    _half_is_negative(target, p)
+                    half_is_negative(target, p)
 
 
 @kernel(FLOAT[:, ::1], FLOAT[:, :, :, ::1])
@@ -162,7 +164,7 @@ def residue_sums(begin, end, constants, planes):
             for j in range(columns):
                 target[j] = balance(real[j] + imaginary[j], p, inverse)
             if p % 2.0 == 0.0:
-                _half_is_negative(target, p)
+                half_is_negative(target, p)
 
 
 @kernel(FLOAT[:, ::1], FLOAT[:, :, :, ::1])
