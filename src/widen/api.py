@@ -10,7 +10,7 @@ import numpy as np
 from widen import arguments
 from widen import native as ordinary
 from widen.arguments import as_operand, format_of
-from widen.batches import pieces
+from widen.batches import pieces, stack
 from widen.call import (
     Accuracy,
     Progress,
@@ -26,7 +26,7 @@ from widen.formats import FORMATS, default_result
 from widen.ledger import Ledger
 from widen.plan import Info, Plan
 from widen.planner import check_system, first_cap, make_plan, typical_needs, unit_for
-from widen.stages import encode_operand, quantise_both
+from widen.problem import encode_operand, quantise_both
 
 
 @overload
@@ -279,7 +279,7 @@ def plan(
         return empty_plan(call)
     left, right = call.matrices(unread=False)
     shape = (*call.batch, call.m, call.n)
-    nowhere = np.broadcast_to(np.empty((), call.work.name), shape)
+    nowhere = stack(np.empty(())).broadcast(shape)
     first = next(pieces(left, right, call.batch, call.work.parts, nowhere, None, None))
     with np.errstate(all="ignore"):
         found = quantise_both(call.problem(first.left, first.right), Ledger())[2]
@@ -339,4 +339,4 @@ def encode(
 
         return tensors.encode(array, side, as_contract(accuracy), fmt, unit, system)
     with np.errstate(all="ignore"):
-        return encode_operand(array, side, as_contract(accuracy), fmt, chosen, system)
+        return encode_operand(stack(array), side, as_contract(accuracy), fmt, chosen, system)
