@@ -70,11 +70,11 @@ def split(lines: Array, side: str, slices: int, beta: int, way: str) -> Slices:
         for s, place in enumerate(order):
             if s:
                 every[s] = _units(finite, beta, way, every[s - 1])
-            shift = np.where(special, 0, every[s])[:, None]
-            digits[:, place] = (np.ldexp(finite, -shift) + SIGMA) - SIGMA
-            finite = finite - np.ldexp(digits[:, place], shift)
+            shift = np.where(special, 0, every[s])
+            digits[:, place] = (_scaled(finite, -shift) + SIGMA) - SIGMA
+            finite = finite - _scaled(digits[:, place], shift)
         return Slices(digits, every, beta)
-    rest = np.ldexp(finite, -np.where(special, 0, units)[:, None])
+    rest = _scaled(finite, -np.where(special, 0, units))
     if way == "mask":
         rest = np.abs(rest)
     for place in order:
@@ -86,6 +86,13 @@ def split(lines: Array, side: str, slices: int, beta: int, way: str) -> Slices:
     if way == "mask":
         digits = np.copysign(digits, lines[:, None])
     return Slices(digits, units[None], beta)
+
+
+def _scaled(lines: Array, exponents: Array) -> Array:
+    """Return lines times powers of two, each in two factors that float64 has."""
+    half = exponents // 2
+    factors = np.ldexp(1.0, half), np.ldexp(1.0, exponents - half)
+    return np.asarray(lines * factors[0][:, None] * factors[1][:, None])
 
 
 def _units(lines: Array, beta: int, way: str, empty: Array) -> Array:

@@ -54,6 +54,8 @@ def draw(axes: Any, panel: Panel) -> None:
             ticks = sorted({x for series in panel.series for x in series.x})
             axes.set_xticks(ticks, [f"{x:g}" for x in ticks], rotation=40 if len(ticks) > 5 else 0)
             axes.minorticks_off()
+        if panel.log_x10:
+            axes.set_xscale("log")
     if panel.log_y:
         axes.set_yscale("log")
     if panel.y_range is not None:
