@@ -1,4 +1,4 @@
-"""The command line: `widen matmul | plan | units | bench | demo`."""
+"""The command line: `widen matmul | plan | units | bench | reproduce | demo`."""
 
 import sys
 from collections.abc import Sequence

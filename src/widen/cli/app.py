@@ -9,6 +9,7 @@ from widen.cli.bench import bench
 from widen.cli.demo import demo
 from widen.cli.matmul import matmul
 from widen.cli.plan import plan
+from widen.cli.reproduce import reproduce
 from widen.cli.units import units
 
 app = typer.Typer(
@@ -52,6 +53,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     plan: "widen plan 1024 1024 1024 --accuracy correct",
     units: "widen units",
     bench: "widen bench --device cuda --sizes 2048,4096 -a fast -a standard",
+    reproduce: "widen reproduce 002-fig5 --out figures",
     demo: "widen demo",
 }
 for command, example in EXAMPLES.items():

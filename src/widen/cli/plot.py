@@ -6,10 +6,10 @@ from statistics import median
 from typing import Any
 
 from widen.cli.errors import CommandError
+from widen.cli.figures import COLOURS
 from widen.cli.results import Row, check_writable
 
 SUFFIXES = (".png", ".pdf", ".svg")
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # safe for all eyes
 
 
 def check_plot(path: Path) -> None:

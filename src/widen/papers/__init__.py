@@ -1,0 +1,13 @@
+"""Published systems, by their own names, on the library's rooms.
+
+========================== ====================================================================
+``tensor_core_dgemm``      000: Mukunoki, Ozaki, Ogita, Imamura 2020, DGEMM on FP16 tensor cores
+``multiple_double``        001: Verschelde, Chen 2026, multiple doubles on FP64 tensor cores
+``ozimmu``                 002: Uchino, Ozaki, Imamura 2025, the Ozaki scheme on int8 units
+``triple_single``          003: triple-single arithmetic on consumer GPUs
+``dgemm_fp8``              004: Mukunoki 2025, DGEMM without FP64 arithmetic
+========================== ====================================================================
+
+Each module holds one paper's algorithms; the module beside it whose name ends in ``_items`` holds
+that paper's tables and figures, which ``widen reproduce`` makes (docs/papers.md).
+"""

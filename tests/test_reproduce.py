@@ -1,0 +1,78 @@
+"""`widen reproduce`: items, their files, and the page, without a browser."""
+
+import csv
+import re
+from html import unescape
+
+import pytest
+
+from widen.cli import main
+from widen.cli.figures import png
+from widen.cli.page import page
+from widen.cli.records import load, shown
+from widen.papers.items import Figure, Panel, Series, all_items
+
+ITEMS = all_items()
+
+
+def test_names_say_paper_and_place():
+    for name, item in ITEMS.items():
+        assert re.fullmatch(rf"{item.paper}-[a-z0-9-]+", name)
+        assert item.title
+        assert item.claim.endswith(".")
+
+
+def test_the_list_names_every_item(capsys):
+    assert main(["reproduce", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(ITEMS)
+
+
+def test_an_item_writes_its_files_and_the_page(tmp_path, capsys):
+    assert main(["reproduce", "002-table1", "--quick", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "paper: 512 and 60" in out
+    assert "holds" in out
+    with (tmp_path / "002-table1.csv").open(newline="") as file:
+        table = list(csv.reader(file))
+    html = (tmp_path / "index.html").read_text()
+    cells = [unescape(x) for x in re.findall(r"<t[hd]>(.*?)</t[hd]>", html)]
+    assert cells == [cell for row in table for cell in row]
+    assert html == page(tmp_path, load(tmp_path))
+    assert "http" not in html  # it needs no other file
+
+
+@pytest.mark.parametrize(
+    ("words", "mention"),
+    [
+        ([], "--list"),
+        (["002-fig99"], "there is no item 002-fig99"),
+        (["all", "--full", "--quick"], "exclude each other"),
+        (["002-table1", "--device", "tpu"], "use cpu, cuda"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(words, mention, capsys, tmp_path):
+    assert main(["reproduce", *words, "--out", str(tmp_path / "x")]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert mention in err
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["reproduce", "002-table1", "--out", str(tmp_path / "file")]) == 2
+    assert "name another folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("style", ["line", "dashed", "points", "bars", "stack"])
+def test_figures_are_pictures(style):
+    x = ["a", "b", "c"] if style in ("bars", "stack") else [1.0, 2.0, 4.0]
+    series = [Series(name, x, [1.0, None, 1e-3], style, ["1", "2", "3"]) for name in "pq"]
+    panel = Panel("title", "n", "error", series, log_x=style == "line", log_y=True)
+    picture = png(Figure([panel] * 3))
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 5000
+
+
+def test_cells():
+    assert [shown(x) for x in (0.1 + 0.2, 12, None, "–")] == ["0.3", "12", "–", "–"]
