@@ -1,4 +1,4 @@
-"""Launches `multiply.cu` with SUMS: int32 sums of products of int8 slices, on Hopper GPUs.
+"""int32 sums of products of int8 slices, on Hopper GPUs: `multiply.cu` with `sums.cuh`.
 
 Slices of equal weight lie one after the other in the inner dimension of one long sum, so that they
 meet in the tensor cores' accumulators and int32 matrices are never added.
@@ -11,58 +11,81 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from widen.kernels.cuda.multiply import MAX_PLANES, Launcher
-from widen.kernels.tiles import Tile
+from widen.kernels.cuda.launcher import (
+    Finish,
+    Launcher,
+    check_planes,
+    options,
+    plain_map,
+    processors,
+    work,
+)
+from widen.kernels.tiles import Tile, choose
+
+MAX_SUMS = 64
 
 Sum = tuple[int, int, int]
 """First slice of left (going up), first of right (going down), and how many pairs of them."""
 
 
 class Pairs(ctypes.Structure):
-    """`Plane` of multiply.cu with SUMS."""
+    """`Sum` of sums.cuh."""
+
+    _fields_ = tuple((name, ctypes.c_int32) for name in ("left", "right", "pairs"))
+
+
+class Sums(Finish):
+    """`Finish` of sums.cuh."""
 
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("left", "right", "pairs")),
-        ("unused", ctypes.c_int32 * 3),
+        ("out", ctypes.c_uint64),
+        ("pitch", ctypes.c_int32),
+        ("sum", Pairs * MAX_SUMS),
     )
 
 
-class SumsLauncher(Launcher):
-    """Launches of one shape and one list of sums, at any addresses."""
-
-    def __init__(
-        self, left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None
-    ) -> None:
-        _check(left, right, out, k, sums)
-        table = (Pairs * MAX_PLANES)()
-        for z, (first, last, pairs) in enumerate(sums):
-            table[z] = Pairs(first, last, pairs)
-        depth = k * sum(pairs for _, _, pairs in sums) // len(sums)
-        n = right.shape[2]
-        self._prepare(left, right, out, k, n, bytes(table), tile, depth, False, sums=True)
+def _launcher(
+    left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None
+) -> Launcher:
+    """What launches the kernel for slices like these and one list of sums."""
+    _check(left, right, out, k, sums)
+    finish = Sums(pitch=4 * out.shape[3])
+    for z, (first, last, pairs) in enumerate(sums):
+        finish.sum[z] = Pairs(first, last, pairs)
+    depth = k * sum(pairs for _, _, pairs in sums) // len(sums)
+    if tile is None:
+        tile = choose(left.shape[2], right.shape[2], depth, len(sums), processors(left.device))
+    return Launcher(
+        left.device, work(left, right, len(sums), 1, k, tile), finish,
+        (plain_map(left, k, tile.left_box), plain_map(right, k, tile.right_box)),
+        tile, options(tile, "sums"),
+    )  # fmt: skip
 
 
 def _check(left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum]) -> None:
     """What the kernel takes for granted."""
     torch = import_module("torch")
+    check_planes(
+        left.device,
+        ("left", left, torch.int8),
+        ("right", right, torch.int8),
+        ("out", out, torch.int32),
+    )
     for name, tensor in (("left", left), ("right", right)):
-        if tensor.dtype != torch.int8 or tensor.ndim != 4 or tensor.shape[1] != 1:
-            raise ValueError(f"{name}: got {tensor.dtype} {tuple(tensor.shape)}; expected int8,"
-                             " (slices, 1, lines, pitch)")  # fmt: skip
-        if not tensor.is_contiguous() or tensor.shape[3] % 16 or tensor.data_ptr() % 16:
-            raise ValueError(f"{name}: expected contiguous rows of a multiple of 16 bytes")
+        if tensor.shape[1] != 1:
+            raise ValueError(f"{name}: got {tuple(tensor.shape)}; expected (slices, 1, …)")
     expected = (len(sums), 1, left.shape[2])
-    if out.dtype != torch.int32 or out.shape[:3] != expected or out.shape[3] % 16:
-        raise ValueError(f"out: got {out.dtype} {tuple(out.shape)}; expected int32 {expected}")
-    if not 0 < k <= min(left.shape[3], right.shape[3]) or not 0 < len(sums) <= MAX_PLANES:
-        raise ValueError(f"k = {k}, {len(sums)} sums; expected 1 to {MAX_PLANES} of them")
+    if out.shape[:3] != expected or out.shape[3] < right.shape[2]:
+        raise ValueError(f"out: got {tuple(out.shape)}; expected {(*expected, right.shape[2])}")
+    if not 0 < k <= min(left.shape[3], right.shape[3]) or not 0 < len(sums) <= MAX_SUMS:
+        raise ValueError(f"k = {k}, {len(sums)} sums; expected 1 to {MAX_SUMS} of them")
     for first, last, pairs in sums:
         inside = first + pairs <= left.shape[0] and pairs - 1 <= last < right.shape[0]
         if not (inside and first >= 0 and pairs > 0):
             raise ValueError(f"slices {first} up and {last} down, {pairs} pairs: not all are there")
 
 
-_launchers: dict[Any, SumsLauncher] = {}
+_launchers: dict[Any, Launcher] = {}
 
 
 def multiply_sums(
@@ -90,5 +113,5 @@ def multiply_sums(
     if found is None:
         if len(_launchers) >= 512:
             _launchers.clear()
-        found = _launchers[key] = SumsLauncher(left, right, out, k, sums, tile)
+        found = _launchers[key] = _launcher(left, right, out, k, sums, tile)
     found(left.data_ptr(), right.data_ptr(), out.data_ptr())
