@@ -48,15 +48,13 @@ def piece_of(block, lines, inner, share, LINES: tl.constexpr):
 
 
 @triton.jit
-def _largest(
-    block, bits, table, count, lines, inner, share, batch_stride, line_stride,
-    inner_stride, PARTS: tl.constexpr, WIDTH: tl.constexpr, NEAR: tl.constexpr,
-    LINES: tl.constexpr, INNER: tl.constexpr,
+def largest_of(
+    base, line, start, stop, inner, lines, line_stride, inner_stride, PARTS: tl.constexpr,
+    WIDTH: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    b, line, start, stop = piece_of(block, lines, inner, share, LINES)
-    base = pairs(bits, b, batch_stride, PARTS)
+    """Bits of the largest magnitude of a stretch of lines."""
     mask: tl.constexpr = (1 << (WIDTH - 1)) - 1
-    tally = tl.zeros((LINES, INNER), bits.dtype.element_ty)
+    tally = tl.zeros((LINES, INNER), base.dtype.element_ty)
     for first in range(start, stop, INNER):
         h = first + tl.arange(0, INNER)
         inside = (line < lines)[:, None] & (h < inner)[None, :]
@@ -64,7 +62,20 @@ def _largest(
         tally = tl.maximum(tally, x & mask)
         if PARTS == 2:
             tally = tl.maximum(tally, y & mask)
-    found = tl.max(tally, 1).to(tl.int64)
+    return tl.max(tally, 1).to(tl.int64)
+
+
+@triton.jit
+def _largest(
+    block, bits, table, count, lines, inner, share, batch_stride, line_stride,
+    inner_stride, PARTS: tl.constexpr, WIDTH: tl.constexpr, NEAR: tl.constexpr,
+    LINES: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    b, line, start, stop = piece_of(block, lines, inner, share, LINES)
+    found = largest_of(
+        pairs(bits, b, batch_stride, PARTS), line, start, stop, inner, lines, line_stride,
+        inner_stride, PARTS, WIDTH, NEAR, LINES, INNER,
+    )  # fmt: skip
     tl.atomic_max(table + LARGEST * count + b * lines + line, found, line < lines, sem="relaxed")
 
 
@@ -209,22 +220,18 @@ def sums_of(
 
 
 @triton.jit
-def _norms(
-    block, bits, table, leads, count, lines, inner, pitch, share, batch_stride,
-    line_stride, inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+def norms_of(
+    base, target, magnitude, line, start, stop, inner, pitch, lines, count, line_stride,
+    inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
     LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    b, line, start, stop = piece_of(block, lines, inner, share, LINES)
-    base = pairs(bits, b, batch_stride, PARTS)
-    at_line = table + b * lines + line
-    magnitude = tl.load(at_line + LARGEST * count, line < lines, other=0)
+    """(q1, q2, depth, which lines count) of a stretch of lines, given their largest magnitudes."""
     m, e = decode(magnitude, FRACTION, EXPONENT)
     top = highest_bit(m) + e
     counts = (line < lines) & (m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
     # Lines near the subnormal numbers take the long way.
     lowest: tl.constexpr = 64 - (1 << (EXPONENT - 1))
     far = tl.min(tl.where(counts, top, 0), 0) < lowest
-    target = leads + wide(b) * lines * pitch
     if far:
         q1, q2, place = sums_of(
             base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
@@ -235,10 +242,27 @@ def _norms(
             base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
             inner_stride, False, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
         )  # fmt: skip
+    depth = tl.where(place < FAR_OFF, lowest_place(FRACTION, EXPONENT) - NOTHING - place, 0)
+    return q1, q2, depth.to(tl.int64), counts
+
+
+@triton.jit
+def _norms(
+    block, bits, table, leads, count, lines, inner, pitch, share, batch_stride,
+    line_stride, inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    b, line, start, stop = piece_of(block, lines, inner, share, LINES)
+    at_line = table + b * lines + line
+    magnitude = tl.load(at_line + LARGEST * count, line < lines, other=0)
+    q1, q2, depth, counts = norms_of(
+        pairs(bits, b, batch_stride, PARTS), leads + wide(b) * lines * pitch, magnitude, line,
+        start, stop, inner, pitch, lines, count, line_stride, inner_stride, PARTS, FRACTION,
+        EXPONENT, LEAD, NEAR, LINES, INNER,
+    )  # fmt: skip
     tl.atomic_add(at_line + SUM * count, q1, counts, sem="relaxed")
     tl.atomic_add(at_line + SQUARES * count, q2, counts, sem="relaxed")
-    depth = tl.where(place < FAR_OFF, lowest_place(FRACTION, EXPONENT) - NOTHING - place, 0)
-    tl.atomic_max(at_line + DEPTH * count, depth.to(tl.int64), counts, sem="relaxed")
+    tl.atomic_max(at_line + DEPTH * count, depth, counts, sem="relaxed")
 
 
 @triton.jit(do_not_specialize=SIZES)
