@@ -129,7 +129,7 @@ def store_leads(
 
 @triton.jit
 def sums_of(
-    base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
+    base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
     inner_stride, FAR: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr,
     EXPONENT: tl.constexpr, LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr,
     INNER: tl.constexpr,
@@ -138,16 +138,22 @@ def sums_of(
     q1 = tl.zeros((LINES, INNER), tl.int32)
     q2 = tl.zeros((LINES, INNER), tl.uint64)
     last = tl.full((LINES, INNER), FAR_OFF, tl.int32)
+    h = start + tl.arange(0, INNER)
+    inside = (line < lines)[:, None] & (h < inner)[None, :]
+    x, y = load_parts(base, line, h, inside, line_stride, inner_stride, PARTS, NEAR)
     for first in range(start, stop, INNER):
-        h = first + tl.arange(0, INNER)
-        inside = counts[:, None] & (h < inner)[None, :]
-        both = load_parts(base, line, h, inside, line_stride, inner_stride, PARTS, NEAR)
+        # The next numbers are on their way while these are looked at.
+        h = first + INNER + tl.arange(0, INNER)
+        more = tl.zeros((1, 1), tl.int32) + (first + INNER) < stop
+        inside = (line < lines)[:, None] & (h < inner)[None, :] & more
+        next_x, next_y = load_parts(base, line, h, inside, line_stride, inner_stride, PARTS, NEAR)
         lead = tl.zeros((LINES, INNER), tl.int32)
         for part in tl.static_range(PARTS):
+            bits = x if part == 0 else y
             if FAR:
-                q, one, place = look(both[part], top[:, None], LEAD, FRACTION, EXPONENT)
+                q, one, place = look(bits, top[:, None], LEAD, FRACTION, EXPONENT)
             else:
-                q, one, place = look_near(both[part], top[:, None], LEAD, FRACTION, EXPONENT)
+                q, one, place = look_near(bits, top[:, None], LEAD, FRACTION, EXPONENT)
             q1 += q
             q2 += q.to(tl.uint32, bitcast=True).to(tl.uint64) * q.to(tl.uint32, bitcast=True)
             last = tl.minimum(last, place)
@@ -158,6 +164,9 @@ def sums_of(
             store_leads(low, lead & 127, line, first, pitch, lines, NEAR, LINES, INNER)
         elif LEAD >= 0:
             store_leads(target, lead, line, first, pitch, lines, NEAR, LINES, INNER)
+        x = next_x
+        if PARTS == 2:
+            y = next_y
     return tl.sum(q1.to(tl.int64), 1), tl.sum(q2.to(tl.int64), 1), tl.min(last, 1)
 
 
@@ -174,14 +183,15 @@ def norms_of(
     # Lines near the subnormal numbers take the long way.
     lowest: tl.constexpr = 64 - (1 << (EXPONENT - 1))
     far = tl.min(tl.where(counts, top, 0), 0) < lowest
+    top = tl.where(counts, top, 1 << 20)  # so that the others' leads are 0
     if far:
         q1, q2, place = sums_of(
-            base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
+            base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
             inner_stride, True, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER // 4,
         )  # fmt: skip
     else:
         q1, q2, place = sums_of(
-            base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
+            base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
             inner_stride, False, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
         )  # fmt: skip
     depth = tl.where(place < FAR_OFF, lowest_place(FRACTION, EXPONENT) - NOTHING - place, 0)
