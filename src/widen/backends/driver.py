@@ -28,9 +28,14 @@ class _Config(ctypes.Structure):
 @cache
 def _calls() -> Any:
     library = ctypes.CDLL("libcuda.so.1")
-    clear, fetch = library.cuMemsetD8Async, library.cuMemcpyDtoHAsync_v2
-    clear.argtypes = ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p
-    fetch.argtypes = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
+    library.cuMemsetD8Async.argtypes = (
+        ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p
+    )  # fmt: skip
+    library.cuMemcpyDtoHAsync_v2.argtypes = (
+        ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
+    )  # fmt: skip
+    library.cuStreamWaitEvent.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32
+    library.cuStreamSynchronize.argtypes = (ctypes.c_void_p,)
     return library
 
 
@@ -44,9 +49,15 @@ def clear(address: int, size: int, device: int) -> None:
     _check(_calls().cuMemsetD8Async(address, 0, size, stream(device)))
 
 
-def fetch(host: int, address: int, size: int, device: int) -> None:
-    """Copy bytes of the current GPU to pinned memory, on the current stream."""
-    _check(_calls().cuMemcpyDtoHAsync_v2(host, address, size, stream(device)))
+def fetch(host: int, address: int, size: int, event: int, side: int) -> None:
+    """Copy bytes of the current GPU to pinned memory after an event, on a stream of their own.
+
+    Waits for them; in the stream where the event was recorded, nothing does.
+    """
+    calls = _calls()
+    _check(calls.cuStreamWaitEvent(side, event, 0))
+    _check(calls.cuMemcpyDtoHAsync_v2(host, address, size, side))
+    _check(calls.cuStreamSynchronize(side))
 
 
 def _check(status: int) -> None:

@@ -260,27 +260,35 @@ def check_here() -> None:
 
 
 class _Read(threading.local):
-    """Numbers that a thread reads from a device without waiting: where to, and when they came."""
+    """Numbers that a thread reads from a device beside its launches, on a stream of its own."""
 
     numbers: Tensor | None = None
-    event: Any = None
+    ready: Any = None
+    side: Any = None
+    source = 0
 
     def begin(self, view: View, blocks: list[Any], addresses: list[int]) -> None:
+        """From here on the numbers are there."""
         device = blocks[view.block].device
         if device.type != "cuda":  # Triton's interpreter
-            self.numbers, self.event = view.of(blocks), None
+            self.numbers, self.side = view.of(blocks), None
             return
-        if self.event is None or self.numbers is None or self.numbers.shape != view.shape:
+        current = driver.stream(device.index)
+        if self.side is None or self.side.device != device or self.side.cuda_stream == current:
+            cuda: Any = torch.cuda
+            self.side, self.ready = cuda.Stream(device), cuda.Event()
+        if self.numbers is None or self.numbers.shape != view.shape:
             self.numbers = torch.empty(view.shape, dtype=view.dtype, pin_memory=True)
-            self.event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        target, size = self.numbers.data_ptr(), self.numbers.nbytes
-        driver.fetch(target, addresses[view.block] + view.offset, size, device.index)
-        self.event.record()
+        self.source = addresses[view.block] + view.offset
+        self.ready.record()
 
     def end(self) -> Any:
+        """Wait for the numbers, not for what was launched after `begin`."""
         assert self.numbers is not None
-        if self.event is not None:
-            self.event.synchronize()
+        if self.side is not None:
+            target, size = self.numbers.data_ptr(), self.numbers.nbytes
+            events = self.ready.cuda_event, self.side.cuda_stream
+            driver.fetch(target, self.source, size, *events)
         return self.numbers.tolist()
 
 
