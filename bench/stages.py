@@ -18,7 +18,6 @@ from widen import bounds, device
 from widen.backends import torch as backend
 from widen.contract import as_contract
 from widen.formats import FORMATS
-from widen.kernels.triton import lines as line_kernels
 
 SHAPES = [
     *(f"float64:{n},{n},{n}" for n in (2048, 4096, 8192)),
@@ -28,7 +27,7 @@ SHAPES = [
     "float32:8192,8192,8192",
     "complex128:8192,8192,8192",
 ]
-STAGES = ["largest", "norms", "scale", "certify", "encode", "multiply", "reconstruct", "repair"]
+STAGES = ["survey", "scale", "certify", "encode", "multiply", "reconstruct", "repair"]
 
 
 def timed(work: Callable[[], object], before: Callable[[], object] = lambda: None) -> float:
@@ -66,11 +65,12 @@ def measured(name: str, batch: int, m: int, k: int, n: int) -> tuple[int, list[f
     goal = bounds.goal(problem.contract, fmt.precision, k, fmt.parts, None)
     scratch, needs = [x.clone() for x in tables], tables[0].new_zeros((2, 5)).unbind()
     ms = []
-    launch = backend.launch
-    for kernel in (line_kernels.largest, line_kernels.norms):
-        backend.launch = lambda x, *rest, only=kernel: launch(x, *rest) if x is only else None
-        ms.append(timed(lambda: backend.survey(sides, scratch, prepared.leads, prepared.kept)))
-    backend.launch = launch
+    zeros = tables[0].new_zeros(11)
+    if backend.are_short(sides):
+        survey, more = backend.survey_short, (zeros,)
+    else:
+        survey, more = backend.survey, ()
+    ms.append(timed(lambda: survey(sides, scratch, prepared.leads, prepared.kept, *more)))
     scratch = [x.clone() for x in tables]
     ms.append(timed(lambda: backend.quantise(sides, scratch, goal, test, needs)))
 

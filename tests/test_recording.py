@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from widen.backends.recording import Kind, Recorder
 from widen.contract import as_contract
 from widen.device import Problem
 from widen.formats import FORMATS
+from widen.kernels import tiles
 from widen.tensors import as_tensor, lines_of
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
@@ -111,6 +113,15 @@ def test_an_operand_with_itself():
         assert_same_bits(out.cpu().numpy(), widen.matmul(x, x.T))
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_short_lines(monkeypatch, turned):
+    monkeypatch.setattr(tiles, "SHORT_PROGRAMS", 1)
+    calls = Calls("standard")
+    for a, b in alike(*draw("zero lines", SHAPE, 1)):
+        calls.check(*((x.T.copy().T for x in (a, b)) if turned else (a, b)))
+    assert calls.recorded == 1
+
+
 @pytest.mark.parametrize("spoil", ["copy", "blocks"])
 def test_what_cannot_be_issued_again_is_not_recorded(spoil):
     calls = Calls("standard", workspace=1 << 30 if spoil == "copy" else 1 << 16)
@@ -164,6 +175,52 @@ def test_kinds_tell_calls_apart():
     assert tensors._kind_of_call(x, y, x[:, :4], choices, None) is None
     assert tensors._kind_of_call(x, y.to(torch.complex128).conj(), None, choices, None) is None
     assert tensors._kind_of_call(x, y, None, ([], None, None, None, None), None) is None
+
+
+@pytest.mark.skipif(ON == "cpu", reason="there is no GPU")
+def test_threads_and_streams_do_not_disturb_each_other():
+    """They issue the same launches with addresses of their own, each on its own stream."""
+    rng = np.random.default_rng(5)
+    pairs = [(rng.standard_normal((90, 200)), rng.standard_normal((200, 70))) for _ in range(4)]
+    wanted = [widen.matmul(a, b) for a, b in pairs]
+    given = [tuple(as_tensor(x).to(ON) for x in pair) for pair in pairs]
+    widen.matmul(*given[0])
+    torch.cuda.synchronize()
+
+    def work(index):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            return [widen.matmul(*given[index]).cpu().numpy() for _ in range(50)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for found, product in zip(pool.map(work, range(4)), wanted, strict=True):
+            for result in found:
+                assert_same_bits(result, product)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_short_lines_are_looked_at_in_one_launch(dtype, turned):
+    """As in two, whatever their tables held before."""
+    fmt = FORMATS[dtype]
+    a, b = (as_tensor(x).to(ON)[None] for x in draw("extremes", (9, 70, 11), 1, dtype, dtype))
+    if turned:
+        a, b = (x.mT.contiguous().mT for x in (a, b))
+    sides = [lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right"))]
+    for operands in (sides, sides[:1]):
+        found = []
+        for before, look in ((0, backend.survey), (77, backend.survey_short)):
+            tables = [
+                torch.full((9, x.count), before, dtype=torch.int64, device=ON) for x in operands
+            ]
+            leads = [
+                torch.full((1, *x.shape[:2], x.pitch), before, dtype=torch.int8, device=ON)
+                for x in operands
+            ]
+            zeros = torch.full((11,), before, dtype=torch.int64, device=ON)
+            look(operands, tables, leads, 5, *([zeros] if before else []))
+            assert not zeros.any()
+            found.append([*(x[:4] for x in tables), *(x[..., :70] for x in leads)])
+        assert all(map(torch.equal, *found))
 
 
 def test_running_out_of_memory_is_explained():

@@ -158,7 +158,9 @@ def _look(
     first = sources[0]
     device = first.planes.device if isinstance(first, Encoded) else first.bits.device
     sizes = [backend.ROWS_OF_TABLE * source.count for source in fresh]
-    arena = torch.zeros(sum(sizes) + choices * 2 * 5 + 1, dtype=torch.int64, device=device)
+    short = bool(fresh) and backend.are_short(fresh)
+    take = torch.empty if short else torch.zeros
+    arena = take(sum(sizes) + choices * 2 * 5 + 1, dtype=torch.int64, device=device)
     starts = [0, *itertools.accumulate(sizes)]
     tables = [
         arena[start:stop].view(backend.ROWS_OF_TABLE, -1)
@@ -171,7 +173,9 @@ def _look(
             torch.empty((planes, *x.shape[:2], x.pitch), dtype=torch.int8, device=device)
             for x in fresh
         ]
-    if fresh:
+    if short:
+        backend.survey_short(fresh, tables, leads, kept, arena[starts[-1] :])
+    elif fresh:
         backend.survey(fresh, tables, leads, kept)
     known = iter(tables)
     found = [x.lines[0] if isinstance(x, Encoded) else next(known) for x in sources]

@@ -1,21 +1,42 @@
-"""Two calls of the CUDA driver that PyTorch makes slowly: clear memory, fetch a few numbers."""
+"""Calls of the CUDA driver that PyTorch and Triton make slowly: clear, fetch, launch again."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
+from collections.abc import Sequence
 from functools import cache
+from struct import pack, unpack
 from typing import Any
 
 import torch
 
 
+class _Config(ctypes.Structure):
+    """`CUlaunchConfig`."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint32),
+    )
+
+
 @cache
-def _calls() -> tuple[Any, Any]:
+def _calls() -> Any:
     library = ctypes.CDLL("libcuda.so.1")
-    clear, fetch = library.cuMemsetD8Async, library.cuMemcpyDtoHAsync_v2
-    clear.argtypes = ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p
-    fetch.argtypes = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
-    return clear, fetch
+    library.cuMemsetD8Async.argtypes = (
+        ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p
+    )  # fmt: skip
+    library.cuMemcpyDtoHAsync_v2.argtypes = (
+        ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
+    )  # fmt: skip
+    library.cuStreamWaitEvent.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32
+    library.cuStreamSynchronize.argtypes = (ctypes.c_void_p,)
+    return library
 
 
 def stream(device: int) -> int:
@@ -25,14 +46,85 @@ def stream(device: int) -> int:
 
 def clear(address: int, size: int, device: int) -> None:
     """Set bytes of the current GPU to zero, on the current stream."""
-    _check(_calls()[0](address, 0, size, stream(device)))
+    _check(_calls().cuMemsetD8Async(address, 0, size, stream(device)))
 
 
-def fetch(host: int, address: int, size: int, device: int) -> None:
-    """Copy bytes of the current GPU to pinned memory, on the current stream."""
-    _check(_calls()[1](host, address, size, stream(device)))
+def fetch(host: int, address: int, size: int, event: int, side: int) -> None:
+    """Copy bytes of the current GPU to pinned memory after an event, on a stream of their own.
+
+    Waits for them; in the stream where the event was recorded, nothing does.
+    """
+    calls = _calls()
+    _check(calls.cuStreamWaitEvent(side, event, 0))
+    _check(calls.cuMemcpyDtoHAsync_v2(host, address, size, side))
+    _check(calls.cuStreamSynchronize(side))
 
 
 def _check(status: int) -> None:
     if status:
         raise RuntimeError(f"the CUDA driver answered {status}")
+
+
+def parameter_sizes(function: int) -> list[int] | None:
+    """Bytes of a kernel's parameters; None from a driver that does not tell (before 12.4)."""
+    ask = getattr(_calls(), "cuFuncGetParamInfo", None)
+    if ask is None:
+        return None
+    sizes: list[int] = []
+    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+    while not ask(
+        ctypes.c_void_p(function), ctypes.c_size_t(len(sizes)), ctypes.byref(offset),
+        ctypes.byref(size),
+    ):  # fmt: skip
+        sizes.append(size.value)
+    return sizes
+
+
+def word(value: float) -> int:
+    """An argument of up to eight bytes as a word whose first bytes are it; floats have four."""
+    if isinstance(value, float):
+        return int(unpack("I", pack("f", value))[0])
+    return value & 0xFFFFFFFFFFFFFFFF
+
+
+class Launch:
+    """A launch of a kernel whose arguments stay, but for addresses.
+
+    Parameters
+    ----------
+    function
+        The kernel, as the driver knows it.
+    grid, threads, shared_bytes
+        Blocks, threads of each, and shared memory of each.
+    arguments
+        All of them, words; what is moved may be 0.
+    moved
+        (argument, block of memory, offset in bytes) of each address.
+    device
+        Where it runs, the current device.
+    """
+
+    def __init__(
+        self, function: int, grid: tuple[int, int, int], threads: int, shared_bytes: int,
+        arguments: Sequence[int], moved: Sequence[tuple[int, int, int]], device: int,
+    ) -> None:  # fmt: skip
+        count = len(arguments)
+        self._words = (ctypes.c_uint64 * count)(*arguments)
+        start = ctypes.addressof(self._words)
+        self._pointers = (ctypes.c_void_p * count)(*range(start, start + 8 * count, 8))
+        self._config = _Config((ctypes.c_uint32 * 3)(*grid), (threads, 1, 1), shared_bytes)
+        self._given = ctypes.byref(self._config), ctypes.c_void_p(function), self._pointers, None
+        self._moved, self._device = tuple(moved), device
+        self._run = _calls().cuLaunchKernelEx
+        self._lock = threading.Lock()  # the arguments are in one place for all threads
+
+    def __call__(self, addresses: list[int]) -> None:
+        """Launch on the current stream, with blocks of memory at these addresses."""
+        with self._lock:
+            words = self._words
+            for at, block, offset in self._moved:
+                words[at] = addresses[block] + offset
+            self._config.stream = torch._C._cuda_getCurrentRawStream(self._device)
+            status = self._run(*self._given)
+        if status:
+            _check(status)

@@ -60,8 +60,11 @@ class Address(NamedTuple):
         return self.address
 
 
-Step = Callable[[list[Tensor], list[int]], None]
-"""A part of a call, given its blocks of memory so far and their addresses."""
+Step = Callable[[list[Any], list[int]], None]
+"""A part of a call, given its blocks of memory and their addresses, those that are taken."""
+
+Bind = Callable[[list[Any], list[tuple[int, int, int]]], Callable[[list[int]], None] | None]
+"""What makes a launch of arguments that stay, but for (argument, block, offset) of some."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,9 @@ class Recorder(TorchDispatchMode):
 
     def __init__(self, given: Sequence[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.blocks, self.out = list(given), given[-1]
-        self.steps: list[Step] = []
+        self.blocks, self.out, self.given = list(given), given[-1], len(given)
+        self.takes: dict[int, Step] = {}
+        self.steps: list[tuple[Step, set[int]]] = []
         self.guess: Guess | None = None
         self.last: int | None = None
         self.lost = False
@@ -109,24 +113,23 @@ class Recorder(TorchDispatchMode):
     def give_up(self) -> None:
         """Record nothing more, and hold no memory."""
         self.lost = True
-        self.blocks, self.steps = [], []
+        self.blocks, self.steps, self.takes = [], [], {}
 
     def _taken(self, tensor: Tensor, *, zero: bool) -> None:
         if self.lost:
             return
+        index, size, device = len(self.blocks), tensor.nbytes, tensor.device
         self.blocks.append(tensor)
-        size, device = tensor.nbytes, tensor.device
 
-        def take(blocks: list[Tensor], addresses: list[int]) -> None:
-            block = torch.empty(size, dtype=torch.uint8, device=device)
-            blocks.append(block)
-            addresses.append(block.data_ptr())
+        def take(blocks: list[Any], addresses: list[int]) -> None:
+            block = blocks[index] = torch.empty(size, dtype=torch.uint8, device=device)
+            addresses[index] = block.data_ptr()
             if zero and block.is_cuda:
-                driver.clear(addresses[-1], size, device.index)
+                driver.clear(addresses[index], size, device.index)
             elif zero:
                 block.zero_()
 
-        self.steps.append(take)
+        self.takes[index] = take
 
     def view(self, tensor: Tensor) -> View | None:
         """Where a tensor is; None if it is a constant, which stays where it is."""
@@ -138,8 +141,13 @@ class Recorder(TorchDispatchMode):
                 return View(index, address - block.data_ptr(), tensor.dtype, shape, stride)
         return None
 
-    def launched(self, arguments: Sequence[Any], run: Run, *, tensors: bool) -> None:
-        """Note a launch: ``run(*arguments)`` with tensors in other blocks, or their addresses."""
+    def launched(
+        self, arguments: Sequence[Any], run: Run, *, tensors: bool, bind: Bind | None = None
+    ) -> None:
+        """Note a launch: ``run(*arguments)`` with tensors in other blocks, or their addresses.
+
+        `bind` may make a faster one.
+        """
         if self.lost:
             return
         fixed = list(arguments)
@@ -162,10 +170,13 @@ class Recorder(TorchDispatchMode):
                     fixed[at] = argument.data_ptr()
                     held.append(argument)
         places = [(at, view.block, view.offset) for at, view in moved]
+        uses = {view.block for _, view in moved} | {view.block for _, view, _ in described}
+        bound = None if bind is None or described else bind(fixed, places)
 
-        def step(
-            blocks: list[Tensor], addresses: list[int], constants: list[Tensor] = held
-        ) -> None:
+        def step(blocks: list[Any], addresses: list[int], constants: list[Tensor] = held) -> None:
+            if bound is not None:
+                bound(addresses)
+                return
             now = fixed.copy()
             if tensors:
                 for at, view in moved:
@@ -178,14 +189,28 @@ class Recorder(TorchDispatchMode):
                 now[at] = TensorDescriptor(base, *form)
             run(*now)
 
-        self.steps.append(step)
+        self.steps.append((step, uses))
 
     def recording(self) -> Recording | None:
         """What was recorded, if it can be issued again."""
         if self.lost:
             return None
         last = len(self.steps) if self.last is None else self.last
-        return Recording(self.steps[:last], self.steps[last:], self.guess, self.out)
+        recording = Recording(self.guess, self.out, self.given - 1, len(self.blocks))
+        self.takes[recording.index] = recording.take
+        taken = set(range(recording.index))
+        recording.first = self._in_time(self.steps[:last], taken)
+        recording.last = self._in_time(self.steps[last:], taken)
+        return recording
+
+    def _in_time(self, steps: list[tuple[Step, set[int]]], taken: set[int]) -> list[Step]:
+        """Steps with what takes memory just before it is used: no launch waits for another's."""
+        found: list[Step] = []
+        for step, uses in steps:
+            found += [self.takes[index] for index in sorted(uses - taken)]
+            found.append(step)
+            taken |= uses
+        return found
 
 
 class _Listening(threading.local):
@@ -222,7 +247,9 @@ def read_here() -> None:
     recorder = listener()
     if recorder is not None and recorder.guess is not None:
         view = recorder.guess.numbers
-        recorder.steps.append(lambda blocks, addresses: _read.begin(view, blocks, addresses))
+        recorder.steps.append(
+            (lambda blocks, addresses: _read.begin(view, blocks, addresses), {view.block})
+        )
 
 
 def check_here() -> None:
@@ -233,27 +260,35 @@ def check_here() -> None:
 
 
 class _Read(threading.local):
-    """Numbers that a thread reads from a device without waiting: where to, and when they came."""
+    """Numbers that a thread reads from a device beside its launches, on a stream of its own."""
 
     numbers: Tensor | None = None
-    event: Any = None
+    ready: Any = None
+    side: Any = None
+    source = 0
 
-    def begin(self, view: View, blocks: list[Tensor], addresses: list[int]) -> None:
+    def begin(self, view: View, blocks: list[Any], addresses: list[int]) -> None:
+        """From here on the numbers are there."""
         device = blocks[view.block].device
         if device.type != "cuda":  # Triton's interpreter
-            self.numbers, self.event = view.of(blocks), None
+            self.numbers, self.side = view.of(blocks), None
             return
-        if self.event is None or self.numbers is None or self.numbers.shape != view.shape:
+        current = driver.stream(device.index)
+        if self.side is None or self.side.device != device or self.side.cuda_stream == current:
+            cuda: Any = torch.cuda
+            self.side, self.ready = cuda.Stream(device), cuda.Event()
+        if self.numbers is None or self.numbers.shape != view.shape:
             self.numbers = torch.empty(view.shape, dtype=view.dtype, pin_memory=True)
-            self.event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        target, size = self.numbers.data_ptr(), self.numbers.nbytes
-        driver.fetch(target, addresses[view.block] + view.offset, size, device.index)
-        self.event.record()
+        self.source = addresses[view.block] + view.offset
+        self.ready.record()
 
     def end(self) -> Any:
+        """Wait for the numbers, not for what was launched after `begin`."""
         assert self.numbers is not None
-        if self.event is not None:
-            self.event.synchronize()
+        if self.side is not None:
+            target, size = self.numbers.data_ptr(), self.numbers.nbytes
+            events = self.ready.cuda_event, self.side.cuda_stream
+            driver.fetch(target, self.source, size, *events)
         return self.numbers.tolist()
 
 
@@ -261,37 +296,46 @@ _read = _Read()
 
 
 class Recording:
-    """The launches of one kind of call; its result is the last of the tensors it is given."""
+    """The launches of one kind of call.
 
-    def __init__(self, first: list[Step], last: list[Step], guess: Guess | None, out: Tensor):
-        self.first, self.last, self.guess = first, last, guess
+    `index` is where its result is among the `count` blocks of memory, after the operands.
+    """
+
+    def __init__(self, guess: Guess | None, out: Tensor, index: int, count: int) -> None:
+        self.guess, self.index, self.count = guess, index, count
         self.shape, self.dtype, self.device = tuple(out.shape), out.dtype, out.device
+        self.first: list[Step] = []
+        self.last: list[Step] = []
 
     @property
     def choice(self) -> Any:
         """The choice it was recorded with."""
         return None if self.guess is None else self.guess.choice
 
-    def result(self) -> Tensor:
-        """Memory for a result."""
-        return torch.empty(self.shape, dtype=self.dtype, device=self.device)
+    def take(self, blocks: list[Any], addresses: list[int]) -> None:
+        """Take memory for a result, unless there is some."""
+        if blocks[self.index] is None:
+            blocks[self.index] = torch.empty(self.shape, dtype=self.dtype, device=self.device)
+            addresses[self.index] = blocks[self.index].data_ptr()
 
-    def issue(self, given: list[Tensor]) -> Any:
-        """Issue the launches for these tensors; give the choice that should have been made.
+    def issue(self, operands: Sequence[Tensor], out: Tensor | None) -> tuple[Tensor, Any]:
+        """Issue the launches for these tensors; give the result, and the choice it should have had.
 
         If the recorded one does not cover it the result is not there.
         """
-        addresses = [block.data_ptr() for block in given]
+        missing = self.count - self.index - 1
+        blocks: list[Any] = [*operands, out, *[None] * missing]
+        addresses = [0 if block is None else block.data_ptr() for block in blocks]
         for step in self.first:
-            step(given, addresses)
+            step(blocks, addresses)
         choice = None
         if self.guess is not None:
             choice = self.guess.decide(_read.end())
             if not self.guess.choice.covers(choice):
-                return choice
+                return blocks[self.index], choice
         for step in self.last:
-            step(given, addresses)
-        return choice
+            step(blocks, addresses)
+        return blocks[self.index], choice
 
 
 class Kind:
@@ -312,8 +356,7 @@ class Kind:
         recording = self.by_choice.get(self.last)
         if recording is None:
             return None
-        result = recording.result() if out is None else out
-        choice = recording.issue([*operands, result])
+        result, choice = recording.issue(operands, out)
         if choice is None:
             return result
         self.last = choice.key

@@ -7,6 +7,7 @@ short key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ import triton
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
+from widen.backends.driver import Launch, parameter_sizes, word
 from widen.backends.recording import listener, quietly
 
 _compiled: dict[Any, Any] = {}
@@ -27,7 +29,7 @@ def launch(
     warps: int = 4, stages: int = 3,
 ) -> None:  # fmt: skip
     """Run a kernel whose last parameters are constants, on the current stream."""
-    run = _interpreted if not isinstance(kernel, JITFunction) else _loaded
+    run = _interpreted if not isinstance(kernel, JITFunction) else _load
     recorder = listener()
     if recorder is None:
         run(kernel, grid, arguments, constants, warps, stages)(*arguments)
@@ -35,7 +37,8 @@ def launch(
     with quietly():
         issue = run(kernel, grid, arguments, constants, warps, stages)
         issue(*arguments)
-    recorder.launched(arguments, issue, tensors=run is _interpreted)
+    bind = issue.bind if isinstance(issue, _Loaded) else None
+    recorder.launched(arguments, issue, tensors=run is _interpreted, bind=bind)
 
 
 @cache
@@ -59,7 +62,7 @@ def _interpreted(
     return lambda *given: kernel[grid](*given, **named)
 
 
-def _loaded(
+def _load(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
     warps: int, stages: int,
 ) -> Any:  # fmt: skip
@@ -80,14 +83,57 @@ def _loaded(
             **dict(zip(names, constants, strict=True)),
         )  # fmt: skip
         found.run  # noqa: B018  (loads it)
-    x, y, z = (*grid, 1, 1)[:3]
-    run, function, metadata = found.run, found.function, found.packed_metadata
-    current = driver.active.get_current_stream
+    return _Loaded(found, grid, constants, device)
 
-    def issue(*given: Any) -> None:
-        run(x, y, z, current(device), function, metadata, None, None, None, *given, *constants)
 
-    return issue
+class _Loaded:
+    """What launches a compiled kernel."""
+
+    def __init__(
+        self, found: Any, grid: tuple[int, ...], constants: tuple[Any, ...], device: int
+    ) -> None:
+        x, y, z = (*grid, 1, 1)[:3]
+        self._found, self._grid, self._constants, self._device = found, (x, y, z), constants, device
+        self._run, self._function = found.run, found.function
+        self._stream = driver.active.get_current_stream
+
+    def __call__(self, *given: Any) -> None:
+        """Launch it with these arguments; addresses will do for tensors."""
+        self._run(
+            *self._grid, self._stream(self._device), self._function, self._found.packed_metadata,
+            None, None, None, *given, *self._constants,
+        )  # fmt: skip
+
+    def bind(
+        self, arguments: Sequence[Any], moved: Sequence[tuple[int, int, int]]
+    ) -> Launch | None:
+        """The same for arguments that stay but for addresses, past Triton's launcher.
+
+        It adds addresses of scratch memory after the arguments. None if it adds anything else, or
+        these kernels use any.
+        """
+        facts = self._found.metadata
+        if torch.version.hip or facts.global_scratch_size or facts.profile_scratch_size:
+            return None
+        kinds = list(self._found.src.signature.values())[: len(arguments)]
+        passed = [at for at, kind in enumerate(kinds) if kind != "constexpr"]
+        sizes = parameter_sizes(self._function)
+        expected = [BYTES.get(kinds[at], 8 if kinds[at][0] == "*" else 0) for at in passed]
+        if facts.num_ctas > 1 or not sizes or sizes[: len(passed)] != expected:
+            return None
+        hidden = len(sizes) - len(passed)
+        if sizes[len(passed) :] != [8] * hidden:
+            return None
+        words = [0 if arguments[at] is None else word(arguments[at]) for at in passed]
+        places = {at: place for place, at in enumerate(passed)}
+        return Launch(
+            self._function, self._grid, 32 * facts.num_warps, facts.shared, words + [0] * hidden,
+            [(places[at], block, offset) for at, block, offset in moved], self._device,
+        )  # fmt: skip
+
+
+BYTES = {"i64": 8, "i32": 4, "fp32": 4, "i1": 1, "u1": 1}
+"""Of arguments, by the compiler's word for their type."""
 
 
 def _kind(argument: Any, plain: bool) -> Any:

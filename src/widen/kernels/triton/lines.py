@@ -12,6 +12,7 @@ import triton.language as tl
 
 from widen.kernels.triton.numbers import (
     DEPTH,
+    FAR_OFF,
     FLAGS,
     INEXACT,
     LARGEST,
@@ -28,13 +29,12 @@ from widen.kernels.triton.numbers import (
     decode,
     highest_bit,
     is_special,
-    leading,
-    lowest_bit,
+    look,
+    look_near,
+    lowest_place,
     wide,
 )
 from widen.kernels.triton.packed import load_parts, pairs
-
-FAR_OFF = tl.constexpr(1 << 30)  # place of the last bit of nothing
 
 
 @triton.jit
@@ -48,15 +48,13 @@ def piece_of(block, lines, inner, share, LINES: tl.constexpr):
 
 
 @triton.jit
-def _largest(
-    block, bits, table, count, lines, inner, share, batch_stride, line_stride,
-    inner_stride, PARTS: tl.constexpr, WIDTH: tl.constexpr, NEAR: tl.constexpr,
-    LINES: tl.constexpr, INNER: tl.constexpr,
+def largest_of(
+    base, line, start, stop, inner, lines, line_stride, inner_stride, PARTS: tl.constexpr,
+    WIDTH: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    b, line, start, stop = piece_of(block, lines, inner, share, LINES)
-    base = pairs(bits, b, batch_stride, PARTS)
+    """Bits of the largest magnitude of a stretch of lines."""
     mask: tl.constexpr = (1 << (WIDTH - 1)) - 1
-    tally = tl.zeros((LINES, INNER), bits.dtype.element_ty)
+    tally = tl.zeros((LINES, INNER), base.dtype.element_ty)
     for first in range(start, stop, INNER):
         h = first + tl.arange(0, INNER)
         inside = (line < lines)[:, None] & (h < inner)[None, :]
@@ -64,7 +62,20 @@ def _largest(
         tally = tl.maximum(tally, x & mask)
         if PARTS == 2:
             tally = tl.maximum(tally, y & mask)
-    found = tl.max(tally, 1).to(tl.int64)
+    return tl.max(tally, 1).to(tl.int64)
+
+
+@triton.jit
+def _largest(
+    block, bits, table, count, lines, inner, share, batch_stride, line_stride,
+    inner_stride, PARTS: tl.constexpr, WIDTH: tl.constexpr, NEAR: tl.constexpr,
+    LINES: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    b, line, start, stop = piece_of(block, lines, inner, share, LINES)
+    found = largest_of(
+        pairs(bits, b, batch_stride, PARTS), line, start, stop, inner, lines, line_stride,
+        inner_stride, PARTS, WIDTH, NEAR, LINES, INNER,
+    )  # fmt: skip
     tl.atomic_max(table + LARGEST * count + b * lines + line, found, line < lines, sem="relaxed")
 
 
@@ -96,64 +107,6 @@ def largest(
 
 
 @triton.jit
-def look(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
-    """Q = ceil(|x| 2^(15 - top)), the leading integer, and the last bit's place (or far off).
-
-    Places are exponents with `lowest_place` added.
-    """
-    m, e = decode(bits.to(tl.int64), FRACTION, EXPONENT)
-    shift = tl.minimum(top - NORM_BITS - e, 62)
-    right, left = tl.maximum(shift, 0).to(tl.int64), tl.maximum(-shift, 0).to(tl.int64)
-    q = ((m << left) + ((tl.full(m.shape, 1, tl.int64) << right) - 1)) >> right
-    lead = leading(m, top - e, LEAD) if LEAD >= 0 else m
-    last = lowest_bit(m) + e + lowest_place(FRACTION, EXPONENT)
-    return q.to(tl.int32), lead.to(tl.int32), tl.where(m > 0, last, FAR_OFF)
-
-
-@triton.jit
-def lowest_place(FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
-    """What makes an exponent a place: the biases of a float32 and of the format."""
-    return 127 + FRACTION + (1 << (EXPONENT - 1)) - 1
-
-
-@triton.jit
-def look_near(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
-    """The same in 32 bits, where the largest number of the line is a normal one by far.
-
-    Numbers below 2^(top - 31) have a q of 1 and lead with 0, so that it does not matter that
-    subnormal ones are given a hidden bit too.
-    """
-    above: tl.constexpr = FRACTION - 32 if FRACTION > 31 else FRACTION  # fraction bits in `high`
-    if FRACTION > 31:
-        high = (bits >> 32).to(tl.int32)
-        low = bits.to(tl.int32)
-        # The hidden bit and 30 more; what is below them is sticky.
-        more = (low.to(tl.uint32, bitcast=True) >> (above + 2)).to(tl.int32, bitcast=True)
-        mantissa = ((high << (30 - above)) & ((1 << 30) - 1)) | more | (1 << 30)
-        sticky = ((low << (30 - above)) != 0).to(tl.int32)
-        some = (high & 0x7FFFFFFF) | low
-        word = tl.where(low != 0, low, high & ((1 << above) - 1) | (1 << above))
-        higher = tl.where(low != 0, 0, 32)
-    else:
-        high = bits.to(tl.int32)
-        mantissa = ((high << (30 - above)) & ((1 << 30) - 1)) | (1 << 30)
-        sticky = 0
-        some = high & ((1 << (above + EXPONENT)) - 1)
-        word = high & ((1 << above) - 1) | (1 << above)
-        higher = 0
-    field = (high >> above) & ((1 << EXPONENT) - 1)
-    distance = top + ((1 << (EXPONENT - 1)) - 1) - field
-    shift = tl.minimum(distance + (30 - NORM_BITS), 31)
-    q = ((mantissa - 1 + sticky) >> shift) + (some != 0).to(tl.int32)
-    lead = mantissa
-    if LEAD >= 0:
-        lead = mantissa >> tl.minimum(distance + (30 - LEAD), 31)
-    lowest = (word & -word).to(tl.uint32, bitcast=True).to(tl.float32).to(tl.int32, bitcast=True)
-    last = (lowest >> 23) + tl.maximum(field, 1) + higher
-    return q, lead, tl.where(some != 0, last, FAR_OFF)
-
-
-@triton.jit
 def store_leads(
     target, lead, line, first, pitch, lines, NEAR: tl.constexpr, LINES: tl.constexpr,
     INNER: tl.constexpr,
@@ -176,7 +129,7 @@ def store_leads(
 
 @triton.jit
 def sums_of(
-    base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
+    base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
     inner_stride, FAR: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr,
     EXPONENT: tl.constexpr, LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr,
     INNER: tl.constexpr,
@@ -185,16 +138,22 @@ def sums_of(
     q1 = tl.zeros((LINES, INNER), tl.int32)
     q2 = tl.zeros((LINES, INNER), tl.uint64)
     last = tl.full((LINES, INNER), FAR_OFF, tl.int32)
+    h = start + tl.arange(0, INNER)
+    inside = (line < lines)[:, None] & (h < inner)[None, :]
+    x, y = load_parts(base, line, h, inside, line_stride, inner_stride, PARTS, NEAR)
     for first in range(start, stop, INNER):
-        h = first + tl.arange(0, INNER)
-        inside = counts[:, None] & (h < inner)[None, :]
-        both = load_parts(base, line, h, inside, line_stride, inner_stride, PARTS, NEAR)
+        # The next numbers are on their way while these are looked at.
+        h = first + INNER + tl.arange(0, INNER)
+        more = tl.zeros((1, 1), tl.int32) + (first + INNER) < stop
+        inside = (line < lines)[:, None] & (h < inner)[None, :] & more
+        next_x, next_y = load_parts(base, line, h, inside, line_stride, inner_stride, PARTS, NEAR)
         lead = tl.zeros((LINES, INNER), tl.int32)
         for part in tl.static_range(PARTS):
+            bits = x if part == 0 else y
             if FAR:
-                q, one, place = look(both[part], top[:, None], LEAD, FRACTION, EXPONENT)
+                q, one, place = look(bits, top[:, None], LEAD, FRACTION, EXPONENT)
             else:
-                q, one, place = look_near(both[part], top[:, None], LEAD, FRACTION, EXPONENT)
+                q, one, place = look_near(bits, top[:, None], LEAD, FRACTION, EXPONENT)
             q1 += q
             q2 += q.to(tl.uint32, bitcast=True).to(tl.uint64) * q.to(tl.uint32, bitcast=True)
             last = tl.minimum(last, place)
@@ -205,7 +164,38 @@ def sums_of(
             store_leads(low, lead & 127, line, first, pitch, lines, NEAR, LINES, INNER)
         elif LEAD >= 0:
             store_leads(target, lead, line, first, pitch, lines, NEAR, LINES, INNER)
+        x = next_x
+        if PARTS == 2:
+            y = next_y
     return tl.sum(q1.to(tl.int64), 1), tl.sum(q2.to(tl.int64), 1), tl.min(last, 1)
+
+
+@triton.jit
+def norms_of(
+    base, target, magnitude, line, start, stop, inner, pitch, lines, count, line_stride,
+    inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """(q1, q2, depth, which lines count) of a stretch of lines, given their largest magnitudes."""
+    m, e = decode(magnitude, FRACTION, EXPONENT)
+    top = highest_bit(m) + e
+    counts = (line < lines) & (m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
+    # Lines near the subnormal numbers take the long way.
+    lowest: tl.constexpr = 64 - (1 << (EXPONENT - 1))
+    far = tl.min(tl.where(counts, top, 0), 0) < lowest
+    top = tl.where(counts, top, 1 << 20)  # so that the others' leads are 0
+    if far:
+        q1, q2, place = sums_of(
+            base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
+            inner_stride, True, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER // 4,
+        )  # fmt: skip
+    else:
+        q1, q2, place = sums_of(
+            base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
+            inner_stride, False, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
+        )  # fmt: skip
+    depth = tl.where(place < FAR_OFF, lowest_place(FRACTION, EXPONENT) - NOTHING - place, 0)
+    return q1, q2, depth.to(tl.int64), counts
 
 
 @triton.jit
@@ -215,30 +205,16 @@ def _norms(
     LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     b, line, start, stop = piece_of(block, lines, inner, share, LINES)
-    base = pairs(bits, b, batch_stride, PARTS)
     at_line = table + b * lines + line
     magnitude = tl.load(at_line + LARGEST * count, line < lines, other=0)
-    m, e = decode(magnitude, FRACTION, EXPONENT)
-    top = highest_bit(m) + e
-    counts = (line < lines) & (m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
-    # Lines near the subnormal numbers take the long way.
-    lowest: tl.constexpr = 64 - (1 << (EXPONENT - 1))
-    far = tl.min(tl.where(counts, top, 0), 0) < lowest
-    target = leads + wide(b) * lines * pitch
-    if far:
-        q1, q2, place = sums_of(
-            base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
-            inner_stride, True, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER // 4,
-        )  # fmt: skip
-    else:
-        q1, q2, place = sums_of(
-            base, target, line, counts, top, start, stop, inner, pitch, lines, count, line_stride,
-            inner_stride, False, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
-        )  # fmt: skip
+    q1, q2, depth, counts = norms_of(
+        pairs(bits, b, batch_stride, PARTS), leads + wide(b) * lines * pitch, magnitude, line,
+        start, stop, inner, pitch, lines, count, line_stride, inner_stride, PARTS, FRACTION,
+        EXPONENT, LEAD, NEAR, LINES, INNER,
+    )  # fmt: skip
     tl.atomic_add(at_line + SUM * count, q1, counts, sem="relaxed")
     tl.atomic_add(at_line + SQUARES * count, q2, counts, sem="relaxed")
-    depth = tl.where(place < FAR_OFF, lowest_place(FRACTION, EXPONENT) - NOTHING - place, 0)
-    tl.atomic_max(at_line + DEPTH * count, depth.to(tl.int64), counts, sem="relaxed")
+    tl.atomic_max(at_line + DEPTH * count, depth, counts, sem="relaxed")
 
 
 @triton.jit(do_not_specialize=SIZES)

@@ -28,6 +28,7 @@ FLAGS = tl.constexpr(6)
 WEIGHT = tl.constexpr(7)  # of the certificate
 NORM = tl.constexpr(8)  # log2 of the 2-norm after scaling, in 1/256, rounded up
 
+FAR_OFF = tl.constexpr(1 << 30)  # place of the last bit of nothing
 MAGIC = tl.constexpr(12582912.0)  # 1.5 * 2^23: adding it rounds a small float to an integer
 
 
@@ -92,3 +93,61 @@ def leading(m, distance, kept):
     shift = tl.minimum(distance - kept, 63)
     left, right = tl.maximum(-shift, 0).to(tl.int64), tl.maximum(shift, 0).to(tl.int64)
     return (m << left) >> right
+
+
+@triton.jit
+def look(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """Q = ceil(|x| 2^(15 - top)), the leading integer, and the last bit's place (or far off).
+
+    Places are exponents with `lowest_place` added.
+    """
+    m, e = decode(bits.to(tl.int64), FRACTION, EXPONENT)
+    shift = tl.minimum(top - NORM_BITS - e, 62)
+    right, left = tl.maximum(shift, 0).to(tl.int64), tl.maximum(-shift, 0).to(tl.int64)
+    q = ((m << left) + ((tl.full(m.shape, 1, tl.int64) << right) - 1)) >> right
+    lead = leading(m, top - e, LEAD) if LEAD >= 0 else m
+    last = lowest_bit(m) + e + lowest_place(FRACTION, EXPONENT)
+    return q.to(tl.int32), lead.to(tl.int32), tl.where(m > 0, last, FAR_OFF)
+
+
+@triton.jit
+def lowest_place(FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """What makes an exponent a place: the biases of a float32 and of the format."""
+    return 127 + FRACTION + (1 << (EXPONENT - 1)) - 1
+
+
+@triton.jit
+def look_near(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """The same in 32 bits, where the largest number of the line is a normal one by far.
+
+    Numbers below 2^(top - 31) have a q of 1 and lead with 0, so that it does not matter that
+    subnormal ones are given a hidden bit too.
+    """
+    above: tl.constexpr = FRACTION - 32 if FRACTION > 31 else FRACTION  # fraction bits in `high`
+    if FRACTION > 31:
+        high = (bits >> 32).to(tl.int32)
+        low = bits.to(tl.int32)
+        # The hidden bit and 30 more; what is below them is sticky.
+        more = (low.to(tl.uint32, bitcast=True) >> (above + 2)).to(tl.int32, bitcast=True)
+        mantissa = ((high << (30 - above)) & ((1 << 30) - 1)) | more | (1 << 30)
+        sticky = ((low << (30 - above)) != 0).to(tl.int32)
+        some = (high & 0x7FFFFFFF) | low
+        word = tl.where(low != 0, low, high & ((1 << above) - 1) | (1 << above))
+        higher = tl.where(low != 0, 0, 32)
+    else:
+        high = bits.to(tl.int32)
+        mantissa = ((high << (30 - above)) & ((1 << 30) - 1)) | (1 << 30)
+        sticky = 0
+        some = high & ((1 << (above + EXPONENT)) - 1)
+        word = high & ((1 << above) - 1) | (1 << above)
+        higher = 0
+    field = (high >> above) & ((1 << EXPONENT) - 1)
+    distance = top + ((1 << (EXPONENT - 1)) - 1) - field
+    shift = tl.minimum(distance + (30 - NORM_BITS), 31)
+    q = ((mantissa - 1 + sticky) >> shift) + (some != 0).to(tl.int32)
+    lead = mantissa
+    if LEAD >= 0:
+        lead = mantissa >> tl.minimum(distance + (30 - LEAD), 31)
+    lowest = (word & -word).to(tl.uint32, bitcast=True).to(tl.float32).to(tl.int32, bitcast=True)
+    last = (lowest >> 23) + tl.maximum(field, 1) + higher
+    return q, lead, tl.where(some != 0, last, FAR_OFF)
