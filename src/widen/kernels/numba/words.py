@@ -73,37 +73,66 @@ def _split(bits, row_shift, column_shift, b, i, start, width, chunks):
     """
     count, size = bits.shape[0], min(ENTRIES, bits.shape[3] - start)
     chunks[:] = 0.0
-    mask = (np.int64(1) << width) - 1
     for w in range(count):
-        for at in range(size):
-            x = bits[w, b, i, start + at]
-            m = whole_mantissa(x)
-            left = max((x >> 52) & 0x7FF, 1) - 1075 + row_shift[b, i] + column_shift[b, start + at]
-            right = min(max(-left, 0), 55)
-            half = (np.int64(1) << right) >> 1
-            odd = (m >> right) & 1
-            if w + 1 < count:
-                below = bits[w + 1, b, i, start + at]
-                odd = odd if below & MAGNITUDE == 0 else np.int64((x ^ below) >= 0)
-            r = (m + (half - 1 + odd if half else np.int64(0))) >> right
-            if r == 0:
-                continue
-            left = max(left, 0)
-            c, inside = left // width, left % width
-            sign = 1.0 if x >= 0 else -1.0
-            piece = (r & (mask >> inside)) << inside
-            rest = r >> (width - inside)
-            chunks[c, at] += sign * np.float64(piece)
-            for step in range(1, PIECES):
-                chunks[c + step, at] += sign * np.float64(rest & mask)
-                rest >>= width
+        source = bits[w, b, i, start : start + size]
+        below = bits[min(w + 1, count - 1), b, i, start : start + size]
+        _add_word(
+            source, below, w + 1 < count, row_shift[b, i], column_shift[b, start : start + size],
+            width, chunks,
+        )  # fmt: skip
     return size
+
+
+@njit
+def _add_word(source, below, more, row_shift, column_shift, width, chunks):
+    """Add one word of neighbouring entries to their chunks; there are `more` below it."""
+    mask = (np.int64(1) << width) - 1
+    for at in range(source.shape[0]):
+        x, y = source[at], below[at]
+        m = whole_mantissa(x)
+        left = max((x >> 52) & 0x7FF, 1) - 1075 + row_shift + column_shift[at]
+        right = min(max(-left, 0), 55)
+        half = (np.int64(1) << right) >> 1
+        odd = (m >> right) & 1
+        if more and y & MAGNITUDE != 0:
+            odd = np.int64((x ^ y) >= 0)
+        r = (m + (half - 1 + odd if half else np.int64(0))) >> right
+        if r == 0:
+            continue
+        left = max(left, 0)
+        c = left // width
+        inside = left - c * width
+        sign = 1.0 if x >= 0 else -1.0
+        piece = (r & (mask >> inside)) << inside
+        rest = r >> (width - inside)
+        chunks[c, at] += sign * np.float64(piece)
+        for step in range(1, PIECES):
+            chunks[c + step, at] += sign * np.float64(rest & mask)
+            rest >>= width
 
 
 @njit
 def _add_four(target, a, b, c, d, w, x, y, z):
     for at in range(target.shape[0]):
         target[at] += (w * a[at] + x * b[at]) + (y * c[at] + z * d[at])
+
+
+@njit
+def _weigh(chunks, power, total):
+    """total[at] = sum(chunks[c, at] power[c])."""
+    length = power.shape[0]
+    first, factor = chunks[0], power[0]
+    for at in range(total.shape[0]):
+        total[at] = first[at] * factor
+    for c in range(1, length - 3, 4):
+        _add_four(
+            total, chunks[c], chunks[c + 1], chunks[c + 2], chunks[c + 3],
+            power[c], power[c + 1], power[c + 2], power[c + 3],
+        )  # fmt: skip
+    for c in range(1 + (length - 1) // 4 * 4, length):
+        one, factor = chunks[c], power[c]
+        for at in range(total.shape[0]):
+            total[at] += one[at] * factor
 
 
 @kernel(BITS4, BITS2, BITS2, INT, INT, FLOAT[:, ::1], FLOAT[:, ::1], FLOAT[:, :, :, ::1])
@@ -114,8 +143,8 @@ def residues(
 
     `bits` are words (words, batch, rows, columns), rows counted from `offset` in planes and shifts
     of rows. ``constants[i]`` is (p, 1/p, ...), ``powers[i]`` the balanced 2^(width c) mod p of so
-    many chunks, a multiple of four, that chunks of 2^width times p/2 sum to 2^26 p at most: all is
-    exact in float64, and `balance` takes it. A job is a row.
+    few chunks that 2^width p/2 for each makes 2^26 p at most: all is exact in float64, and
+    `balance` takes it. A job is a row.
     """
     _, _, rows, columns = bits.shape
     count, length = powers.shape
@@ -126,12 +155,7 @@ def residues(
             size = _split(bits, row_shift[:, offset:], column_shift, b, i, start, width, chunks)
             for c in range(count):
                 p, inverse, power = constants[c, 0], constants[c, 1], powers[c]
-                total[:] = 0.0
-                for l in range(0, length, 4):
-                    _add_four(
-                        total, chunks[l], chunks[l + 1], chunks[l + 2], chunks[l + 3],
-                        power[l], power[l + 1], power[l + 2], power[l + 3],
-                    )  # fmt: skip
+                _weigh(chunks, power, total)
                 target = planes[c, b, offset + i, start : start + size]
                 for at in range(target.shape[0]):
                     target[at] = balance(total[at], p, inverse)
