@@ -112,10 +112,10 @@ def _encode_words(
             if isinstance(layout, Residues):
                 constants = _remainders(layout.moduli, 1)
                 powers = _chunk_powers(layout.moduli, width, length)
-                launch("words.residues", jobs, work, *given, constants, powers, target)
+                launch("wide.residues", jobs, work, *given, constants, powers, target)
             else:
                 assert isinstance(layout, Digits)
-                launch("words.digits", jobs, work, *given, length, layout.beta, target)
+                launch("wide.digits", jobs, work, *given, length, layout.beta, target)
 
 
 def _stretches(operand: Operand, room: int) -> Iterator[slice]:
