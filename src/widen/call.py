@@ -208,7 +208,7 @@ def _new(call: Call) -> Any:
     if call.fmt.name in PLAIN:
         return np.empty(call.dims, call.fmt.name)
     fmt: Any = call.fmt
-    return Words.of(fmt, new_planes(fmt, call.dims, None))
+    return Words.of(fmt, new_planes(fmt, (fmt.parts, *call.dims), None))
 
 
 def _addend(call: Call, c: Array | Words, out: Array | Words) -> Stack:
