@@ -7,7 +7,7 @@ import numpy as np
 
 import widen.testing as wt
 from widen.contract import CONTRACTS
-from widen.formats import FORMATS, RESULTS
+from widen.formats import FORMATS, PLAIN_RESULTS
 
 ACCURACIES = [*CONTRACTS, 40]
 """Every contract by name, and an integer one."""
@@ -21,7 +21,7 @@ def dtype_of(name):
 def results_for(*names):
     """Results that operands of these formats may be asked for: all, or the complex ones."""
     parts = max(FORMATS[name].parts for name in names)
-    return [result for result in RESULTS if FORMATS[result].parts >= parts]
+    return [result for result in PLAIN_RESULTS if FORMATS[result].parts >= parts]
 
 
 def draw(family, shape, seed, left="float64", right=None):

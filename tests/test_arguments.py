@@ -12,7 +12,7 @@ import pytest
 import widen
 from widen.arguments import workspace_bytes
 from widen.contract import CONTRACTS, LARGEST_BUDGET, as_contract
-from widen.formats import FORMATS, RESULTS
+from widen.formats import PLAIN, PLAIN_RESULTS
 from widen.ledger import STAGES
 from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE
 from widen.systems import SYSTEMS
@@ -262,7 +262,7 @@ def test_options_are_keywords():
 
 
 @pytest.mark.parametrize("accuracy", EVERY_CONTRACT)
-@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("dtype", PLAIN)
 def test_a_plan_is_what_info_reports(accuracy, dtype):
     rng = np.random.default_rng(2)
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
@@ -330,7 +330,7 @@ def test_plans_from_shapes(left, right, shape):
         arrays = widen.plan(np.ones(left), np.ones(right), accuracy=accuracy)
         if shape[2]:
             assert arrays.shape[1:] == shape[1:] or left[:-2]
-    for name in RESULTS:
+    for name in PLAIN_RESULTS:
         assert widen.plan(left, right, dtype=name).result == name
 
 

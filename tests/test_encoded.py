@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import widen
 from widen.contract import CONTRACTS
-from widen.formats import FORMATS, RESULTS
+from widen.formats import FORMATS, PLAIN, PLAIN_RESULTS
 from widen.systems import SYSTEMS
 from widen.testing import FAMILIES, as_format, complex_pair, correctly_rounded
 from widen.units import UNITS
@@ -45,7 +45,7 @@ def encodings(a, b, **options):
 
 
 @contracts
-@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("dtype", PLAIN)
 def test_same_bits_as_without(accuracy, dtype):
     for family in ("phi1", "cancellation", "graded inner"):
         a, b = pair(family, dtype)
@@ -83,7 +83,7 @@ def test_every_unit_and_system(unit, system):
                 assert info.system in ((system, "digits") if system == "triangle" else (system,))
 
 
-@pytest.mark.parametrize("dtype", RESULTS)
+@pytest.mark.parametrize("dtype", PLAIN_RESULTS)
 @contracts
 def test_another_result_format(accuracy, dtype):
     a, b = pair("phi2", "float64")

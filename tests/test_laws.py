@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import widen
+from widen.formats import FORMATS, PLAIN
 
 ROOT = Path(widen.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -64,7 +65,10 @@ STRANGE = {
     "gmpy2", "mpmath", "ml_dtypes", "array_api_compat", "scipy",
 }  # fmt: skip
 
-PUBLIC = ["Contract", "Encoded", "Info", "Plan", "encode", "gemm", "matmul", "plan"]
+PUBLIC = sorted(
+    ["Contract", "Encoded", "Info", "Plan", "encode", "gemm", "matmul", "plan"]
+    + [name for name in FORMATS if name not in PLAIN]
+)
 
 modules = pytest.mark.parametrize(
     "path", MODULES, ids=lambda path: str(path.relative_to(ROOT).with_suffix(""))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widen
-from widen.formats import FORMATS, RESULTS
+from widen.formats import FORMATS, PLAIN, PLAIN_RESULTS
 from widen.testing import correctly_rounded
 
 RNG = np.random.default_rng(20)
@@ -115,7 +115,7 @@ def test_shapes_of_matmul(left, right, dtype):
 
 
 @pytest.mark.parametrize(("left", "right"), EMPTY)
-@pytest.mark.parametrize("dtype", RESULTS)
+@pytest.mark.parametrize("dtype", PLAIN_RESULTS)
 @pytest.mark.parametrize("accuracy", ["standard", "fast", "correct", 40])
 def test_empty_dimensions(left, right, dtype, accuracy):
     a, b = np.ones(left, dtype), np.ones(right, dtype)
@@ -128,7 +128,7 @@ def test_empty_dimensions(left, right, dtype, accuracy):
 
 
 def test_two_vectors_give_a_numpy_scalar():
-    for name in RESULTS:
+    for name in PLAIN_RESULTS:
         result = widen.matmul(draw(7, name), draw(7, name))
         assert isinstance(result, np.generic)
         assert not isinstance(result, np.ndarray)
@@ -241,7 +241,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("dtype", PLAIN)
 @pytest.mark.parametrize("view", VIEWS)
 def test_any_strides_give_the_same_bits(view, dtype):
     make = VIEWS[view]
@@ -286,14 +286,14 @@ def test_operands_are_left_alone():
     assert same_bits(b, copies[1])
 
 
-@pytest.mark.parametrize(("left", "right"), list(itertools.product(FORMATS, FORMATS)))
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(PLAIN, PLAIN)))
 def test_result_dtype_of_all_pairs(left, right):
     a, b = draw((3, 4), left), draw((4, 2), right)
     wide = {"float64", "complex128"} & {left, right}
     complex_ = any(FORMATS[name].parts == 2 for name in (left, right))
     expected = f"complex{128 if wide else 64}" if complex_ else f"float{64 if wide else 32}"
     assert same_bits(widen.matmul(a, b, accuracy="correct"), reference(a, b, expected))
-    for name in RESULTS:
+    for name in PLAIN_RESULTS:
         if FORMATS[name].parts == 1 and complex_:
             with pytest.raises(ValueError, match="imaginary parts"):
                 widen.matmul(a, b, dtype=name)
@@ -321,7 +321,7 @@ OUTS = {
 }
 
 
-@pytest.mark.parametrize("dtype", RESULTS)
+@pytest.mark.parametrize("dtype", PLAIN_RESULTS)
 @pytest.mark.parametrize("kind", OUTS)
 @pytest.mark.parametrize(
     ("left", "right"),

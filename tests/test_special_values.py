@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import widen
 from widen.contract import CONTRACTS
-from widen.formats import FORMATS, RESULTS
+from widen.formats import FORMATS, PLAIN_RESULTS
 from widen.systems import SYSTEMS
 from widen.testing import FAMILIES, as_format, check_contract, correctly_rounded
 from widen.units import UNITS
@@ -20,7 +20,7 @@ INF, NAN = np.inf, np.nan
 EVERY_CONTRACT = [*CONTRACTS, 30]
 CHOICES = list(itertools.product(UNITS, SYSTEMS))
 contracts = pytest.mark.parametrize("accuracy", EVERY_CONTRACT)
-results = pytest.mark.parametrize("dtype", RESULTS)
+results = pytest.mark.parametrize("dtype", PLAIN_RESULTS)
 reals = pytest.mark.parametrize("dtype", ["float64", "float32"])
 
 
@@ -143,7 +143,7 @@ SPECIALS = [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.5, 5e-324, -1e308]
 @settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    dtype=st.sampled_from(RESULTS),
+    dtype=st.sampled_from(PLAIN_RESULTS),
     accuracy=st.sampled_from(EVERY_CONTRACT),
     share=st.floats(0.01, 0.9),
 )

@@ -3,8 +3,57 @@
 from widen.api import encode, gemm, matmul, plan
 from widen.contract import Contract
 from widen.encoded import Encoded
+from widen.formats.complex import (
+    complex64x2,
+    complex64x3,
+    complex64x4,
+    complex128_complex64,
+    complex128x2,
+    complex128x3,
+    complex128x4,
+    complex128x8,
+    complex128x16,
+)
+from widen.formats.words import (
+    float32x2,
+    float32x3,
+    float32x4,
+    float64_float32,
+    float64x2,
+    float64x3,
+    float64x4,
+    float64x8,
+    float64x16,
+)
 from widen.plan import Info, Plan
 
 __version__ = "0.1.0"
 
-__all__ = ["Contract", "Encoded", "Info", "Plan", "encode", "gemm", "matmul", "plan"]
+__all__ = [
+    "Contract",
+    "Encoded",
+    "Info",
+    "Plan",
+    "complex64x2",
+    "complex64x3",
+    "complex64x4",
+    "complex128_complex64",
+    "complex128x2",
+    "complex128x3",
+    "complex128x4",
+    "complex128x8",
+    "complex128x16",
+    "encode",
+    "float32x2",
+    "float32x3",
+    "float32x4",
+    "float64_float32",
+    "float64x2",
+    "float64x3",
+    "float64x4",
+    "float64x8",
+    "float64x16",
+    "gemm",
+    "matmul",
+    "plan",
+]

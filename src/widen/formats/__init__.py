@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from widen.formats.binary import BINARY, Binary
 from widen.formats.complex import COMPLEX, Complex
+from widen.formats.words import WORDS, Multiple
 
-Format = Binary | Complex
+Part = Binary | Multiple
+Format = Part | Complex
 
-FORMATS: dict[str, Format] = {**BINARY, **COMPLEX}
+FORMATS: dict[str, Format] = {**BINARY, **WORDS, **COMPLEX}
+PLAIN = {name: fmt for name, fmt in FORMATS.items() if len(fmt.part.words) == 1}
+"""Formats of one word: those that are dtypes of arrays and tensors."""
 RESULTS = tuple(name for name, fmt in FORMATS.items() if fmt.result)
+PLAIN_RESULTS = tuple(name for name in RESULTS if name in PLAIN)
 
-__all__ = ["FORMATS", "RESULTS", "Binary", "Complex", "Format", "default_result"]
+__all__ = [
+    "BINARY", "COMPLEX", "FORMATS", "PLAIN", "PLAIN_RESULTS", "RESULTS", "WORDS",
+    "Binary", "Complex", "Format", "Multiple", "Part", "complex_of", "default_result",
+]  # fmt: skip
+
+
+def complex_of(part: Part) -> Complex:
+    """The complex format whose parts are of this one.
+
+    >>> complex_of(WORDS["float64x2"]).name
+    'complex128x2'
+    """
+    return next(fmt for fmt in COMPLEX.values() if fmt.part == part)
 
 
 def default_result(left: Format, right: Format) -> Format:
@@ -22,8 +39,8 @@ def default_result(left: Format, right: Format) -> Format:
     'float32'
     >>> default_result(FORMATS["complex64"], FORMATS["float64"]).name
     'complex128'
+    >>> default_result(FORMATS["float32x3"], FORMATS["complex128"]).name
+    'complex64x3'
     """
-    wide = max(left.precision, right.precision) > BINARY["float32"].precision
-    if max(left.parts, right.parts) == 2:
-        return COMPLEX["complex128" if wide else "complex64"]
-    return BINARY["float64" if wide else "float32"]
+    part: Part = max(BINARY["float32"], left.part, right.part, key=lambda fmt: fmt.precision)
+    return complex_of(part) if max(left.parts, right.parts) == 2 else part

@@ -44,6 +44,11 @@ class Binary:
         """The format of each part: itself."""
         return self
 
+    @property
+    def words(self) -> tuple[Binary, ...]:
+        """One word: itself."""
+        return (self,)
+
 
 BINARY = {
     "float64": Binary("float64", precision=53, lowest=-1074, highest=1024, result=True),
