@@ -32,6 +32,7 @@ ORDER = [
     ["planner"],
     ["kernels"],
     ["backends"],
+    ["words"],
     ["encoded"],
     ["arguments", "batches"],
     ["repair", "repair_device"],
@@ -66,7 +67,7 @@ STRANGE = {
 }  # fmt: skip
 
 PUBLIC = sorted(
-    ["Contract", "Encoded", "Info", "Plan", "encode", "gemm", "matmul", "plan"]
+    ["Contract", "Encoded", "Info", "Plan", "Words", "encode", "gemm", "matmul", "plan"]
     + [name for name in FORMATS if name not in PLAIN]
 )
 

@@ -26,6 +26,7 @@ from widen.formats.words import (
     float64x16,
 )
 from widen.plan import Info, Plan
+from widen.words import Words
 
 __version__ = "0.1.0"
 
@@ -34,6 +35,7 @@ __all__ = [
     "Encoded",
     "Info",
     "Plan",
+    "Words",
     "complex64x2",
     "complex64x3",
     "complex64x4",

@@ -1,0 +1,116 @@
+"""Arrays and tensors alike: where planes of words live, and functions that differ between them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from widen.formats import Complex, Multiple
+
+Wide = Multiple | Complex
+"""A format of several words, real or complex."""
+
+Planes = tuple[Any, ...]
+"""One array or tensor (parts, *shape) for each word."""
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether x is a PyTorch tensor, without importing PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def library_of(x: Any) -> Any:
+    """The module whose functions take x: numpy or torch."""
+    return sys.modules["torch"] if is_tensor(x) else np
+
+
+def dtype_name(x: Any) -> str:
+    """The name of an array's (or a tensor's) dtype, the same for both libraries."""
+    return str(x.dtype).removeprefix("torch.")
+
+
+def cast(x: Any, name: str) -> Any:
+    """X as this dtype, itself if it is so already."""
+    if is_tensor(x):
+        return x.to(getattr(sys.modules["torch"], name))
+    return x.astype(name, copy=False)
+
+
+def place_of(x: Any) -> Any:
+    """None for NumPy arrays, else the tensor's device."""
+    return x.device if is_tensor(x) else None
+
+
+def empty(shape: tuple[int, ...], name: str, place: Any) -> Any:
+    """New memory: an array, or a tensor on a device."""
+    if place is None:
+        return np.empty(shape, name)
+    torch = sys.modules["torch"]
+    return torch.empty(shape, dtype=getattr(torch, name), device=place)
+
+
+def words_of(fmt: Wide) -> tuple[str, ...]:
+    """The dtype of each word's plane."""
+    return tuple(word.name for word in fmt.part.words)
+
+
+def is_uniform(fmt: Wide) -> bool:
+    """Whether all words are of one dtype, so that planes lie in one block."""
+    return len(set(words_of(fmt))) == 1
+
+
+def new_planes(fmt: Wide, whole: tuple[int, ...], place: Any) -> Planes:
+    """Planes (parts, *shape) for new numbers, views of one block if the words are of one dtype."""
+    names = words_of(fmt)
+    if is_uniform(fmt):
+        return tuple(empty((len(names), *whole), names[0], place))
+    return tuple(empty(whole, name, place) for name in names)
+
+
+def block_of(planes: Planes) -> Any:
+    """Planes of one dtype as one contiguous array (count, elements), copied only if they must be.
+
+    Planes that are neighbours in one block, in order and without gaps, are looked at in place.
+    """
+    first = planes[0]
+    size = math.prod(first.shape)
+    if is_tensor(first):
+        return _tensor_block(planes, size)
+    step = size * first.itemsize
+    start = first.__array_interface__["data"][0]
+    base = first.base
+    if (
+        base is not None
+        and isinstance(base, np.ndarray)
+        and base.flags.c_contiguous
+        and base.dtype == first.dtype
+        and base.__array_interface__["data"][0] == start
+        and base.size == size * len(planes)
+        and all(
+            plane.flags.c_contiguous and plane.__array_interface__["data"][0] == start + at * step
+            for at, plane in enumerate(planes)
+        )
+    ):
+        return base.reshape(len(planes), size)
+    block = np.empty((len(planes), *first.shape), first.dtype)
+    for row, plane in zip(block, planes, strict=True):
+        row[...] = plane
+    return block.reshape(len(planes), size)
+
+
+def _tensor_block(planes: Planes, size: int) -> Any:
+    torch = sys.modules["torch"]
+    first = planes[0]
+    storage, start = first.untyped_storage().data_ptr(), first.storage_offset()
+    if all(
+        plane.is_contiguous()
+        and plane.untyped_storage().data_ptr() == storage
+        and plane.storage_offset() == start + at * size
+        for at, plane in enumerate(planes)
+    ):
+        return first.as_strided((len(planes), size), (max(size, 1), 1), start)
+    return torch.stack([plane.reshape(-1) for plane in planes])

@@ -1,0 +1,128 @@
+"""Any words to canonical ones, exactly: expansions grown term by term, then rounded word by word.
+
+Array by array, in additions whose errors are caught; the kernels of `backends.words` do the same.
+The proofs are in docs/words.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from widen.backends.planes import cast, dtype_name, library_of
+
+Terms = list[Any]
+
+
+def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """(s, e) with s = RN(a + b) and s + e = a + b (Knuth)."""
+    s = a + b
+    shown = s - a
+    return s, (a - (s - shown)) + (b - shown)
+
+
+def fast_two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """The same for |a| >= |b| or a = 0 (Dekker)."""
+    s = a + b
+    return s, b - (s - a)
+
+
+def grow(terms: Terms) -> Terms:
+    """The exact sum of any terms as a nonadjacent expansion, largest first (Shewchuk, theorem 10).
+
+    As many components as terms; zeros may stand anywhere.
+    """
+    expansion: Terms = []  # smallest first
+    for term in terms:
+        grown = []
+        for component in expansion:
+            term, rest = two_sum(term, component)
+            grown.append(rest)
+        expansion = [*grown, term]
+    return expansion[::-1]
+
+
+def settle(e: Terms, at: int) -> Any:
+    """Make e[at] the nearest float of the sum of e[at:], a nonadjacent expansion; the sign beyond it.
+
+    Adding from the smallest gives the nearest float of the sum, but for ties that what has been
+    rounded away would break: then the float on the other side of the tie is the nearest. Returned
+    is the first of the later components that is not zero.
+    """
+    last = len(e) - 1
+    library = library_of(e[0])
+    where, nothing = library.where, library.zeros_like(e[0])
+    total, rest, below = e[last], nothing, nothing
+    for i in range(last - 1, at - 1, -1):
+        below = where(rest != 0, rest, below)
+        total, rest = fast_two_sum(e[i], total)
+        e[i + 1] = rest
+    across = total + 2 * rest
+    wrong = (across - total == 2 * rest) & alike(rest, below)
+    e[at] = where(wrong, across, total)
+    if at < last:
+        e[at + 1] = rest = where(wrong, -rest, rest)
+    return where(rest != 0, rest, below)
+
+
+def alike(a: Any, b: Any) -> Any:
+    """Whether both are positive or both negative."""
+    return ((a > 0) & (b > 0)) | ((a < 0) & (b < 0))
+
+
+def round_words(e: Terms, names: tuple[str, ...]) -> Terms:
+    """The nearest word of a nonadjacent expansion's sum, then of the rest, and so on.
+
+    A later word beyond its range becomes the largest there is, which is the nearest.
+    """
+    words: Terms = []
+    e, at = [*e, library_of(e[0]).zeros_like(e[0])], 0
+    where = library_of(e[0]).where
+    for name in names:
+        at = min(at, len(e) - 1)
+        below = settle(e, at)
+        if name == "float64":
+            words.append(e[at])
+            at += 1
+            if at == len(e):
+                e.append(library_of(e[0]).zeros_like(e[0]))
+            continue
+        near = cast(cast(e[at], name), "float64")
+        if words:
+            largest = float(np.finfo(name).max)
+            near = near.clip(-largest, largest)
+        off = e[at] - near
+        across = near + 2 * off
+        tie = cast(cast(across, name), "float64") == across
+        near = where(tie & alike(off, below), across, near)
+        words.append(cast(near, name))
+        e[at] = e[at] - near
+    high, low = words[-2:]  # the last word may have been rounded to a tie
+    high, low = fast_two_sum(high, cast(low, dtype_name(high)))
+    return [*words[:-2], high, cast(low, names[-1])]
+
+
+def finish(words: Terms, plain: Any) -> Terms:
+    """Words of a result, given what ordinary arithmetic makes of the first ones.
+
+    NaN and infinity stand alone; a zero has the sign that ordinary arithmetic gives it.
+    """
+    library = library_of(plain)
+    where, isfinite = library.where, library.isfinite
+    first = words[0]
+    plain = cast(plain, dtype_name(first))
+    ordinary = ~isfinite(plain) | (first != first) | ((first == 0) & (plain == 0))
+    first = where(ordinary, plain, first)
+    fine = isfinite(first)
+    rest = ((word, library.zeros_like(word)) for word in words[1:])
+    return [first, *(where(fine, word, nothing) + nothing for word, nothing in rest)]
+
+
+def renormalised(terms: Terms, names: tuple[str, ...]) -> Terms:
+    """Canonical words, of these dtypes, of the exact sum of any float64 terms."""
+    with np.errstate(all="ignore"):
+        plain = terms[0]
+        for term in terms[1:]:
+            plain = plain + term
+        return finish(round_words(grow(terms), names), plain)
