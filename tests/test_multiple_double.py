@@ -9,16 +9,23 @@ import numpy as np
 import pytest
 import torch
 
+import widen
 from helpers import assert_same_bits
 from widen.backends.parts import sum_parts, sum_tensors
+from widen.papers import multiple_double
 from widen.papers.arrays import leading_bits
-from widen.papers.multiple_double import multiple_double_matmul
 from widen.papers.multiple_double.parts import parts_of_lines, parts_of_numbers, widths
-from widen.papers.multiple_double.product import EXPONENTS, groups
+from widen.papers.multiple_double.product import EXPONENTS, groups, multiply_words
 from widen.papers.multiple_double.rewriting import dimensions, extract, rewrite
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 COUNTS = (2, 4, 8, 16)
+SLIDES = {"way": 1, "equalise": True, "balance": True, "group": None, "grid": "number"}
+
+
+def product(a, b, **options):
+    """The product of words by the slides' defaults."""
+    return multiply_words(a, b, **{**SLIDES, **options})
 
 
 def draw(rng, shape, words, kind="equal"):
@@ -258,7 +265,7 @@ def test_the_product_has_the_transcriptions_bits(words, steps):
     equalise, balance = steps
     wanted = product_of(a, b, *steps)
     for way in (1, 2):
-        found = multiple_double_matmul(a, b, way=way, equalise=equalise, balance=balance)
+        found = product(a, b, way=way, equalise=equalise, balance=balance)
         assert_same_bits(found, wanted)
 
 
@@ -282,52 +289,75 @@ def error(found, a, b):
 def test_double_doubles_with_equal_exponents_are_accurate(way):
     rng = np.random.default_rng(1)
     a, b = draw(rng, (3, 341), 2), draw(rng, (341, 2), 2)
-    assert error(multiple_double_matmul(a, b, way=way), a, b) < 2.0**-104
+    assert error(product(a, b, way=way), a, b) < 2.0**-104
 
 
 @pytest.mark.parametrize("words", COUNTS)
 def test_one_grid_a_row_is_accurate(words):
     rng = np.random.default_rng(1)
     a, b = draw(rng, (2, 341), words), draw(rng, (341, 2), words)
-    assert error(multiple_double_matmul(a, b, grid="row"), a, b) < 2.0 ** (2 - 52 * words)
+    assert error(product(a, b, grid="row"), a, b) < 2.0 ** (2 - 52 * words)
 
 
 def test_wide_exponents_lose_the_second_word_unless_rows_share_a_grid():
     rng = np.random.default_rng(1)
     a, b = draw(rng, (2, 341), 2, "wide"), draw(rng, (341, 2), 2, "wide")
-    assert error(multiple_double_matmul(a, b), a, b) > 2.0**-80
-    assert error(multiple_double_matmul(a, b, grid="row"), a, b) < 2.0**-88
+    assert error(product(a, b), a, b) > 2.0**-80
+    assert error(product(a, b, grid="row"), a, b) < 2.0**-88
 
 
 def test_groups_change_no_exact_product():
     rng = np.random.default_rng(1)
     a, b = draw(rng, (3, 8), 2, "signs"), draw(rng, (8, 3), 2, "signs")
     for group in ("sign", "exponent", "both"):
-        assert error(multiple_double_matmul(a, b, group=group), a, b) < 2.0**-103
+        assert error(product(a, b, group=group), a, b) < 2.0**-103
 
 
 def test_tensors_give_the_same_bits():
     rng = np.random.default_rng(4)
     a, b = draw(rng, (3, 8), 2), draw(rng, (8, 5), 2)
     for options in ({}, {"way": 2}, {"group": "sign"}, {"grid": "row"}):
-        found = multiple_double_matmul(
-            torch.from_numpy(a).to(ON), torch.from_numpy(b).to(ON), **options
-        )
+        found = product(torch.from_numpy(a).to(ON), torch.from_numpy(b).to(ON), **options)
         assert found.device.type == ON
-        assert_same_bits(found.cpu().numpy(), multiple_double_matmul(a, b, **options))
+        assert_same_bits(found.cpu().numpy(), product(a, b, **options))
+
+
+@pytest.mark.parametrize("words", COUNTS)
+def test_words_in_and_out(words):
+    rng = np.random.default_rng(words)
+    a, b = (
+        widen.Words.from_words(draw(rng, shape, words), f"float64x{words}")
+        for shape in ((2, 5), (5, 3))
+    )
+    c = multiple_double.multiple_double_matmul(a, b, equalise=False, balance=False)
+    assert (c.format, c.shape) == (a.format, (2, 3))
+    raw = product(a.words, b.words, equalise=False, balance=False)
+    again = widen.Words.from_words(c.words, a.format)
+    assert_same_bits(again.words, c.words)  # canonical
+    assert_same_bits(widen.Words.from_words(raw, a.format).words, c.words)
+    assert error(c.words, a.words, b.words) < 2.0 ** (2 - 52 * min(words, 8))
+
+
+def ones(*shape, dtype="float64x2", value=1.0):
+    return widen.Words(np.full(shape, value), dtype=dtype)
 
 
 @pytest.mark.parametrize(
     ("a", "b", "options", "words"),
     [
-        (np.ones((2, 3, 4), np.float32), np.ones((2, 4, 3)), {}, "a is float32"),
-        (np.ones((3, 3, 4)), np.ones((3, 4, 3)), {}, "2, 4, 8 or 16 words"),
-        (np.ones((2, 3, 4)), np.ones((2, 3, 4)), {}, "do not match"),
-        (np.ones((2, 3, 4)), np.ones((2, 4, 3)), {"way": 3}, "way=3"),
-        (np.ones((2, 3, 4)), np.ones((2, 4, 3)), {"group": "size"}, "group='size'"),
-        (np.full((2, 1, 1), 1e300), np.ones((2, 1, 1)), {"grid": "row"}, "power of two"),
+        (np.ones((3, 4)), ones(4, 3), {}, "a is a ndarray"),
+        (ones(3, 4, dtype="float32x2"), ones(4, 3), {}, "a is float32x2"),
+        (ones(3, 4, dtype="float64x3"), ones(4, 3), {}, "a is float64x3"),
+        (ones(3, 4), ones(4, 3, dtype="float64x4"), {}, "a is float64x2 and b float64x4"),
+        (ones(3, 4), ones(3, 4), {}, "do not match"),
+        (ones(4), ones(4, 3), {}, "give a matrix"),
+        (ones(3, 4), ones(4, 3, value=np.inf), {}, "not finite"),
+        (ones(3, 4), ones(4, 3), {"way": 3}, "way=3"),
+        (ones(3, 4), ones(4, 3), {"group": "size"}, "group='size'"),
+        (ones(3, 4), ones(4, 3), {"grid": "matrix"}, "grid='matrix'"),
+        (ones(1, 1, value=1e300), ones(1, 1), {"grid": "row"}, "power of two"),
     ],
 )
 def test_errors_name_the_fix(a, b, options, words):
     with pytest.raises((TypeError, ValueError), match=words):
-        multiple_double_matmul(a, b, **options)
+        multiple_double.multiple_double_matmul(a, b, **options)

@@ -63,7 +63,10 @@ def _add_mixed(c0, c1, a0, a1, b0, b1):
 def multiply(begin, end, kind, a, b, c):
     """C = a b for words (words, m, k) and (words, k, n); MIXED: the second is a float32's."""
     words, n, inner = c.shape[0], c.shape[2], a.shape[2]
-    left, right = np.empty((words, ROWS, DEPTH), a.dtype), np.empty((words, DEPTH, COLUMNS), a.dtype)
+    left, right = (
+        np.empty((words, ROWS, DEPTH), a.dtype),
+        np.empty((words, DEPTH, COLUMNS), a.dtype),
+    )
     kept = np.empty((words, ROWS, COLUMNS), a.dtype)
     across = (n + COLUMNS - 1) // COLUMNS
     for job in range(begin, end):
@@ -88,3 +91,17 @@ def multiply(begin, end, kind, a, b, c):
         for l in range(words):
             for i in range(rows):
                 c[l, top + i, start : start + width] = kept[l, i, :width]
+
+
+@njit
+def _accumulate(c0, c1, c2, x):
+    """C += x along rows."""
+    for e in range(x.shape[0]):
+        zero = x[e] - x[e]
+        c0[e], c1[e], c2[e] = triple_sum(c0[e], c1[e], c2[e], x[e], zero, zero)
+
+
+@compiled
+def accumulate(begin, end, c, x):
+    """Add floats x to numbers of three words, c (3, elements); a job is an element."""
+    _accumulate(c[0, begin:end], c[1, begin:end], c[2, begin:end], x[begin:end])

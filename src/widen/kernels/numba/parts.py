@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from numba import njit, types
+from numba import types
 
+from widen.kernels.numba.floats import fast_two_sum, two_sum
 from widen.kernels.numba.limbs import FLOAT, kernel
 
 PARTS = types.Array(FLOAT, 2, "A", readonly=True)
-
-
-@njit
-def _two_sum(a, b):
-    """RN(a + b) and its error."""
-    total = a + b
-    shown = total - a
-    return total, (a - (total - shown)) + (b - shown)
 
 
 @kernel(PARTS, FLOAT[:, ::1])
@@ -30,11 +23,8 @@ def add_parts(begin, end, parts, words):
         for p in range(count):
             rest = parts[p, e]
             for l in range(last + 1):
-                words[l, e], rest = _two_sum(words[l, e], rest)
+                words[l, e], rest = two_sum(words[l, e], rest)
             total = words[last, e]
             for l in range(last - 1, -1, -1):
-                above = words[l, e]
-                high = above + total
-                words[l + 1, e] = total - (high - above)
-                total = high
+                total, words[l + 1, e] = fast_two_sum(words[l, e], total)
             words[0, e] = total

@@ -11,31 +11,12 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.kernels.triton.triples import (
-    fast_two_sum,
-    triple_product,
-    triple_sum,
-    two_product,
-    two_sum,
-)
+from widen.kernels.triton.floats import fast_two_sum
+from widen.kernels.triton.numbers import wide
+from widen.kernels.triton.triples import triple_product, triple_sum
+from widen.kernels.triton.word_pairs import added, multiplied
 
 MIXED, PAIR, TRIPLE = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
-
-
-@triton.jit
-def pair_sum(x, u, y, v):
-    """Numbers of two words, x + u and y + v, added: as `kernels.numba.pairs`."""
-    s, t = two_sum(x, y)
-    w, z = two_sum(u, v)
-    s, t = fast_two_sum(s, t + w)
-    return fast_two_sum(s, z + t)
-
-
-@triton.jit
-def pair_product(x, u, y, v):
-    """Numbers of two words, x + u and y + v, multiplied: as `kernels.numba.pairs`."""
-    p, e = two_product(x, y)
-    return fast_two_sum(p, e + (x * v + u * y))
 
 
 @triton.jit
@@ -51,12 +32,12 @@ def _added(c, x, y, KIND: tl.constexpr):
         p0, p1, p2 = triple_product(x[0], x[1], x[2], y[0], y[1], y[2])
         return triple_sum(c[0], c[1], c[2], p0, p1, p2)
     elif KIND == PAIR:
-        high, low = pair_product(x[0], x[1], y[0], y[1])
-        return pair_sum(c[0], c[1], high, low)
+        high, low = multiplied(x[0], x[1], y[0], y[1])
+        return added(c[0], c[1], high, low)
     else:
-        high, low = pair_product(x[0], x[1].to(tl.float64), y[0], y[1].to(tl.float64))
+        high, low = multiplied(x[0], x[1].to(tl.float64), y[0], y[1].to(tl.float64))
         high, low = narrowed(high, low)
-        high, low = pair_sum(c[0], c[1], high, low)
+        high, low = added(c[0], c[1], high, low)
         return narrowed(high, low)
 
 
@@ -96,7 +77,7 @@ def multiply(
         kept = kept + (zero,)
     for h in tl.range(0, inner, num_stages=STAGES):
         x = _load(a0, a1, a2, i * a_row + h, i < m, KIND)
-        y = _load(b0, b1, b2, h.to(tl.int64) * b_row + j, j < n, KIND)
+        y = _load(b0, b1, b2, wide(h) * b_row + j, j < n, KIND)
         kept = _added(kept, _along(x, 1), _along(y, 0), KIND)
     at = i[:, None] * c_row + j[None, :]
     inside = (i < m)[:, None] & (j < n)[None, :]

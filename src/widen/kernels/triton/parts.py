@@ -5,13 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-
-@triton.jit
-def _two_sum(a, b):
-    """RN(a + b) and its error."""
-    total = a + b
-    shown = total - a
-    return total, (a - (total - shown)) + (b - shown)
+from widen.kernels.triton.floats import fast_two_sum, two_sum
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -30,15 +24,13 @@ def add_parts(
         rest = tl.load(at + p * part_stride, inside, other=0.0)
         swept = ()
         for l in tl.static_range(WORDS):
-            word, rest = _two_sum(kept[l], rest)
+            word, rest = two_sum(kept[l], rest)
             swept = swept + (word,)
         total = swept[WORDS - 1]
         below = ()
         for l in tl.static_range(WORDS - 1):
-            above = swept[WORDS - 2 - l]
-            high = above + total
-            below = (total - (high - above),) + below
-            total = high
+            total, rest = fast_two_sum(swept[WORDS - 2 - l], total)
+            below = (rest,) + below
         kept = (total,) + below
     for l in tl.static_range(WORDS):
         tl.store(words + l * size + e, kept[l], inside)

@@ -1,7 +1,6 @@
 """Numbers of three words of float32: the listings of "triple-single arithmetic" (paper 003).
 
-As `kernels.numba.triples`; kernels that use them must be launched without contraction of products
-and sums.
+The steps of kernels/numba/triples.py.
 """
 
 from __future__ import annotations
@@ -9,27 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-
-@triton.jit
-def two_sum(a, b):
-    """RN(a + b) and its error."""
-    s = a + b
-    shown = s - a
-    return s, (a - (s - shown)) + (b - shown)
-
-
-@triton.jit
-def fast_two_sum(a, b):
-    """The same for |a| >= |b|."""
-    s = a + b
-    return s, b - (s - a)
-
-
-@triton.jit
-def two_product(a, b):
-    """RN(a b) and its error."""
-    p = a * b
-    return p, tl.fma(a, b, -p)
+from widen.kernels.triton.floats import fast_two_sum, two_product, two_sum
 
 
 @triton.jit

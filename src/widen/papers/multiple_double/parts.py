@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from widen.papers.arrays import exponents, leading_bits, namespace, powers_of_two, with_sign_of
+from widen.words.renormalise import two_sum
 
 QUARTERS = (13,) * 4
 EIGHTHS = (7,) * 4 + (6,) * 4
@@ -121,10 +122,3 @@ def parts_of_lines(words: Any, axis: int) -> Any:
     for word in rest[-2::-1]:
         last = last + word
     return xp.stack([*found, last])
-
-
-def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """The rounded sum of a and b, and its error (Knuth)."""
-    total = a + b
-    shown = total - a
-    return total, (a - (total - shown)) + (b - shown)

@@ -10,22 +10,25 @@ from widen.backends.parts import sum_parts
 from widen.papers.arrays import exponents, namespace
 from widen.papers.multiple_double.parts import parts_of_lines, parts_of_numbers
 from widen.papers.multiple_double.rewriting import WAYS, extract, rewrite
+from widen.words import Words
 
+FORMATS = ("float64x2", "float64x4", "float64x8", "float64x16")
+GRIDS = ("number", "row")
 GROUPS = (None, "sign", "exponent", "both")
 EXPONENTS = 13
 """A_0 to A_12: the largest exponent of a matrix and those below it; the last takes the rest."""
 
 
 def multiple_double_matmul(
-    a: Any,
-    b: Any,
+    a: Words,
+    b: Words,
     *,
     way: Literal[1, 2] = 1,
     equalise: bool = True,
     balance: bool = True,
     group: Literal["sign", "exponent", "both"] | None = None,
     grid: Literal["number", "row"] = "number",
-) -> Any:
+) -> Words:
     """Product of matrices of double, quad, octo or hexa doubles on the float64 unit.
 
     Every number is split in parts of few bits (12 for a double double), the product of the matrices
@@ -38,7 +41,7 @@ def multiple_double_matmul(
     Parameters
     ----------
     a, b
-        Words (count, m, k) and (count, k, n) of float64, count = 2, 4, 8 or 16, largest word first.
+        Matrices of finite numbers, float64x2, float64x4, float64x8 or float64x16, both the same.
     way
         1: numbers of `a` become triangular matrices, those of `b` columns; 2: the other way round.
     equalise, balance
@@ -51,21 +54,27 @@ def multiple_double_matmul(
         numbers of a row of `a` and of a column of `b` are cut at the same places, so that every sum
         is exact; `equalise` and `balance` are then without meaning and left out.
 
-    Returns
-    -------
-    array or tensor
-        Words (count, m, n) of the product.
-
     Examples
     --------
-    >>> import numpy as np
-    >>> third = np.array([[[1 / 3]], [[1.850371707708594e-17]]])  # 1/3 to 32 digits
-    >>> three = np.array([[[3.0]], [[0.0]]])
-    >>> high, low = multiple_double_matmul(third, three)
-    >>> float(high[0, 0]), abs(float(low[0, 0])) < 1e-32
+    >>> import numpy as np, widen
+    >>> third = widen.Words.from_words([[[1 / 3]], [[1.850371707708594e-17]]], widen.float64x2)
+    >>> c = multiple_double_matmul(third, widen.Words(np.array([[3.0]]), widen.float64x2))
+    >>> float(c.words[0, 0, 0]), abs(float(c.words[1, 0, 0])) < 1e-32
     (1.0, True)
     """
-    words = _check(a, b, way, group, grid)
+    _check(a, b, way, group, grid)
+    words = multiply_words(
+        a.words, b.words, way=way, equalise=equalise, balance=balance, group=group, grid=grid
+    )
+    if len(words) == 2:
+        return Words.of(a.format, [word[None] for word in words])
+    return Words.from_words(words, a.format)
+
+
+def multiply_words(
+    a: Any, b: Any, *, way: int, equalise: bool, balance: bool, group: str | None, grid: str
+) -> Any:
+    """The same on words (count, m, k) and (count, k, n): those of the product, (count, m, n)."""
     if grid == "row":
         left, right = parts_of_lines(a, 1), parts_of_lines(b, 0)
     else:
@@ -75,7 +84,7 @@ def multiple_double_matmul(
         for part_of_b in groups(right, group):
             product = namespace(a).matmul(*rewrite(part_of_a, part_of_b, way))
             found.append(extract(product, len(left), way))
-    return sum_parts(found, words)
+    return sum_parts(found, len(a))
 
 
 def groups(parts: Any, by: str | None) -> Iterator[Any]:
@@ -96,25 +105,30 @@ def groups(parts: Any, by: str | None) -> Iterator[Any]:
                 yield namespace(parts).where(kept, parts, 0.0)
 
 
-def _check(a: Any, b: Any, way: int, group: str | None, grid: str) -> int:
-    """Whether these can be multiplied; the number of words."""
-    library(a=a, b=b)
+def _check(a: Any, b: Any, way: int, group: str | None, grid: str) -> None:
+    """Whether these can be multiplied."""
     for name, x in (("a", a), ("b", b)):
-        kind = str(getattr(x, "dtype", type(x).__name__)).removeprefix("torch.")
-        if kind != "float64":
-            raise TypeError(f"{name} is {kind}; words of multiple doubles are float64 arrays")
-        if x.ndim != 3 or x.shape[0] not in (2, 4, 8, 16) or 0 in x.shape:
-            raise ValueError(
-                f"{name} has shape {tuple(x.shape)}; words of a matrix are (count, rows, columns) "
-                "with 2, 4, 8 or 16 words, none of them empty"
+        if not isinstance(x, Words):
+            raise TypeError(
+                f"{name} is a {type(x).__name__}; give widen.Words({name}, dtype=widen.float64x2)"
             )
-    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
-        raise ValueError(
-            f"shapes {tuple(a.shape)} and {tuple(b.shape)} do not match: (words, m, k) and "
-            "(words, k, n) are wanted"
+        if x.format.name not in FORMATS:
+            raise TypeError(
+                f"{name} is {x.format.name}; this product takes {', '.join(FORMATS)}: use "
+                f"{name}.astype(widen.{FORMATS[0]})"
+            )
+        if x.ndim != 2 or 0 in x.shape:
+            raise ValueError(f"{name} has shape {x.shape}; give a matrix that is not empty")
+        if not bool(namespace(x.planes[0]).isfinite(x.planes[0]).all()):
+            raise ValueError(f"{name} has numbers that are not finite; the slides have none")
+    library(a=a.planes[0], b=b.planes[0])
+    if a.format != b.format:
+        raise TypeError(
+            f"a is {a.format.name} and b {b.format.name}; use b.astype({a.format.name!r})"
         )
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"shapes {a.shape} and {b.shape} do not match: np.matmul's rules apply")
     for name, given, known in (("way", way, WAYS), ("group", group, GROUPS),
-                               ("grid", grid, ("number", "row"))):  # fmt: skip
+                               ("grid", grid, GRIDS)):  # fmt: skip
         if given not in known:
             raise ValueError(f"{name}={given!r}; give one of {', '.join(map(repr, known))}")
-    return int(a.shape[0])
