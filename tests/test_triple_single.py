@@ -127,7 +127,13 @@ def mixed(operation):
     return narrowed
 
 
+def one_add(c, p):
+    """C + a b of ordinary numbers, rounded once: `p` is the exact product."""
+    return (type(c[0])(float(Fraction(float(c[0])) + p)),)
+
+
 OPERATIONS = {
+    "double": (one_add, lambda a, b: Fraction(float(a[0])) * Fraction(float(b[0]))),
     "TS": (ts_add, ts_prod),
     "DF": (pair_add, pair_prod),
     "D+S": (mixed(pair_add), mixed(pair_prod)),
@@ -151,9 +157,9 @@ def product_of(a, b, name):
 
 def draw(rng, shape, name, phi=1.0):
     """Words of matrices (u - 0.5) exp(phi rn), filled to their last bit."""
-    word = np.float64 if name in ("DD", "D+S") else F
+    word = np.float64 if name in ("double", "DD", "D+S") else F
     found = [((rng.random(shape) - 0.5) * np.exp(phi * rng.standard_normal(shape))).astype(word)]
-    while len(found) < (3 if name == "TS" else 2):
+    while len(found) < {"double": 1, "TS": 3}.get(name, 2):
         kind = F if name == "D+S" else word
         half = np.spacing(np.abs(found[-1])) / 2
         found.append((half * rng.uniform(-0.99, 0.99, shape)).astype(kind))
@@ -210,7 +216,7 @@ def test_products_and_sums_of_hard_numbers():
 # ── blocked products ─────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 9, 4), (35, 33, 6)])
 def test_blocked_products_have_the_transcriptions_bits(name, shape):
     m, k, n = shape

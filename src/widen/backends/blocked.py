@@ -15,17 +15,16 @@ from widen.backends.launch import launch
 from widen.backends.planes import dtype_name, is_tensor
 from widen.kernels import tiles
 
-MIXED, PAIR, TRIPLE = 1, 2, 3
-"""Kinds of numbers: float64 and float32, two words of one format, three words of float32."""
-
+ONE, MIXED, PAIR, TRIPLE = 0, 1, 2, 3
+"""Kinds of numbers: ordinary ones, float64 and float32, two words of one format, three float32."""
 CPU_TILE = (32, 128)
 """Rows and columns of a job's tile (kernels/numba/blocked.py)."""
 
 
 def kind_of(words: Sequence[Any]) -> int:
     """Which kernel serves these words."""
-    if len(words) == 3:
-        return TRIPLE
+    if len(words) != 2:
+        return TRIPLE if len(words) == 3 else ONE
     return PAIR if words[0].dtype == words[1].dtype else MIXED
 
 
@@ -61,7 +60,7 @@ def multiply_tensors(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
     (m, inner), n = a[0].shape, b[0].shape[1]
     c = [torch.empty((m, n), dtype=word.dtype, device=word.device) for word in a]
     kind, tile = kind_of(a), tiles.BLOCKED[kind_of(a), dtype_name(a[0])]
-    pointers = [word for x in (a, b, c) for word in (x[0], x[1], x[-1])]
+    pointers = [word for x in (a, b, c) for word in (x[0], x[len(x) > 1], x[-1])]
     arguments = (*pointers, m, n, inner, inner, n, n)
     grid = (-(-m // tile.rows) * -(-n // tile.columns),)
     constants = (kind, tile.rows, tile.columns, tile.stages)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from widen.kernels.numba.floats import fast_two_sum
+from widen.kernels.numba.floats import fast_two_sum, fma
 from widen.kernels.numba.pairs import added, multiplied
 from widen.kernels.numba.triples import triple_product, triple_sum
 from widen.kernels.numba.words import compiled
 
+ONE, MIXED, PAIR, TRIPLE = 0, 1, 2, 3
 ROWS, DEPTH, COLUMNS = 32, 32, 128  # paper 003 has 32 x 32 on a GPU; rows are vectors here
-MIXED, PAIR, TRIPLE = 1, 2, 3
 
 
 @njit
@@ -28,16 +28,13 @@ def _copy(source, top, start, rows, columns, tile):
 
 
 @njit
-def _add_triples(c0, c1, c2, a0, a1, a2, b0, b1, b2):
-    """C += a b along rows of b and c."""
+def _add_ones(c0, a0, b0):
     for j in range(c0.shape[0]):
-        p0, p1, p2 = triple_product(a0, a1, a2, b0[j], b1[j], b2[j])
-        c0[j], c1[j], c2[j] = triple_sum(c0[j], c1[j], c2[j], p0, p1, p2)
+        c0[j] = fma(a0, b0[j], c0[j])
 
 
 @njit
 def _add_pairs(c0, c1, a0, a1, b0, b1):
-    """C += a b along rows of b and c."""
     for j in range(c0.shape[0]):
         p0, p1 = multiplied(a0, a1, b0[j], b1[j])
         c0[j], c1[j] = added(c0[j], c1[j], p0, p1)
@@ -51,7 +48,6 @@ def _narrowed(high, low):
 
 @njit
 def _add_mixed(c0, c1, a0, a1, b0, b1):
-    """C += a b in double doubles whose second word is rounded to float32."""
     for j in range(c0.shape[0]):
         p0, p1 = multiplied(a0, a1, b0[j], b1[j])
         p0, p1 = _narrowed(p0, p1)
@@ -59,16 +55,21 @@ def _add_mixed(c0, c1, a0, a1, b0, b1):
         c0[j], c1[j] = _narrowed(s0, s1)
 
 
+@njit
+def _add_triples(c0, c1, c2, a0, a1, a2, b0, b1, b2):
+    for j in range(c0.shape[0]):
+        p0, p1, p2 = triple_product(a0, a1, a2, b0[j], b1[j], b2[j])
+        c0[j], c1[j], c2[j] = triple_sum(c0[j], c1[j], c2[j], p0, p1, p2)
+
+
 @compiled
 def multiply(begin, end, kind, a, b, c):
-    """C = a b for words (words, m, k) and (words, k, n); MIXED: the second is a float32's."""
+    """C = a b for words (words, m, k) and (words, k, n) of a kind; MIXED has a float32's words."""
     words, n, inner = c.shape[0], c.shape[2], a.shape[2]
-    left, right = (
-        np.empty((words, ROWS, DEPTH), a.dtype),
-        np.empty((words, DEPTH, COLUMNS), a.dtype),
-    )
+    left = np.empty((words, ROWS, DEPTH), a.dtype)
+    right = np.empty((words, DEPTH, COLUMNS), a.dtype)
     kept = np.empty((words, ROWS, COLUMNS), a.dtype)
-    across = (n + COLUMNS - 1) // COLUMNS
+    across, second = (n + COLUMNS - 1) // COLUMNS, min(1, words - 1)
     for job in range(begin, end):
         top, start = job // across * ROWS, job % across * COLUMNS
         kept[:] = 0
@@ -78,16 +79,18 @@ def multiply(begin, end, kind, a, b, c):
             _copy(a, top, first, rows, depth, left)
             _copy(b, first, start, depth, width, right)
             for h in range(depth):
-                b0, b1, b2 = right[0, h, :width], right[1, h, :width], right[words - 1, h, :width]
+                b0, b1, b2 = right[0, h, :width], right[second, h, :width], right[-1, h, :width]
                 for i in range(rows):
-                    a0, a1, a2 = left[0, i, h], left[1, i, h], left[words - 1, i, h]
-                    c0, c1, c2 = kept[0, i, :width], kept[1, i, :width], kept[words - 1, i, :width]
+                    a0, a1, a2 = left[0, i, h], left[second, i, h], left[-1, i, h]
+                    c0, c1, c2 = kept[0, i, :width], kept[second, i, :width], kept[-1, i, :width]
                     if kind == TRIPLE:
                         _add_triples(c0, c1, c2, a0, a1, a2, b0, b1, b2)
                     elif kind == PAIR:
                         _add_pairs(c0, c1, a0, a1, b0, b1)
-                    else:
+                    elif kind == MIXED:
                         _add_mixed(c0, c1, a0, a1, b0, b1)
+                    else:
+                        _add_ones(c0, a0, b0)
         for l in range(words):
             for i in range(rows):
                 c[l, top + i, start : start + width] = kept[l, i, :width]

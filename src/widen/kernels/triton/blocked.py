@@ -16,7 +16,7 @@ from widen.kernels.triton.numbers import wide
 from widen.kernels.triton.triples import triple_product, triple_sum
 from widen.kernels.triton.word_pairs import added, multiplied
 
-MIXED, PAIR, TRIPLE = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
+ONE, MIXED, PAIR, TRIPLE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
 
 
 @triton.jit
@@ -31,6 +31,8 @@ def _added(c, x, y, KIND: tl.constexpr):
     if KIND == TRIPLE:
         p0, p1, p2 = triple_product(x[0], x[1], x[2], y[0], y[1], y[2])
         return triple_sum(c[0], c[1], c[2], p0, p1, p2)
+    elif KIND == ONE:
+        return (tl.fma(x[0], y[0], c[0]),)
     elif KIND == PAIR:
         high, low = multiplied(x[0], x[1], y[0], y[1])
         return added(c[0], c[1], high, low)
@@ -44,7 +46,9 @@ def _added(c, x, y, KIND: tl.constexpr):
 @triton.jit
 def _load(first, second, third, at, inside, KIND: tl.constexpr):
     """The words of numbers."""
-    x = (tl.load(first + at, inside, other=0.0), tl.load(second + at, inside, other=0.0))
+    x = (tl.load(first + at, inside, other=0.0),)
+    if KIND != ONE:
+        x = x + (tl.load(second + at, inside, other=0.0),)
     if KIND == TRIPLE:
         x = x + (tl.load(third + at, inside, other=0.0),)
     return x
@@ -66,13 +70,15 @@ def multiply(
 ):  # fmt: skip
     """C = a b for words of matrices whose rows are contiguous.
 
-    Of a PAIR, and of a MIXED one of float64 and float32, the third words are not looked at.
+    Words that a kind does not have are not looked at; MIXED has a float64 and a float32.
     """
     tiles = tl.cdiv(n, COLUMNS)
     i = (tl.program_id(0) // tiles * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     j = (tl.program_id(0) % tiles * COLUMNS + tl.arange(0, COLUMNS)).to(tl.int64)
     zero = tl.zeros((ROWS, COLUMNS), a0.dtype.element_ty)
-    kept = (zero, zero)
+    kept = (zero,)
+    if KIND != ONE:
+        kept = kept + (zero,)
     if KIND == TRIPLE:
         kept = kept + (zero,)
     for h in tl.range(0, inner, num_stages=STAGES):
@@ -82,7 +88,8 @@ def multiply(
     at = i[:, None] * c_row + j[None, :]
     inside = (i < m)[:, None] & (j < n)[None, :]
     tl.store(c0 + at, kept[0], inside)
-    tl.store(c1 + at, kept[1], inside)
+    if KIND != ONE:
+        tl.store(c1 + at, kept[1], inside)
     if KIND == TRIPLE:
         tl.store(c2 + at, kept[2], inside)
 
