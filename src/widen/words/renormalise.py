@@ -44,7 +44,7 @@ def grow(terms: Terms) -> Terms:
 
 
 def settle(e: Terms, at: int) -> Any:
-    """Make e[at] the nearest float of the sum of e[at:], a nonadjacent expansion; the sign beyond it.
+    """Make e[at] the nearest float of the sum of e[at:], a nonadjacent expansion.
 
     Adding from the smallest gives the nearest float of the sum, but for ties that what has been
     rounded away would break: then the float on the other side of the tie is the nearest. Returned
@@ -116,7 +116,10 @@ def finish(words: Terms, plain: Any) -> Terms:
     first = where(ordinary, plain, first)
     fine = isfinite(first)
     rest = ((word, library.zeros_like(word)) for word in words[1:])
-    return [first, *(where(fine, word, nothing) + nothing for word, nothing in rest)]
+    return [
+        first,
+        *(where(fine & isfinite(word), word, nothing) + nothing for word, nothing in rest),
+    ]
 
 
 def renormalised(terms: Terms, names: tuple[str, ...]) -> Terms:

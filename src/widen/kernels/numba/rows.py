@@ -119,4 +119,5 @@ def finish(words, plain):
     for l in range(1, words.shape[0]):
         word = words[l]
         for t in range(word.shape[0]):
-            word[t] = (word[t] if is_finite(first[t]) else zero) + zero
+            fine = is_finite(first[t]) & is_finite(word[t])
+            word[t] = (word[t] if fine else zero) + zero
