@@ -244,3 +244,15 @@ def share(inner: int, blocks: int, step: int, parts: int) -> int:
 
 
 LONGEST_SHARE = 2048
+
+BLOCKED = {
+    (0, "float64"): ProductTile(64, 64, inner=1, warps=4, stages=2),
+    (1, "float64"): ProductTile(32, 32, inner=1, warps=4, stages=2),
+    (2, "float64"): ProductTile(32, 32, inner=1, warps=4, stages=2),
+    (2, "float32"): ProductTile(32, 64, inner=1, warps=4, stages=2),
+    (3, "float32"): ProductTile(32, 32, inner=1, warps=4, stages=2),
+}
+"""Of blocked products of words, by kind and format (backends/blocked.py)."""
+
+ACCUMULATE = 1024
+"""Elements of a program that adds floats to numbers of three words."""

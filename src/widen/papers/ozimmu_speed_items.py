@@ -151,6 +151,7 @@ def fig12_13(setting: Setting) -> Outcome:
                 Series("FP64", sizes, [speed["FP64", n, 0] for n in sizes], "dashed"),
             ],
             log_x=True,
+            log_y=True,
         )
         for record in VARIANTS.values()
     ] + [
@@ -237,6 +238,7 @@ def fig14(setting: Setting) -> Outcome:
         "TFLOP/s",
         shown,
         log_x10=True,
+        log_y=True,
     )
     speed = {(row[0], row[1]): row[2] for row in rows}
     error = {(row[0], row[1]): row[3] for row in rows}

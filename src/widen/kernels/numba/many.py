@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from widen.kernels.numba.floats import power_like, scale_exponent, two_product, two_sum
+from widen.kernels.numba.floats import power_like, scale_exponent
 from widen.kernels.numba.rows import (
     add_rows,
     copy_row,
@@ -23,6 +23,7 @@ from widen.kernels.numba.rows import (
     grow,
     round_words,
 )
+from widen.kernels.numba.triples import product_terms, sum_terms
 
 
 @njit
@@ -152,27 +153,14 @@ def root(x, z, sums, digits, spare):
 
 
 @njit
-def _three_sum(a, b, c):
-    """Three numbers of the same sum, largest first (listing 6)."""
-    t, u = two_sum(a, b)
-    a, v = two_sum(c, t)
-    b, c = two_sum(u, v)
-    return a, b, c
-
-
-@njit
 def add_triples(x, y, z, sums, spare):
     """Sums of three words of float32, listing 8: `sums` has four rows."""
     plain = spare[2]
     for t in range(plain.shape[0]):
-        s0, t0 = two_sum(x[0, t], y[0, t])
-        s1, t1 = two_sum(x[1, t], y[1, t])
-        s2, t2 = two_sum(x[2, t], y[2, t])
-        s1, t0 = two_sum(s1, t0)
-        s2, t0, t1 = _three_sum(s2, t0, t1)
-        t0, t2 = two_sum(t2, t0)
-        plain[t] = s0
-        sums[0, t], sums[1, t], sums[2, t], sums[3, t] = s0, s1, s2, t0 + t1
+        sums[0, t], sums[1, t], sums[2, t], sums[3, t] = sum_terms(
+            x[0, t], x[1, t], x[2, t], y[0, t], y[1, t], y[2, t]
+        )
+        plain[t] = sums[0, t]
     _rounded(sums, z, plain, spare)
 
 
@@ -181,12 +169,8 @@ def multiply_triples(x, y, z, sums, spare):
     """Products of three words of float32, listing 10: `sums` has four rows."""
     plain = spare[2]
     for t in range(plain.shape[0]):
-        p0, q0 = two_product(x[0, t], y[0, t])
-        p1, q1 = two_product(x[0, t], y[1, t])
-        p2, q2 = two_product(x[1, t], y[0, t])
-        p1, p2, q0 = _three_sum(p1, p2, q0)
-        p2, q1, q2 = _three_sum(p2, q1, q2)
-        last = (x[0, t] * y[2, t] + x[2, t] * y[0, t]) + x[1, t] * y[1, t]
-        plain[t] = p0
-        sums[0, t], sums[1, t], sums[2, t], sums[3, t] = p0, p1, p2, ((last + q0) + q1) + q2
+        sums[0, t], sums[1, t], sums[2, t], sums[3, t] = product_terms(
+            x[0, t], x[1, t], x[2, t], y[0, t], y[1, t], y[2, t]
+        )
+        plain[t] = sums[0, t]
     _rounded(sums, z, plain, spare)

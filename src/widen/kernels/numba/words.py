@@ -22,7 +22,7 @@ TILE = 512
 ADD, SUBTRACT, MULTIPLY, DIVIDE, ROOT = range(5)
 
 
-def _kernel(function):
+def compiled(function):
     """Compile for the words it is first called with, or read that from the cache on disk."""
     try:
         return njit(cache=True, nogil=True)(function)
@@ -107,7 +107,7 @@ def _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w):
     return 2 * part - 1
 
 
-@_kernel
+@compiled
 def pairs(begin, end, operation, xa, xb, ya, yb, za, zb):
     """Z = x op y for numbers of two words."""
     tiles = (za.shape[2] + TILE - 1) // TILE
@@ -128,7 +128,7 @@ def pairs(begin, end, operation, xa, xb, ya, yb, za, zb):
         _store(z, za, zb, part, start)
 
 
-@_kernel
+@compiled
 def triples(begin, end, operation, xa, xb, ya, yb, za, zb):
     """Z = x op y, sums and products, for real numbers of three words of float32."""
     tiles = (za.shape[2] + TILE - 1) // TILE
@@ -143,7 +143,7 @@ def triples(begin, end, operation, xa, xb, ya, yb, za, zb):
         _store(z, za, zb, part, start)
 
 
-@_kernel
+@compiled
 def several(begin, end, operation, xa, xb, ya, yb, za, zb):
     """Z = x op y for numbers of three words and more."""
     count, tiles = za.shape[0], (za.shape[2] + TILE - 1) // TILE

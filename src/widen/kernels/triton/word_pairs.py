@@ -23,6 +23,7 @@ from widen.kernels.triton.floats import (
     two_sum,
 )
 from widen.kernels.triton.numbers import wide
+from widen.kernels.triton.triples import product_terms, sum_terms
 
 ADD = tl.constexpr(0)
 SUBTRACT = tl.constexpr(1)
@@ -145,15 +146,6 @@ def pairs(xa, xb, ya, yb, za, zb, size, OPERATION: tl.constexpr, X_PARTS: tl.con
 
 
 @triton.jit
-def three_sum(a, b, c):
-    """Three numbers of the same sum, largest first (listing 6)."""
-    t, u = two_sum(a, b)
-    a, v = two_sum(c, t)
-    b, c = two_sum(u, v)
-    return a, b, c
-
-
-@triton.jit
 def rounded_to_three(a, b, c, d):
     """Canonical words of a + b + c + d: grow and round_words of kernels/numba/rows.py, unrolled."""
     c, d = two_sum(c, d)
@@ -194,23 +186,11 @@ def triples(xa, ya, za, size, OPERATION: tl.constexpr, X_PARTS: tl.constexpr,
     y1 = tl.load(ya + y_length + y_at, mask=mask, other=1.0)
     y2 = tl.load(ya + 2 * y_length + y_at, mask=mask, other=1.0)
     if OPERATION == MULTIPLY:
-        s0, t0 = two_product(x0, y0)
-        s1, t1 = two_product(x0, y1)
-        s2, t2 = two_product(x1, y0)
-        s1, s2, t0 = three_sum(s1, s2, t0)
-        s2, t1, t2 = three_sum(s2, t1, t2)
-        last = (x0 * y2 + x2 * y0) + x1 * y1
-        last = ((last + t0) + t1) + t2
+        s0, s1, s2, last = product_terms(x0, x1, x2, y0, y1, y2)
     else:
         if OPERATION == SUBTRACT:
             y0, y1, y2 = -y0, -y1, -y2
-        s0, t0 = two_sum(x0, y0)
-        s1, t1 = two_sum(x1, y1)
-        s2, t2 = two_sum(x2, y2)
-        s1, t0 = two_sum(s1, t0)
-        s2, t0, t1 = three_sum(s2, t0, t1)
-        t0, t2 = two_sum(t2, t0)
-        last = t0 + t1
+        s0, s1, s2, last = sum_terms(x0, x1, x2, y0, y1, y2)
     plain = s0
     z0, z1, z2 = rounded_to_three(s0, s1, s2, last)
     z0 = first_word(z0, plain)

@@ -1,0 +1,57 @@
+"""What the papers' code needs of an array library: NumPy's or PyTorch's functions, float64 bits."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from widen.arguments import is_tensor
+
+
+def namespace(x: Any) -> Any:
+    """The library an array is from: the names used here mean the same in NumPy and PyTorch.
+
+    >>> namespace(np.zeros(3)).__name__
+    'numpy'
+    """
+    return sys.modules["torch"] if is_tensor(x) else np
+
+
+def exponents(x: Any) -> Any:
+    """Exponents e with 2^(e-1) <= |x| < 2^e for normal float64 numbers (as `frexp` has it), int64.
+
+    Zeros and subnormal numbers have -1022.
+
+    >>> exponents(np.array([1.0, -0.75, 0.0])).tolist()
+    [1, 0, -1022]
+    """
+    bits = x.view(namespace(x).int64)
+    return ((bits >> 52) & 0x7FF) - 1022
+
+
+def powers_of_two(e: Any) -> Any:
+    """2^e as float64, for int64 e from -1022 to 1023; 0 below that.
+
+    >>> powers_of_two(np.array([-1, 0, 10, -2000])).tolist()
+    [0.5, 1.0, 1024.0, 0.0]
+    """
+    xp = namespace(e)
+    return (xp.clip(e + 1023, 0, 2046) << 52).view(xp.float64)
+
+
+def leading_bits(x: Any, count: int) -> Any:
+    """The `count` leading bits of every float64's significand; the others are cut off.
+
+    >>> leading_bits(np.array([1.9999, -3.9]), 2).tolist()
+    [1.5, -3.0]
+    """
+    xp = namespace(x)
+    return (x.view(xp.int64) & -(1 << (53 - count))).view(xp.float64)
+
+
+def with_sign_of(magnitude: Any, x: Any) -> Any:
+    """`magnitude`, not negative, with the sign of x."""
+    xp = namespace(x)
+    return xp.where(x < 0, -magnitude, magnitude)

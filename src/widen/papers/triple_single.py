@@ -1,0 +1,158 @@
+"""Paper 003: triple-single arithmetic on consumer GPUs, and the Ozaki scheme for it.
+
+A TS number is an unevaluated sum of three float32, a DF number of two, a D+S number of a float64
+and a float32, a DD number of two float64. Their additions and multiplications are in
+kernels/numba/triples.py and pairs.py, kernels/triton/triples.py and word_pairs.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from widen.arguments import library
+from widen.backends import blocked
+from widen.papers.arrays import namespace
+from widen.words import Words
+
+TYPES = {
+    "TS": "float32x3",
+    "DF": "float32x2",
+    "D+S": "float64_float32",
+    "DD": "float64x2",
+}
+"""The paper's names of its types, and the library's."""
+
+SLICES = (2, 64)
+LARGEST_EXPONENT = 100
+"""Slicing adds a number 2^12 times the largest of a row and more, which float32 must hold."""
+
+
+def blocked_matmul(a: Words, b: Words) -> Words:
+    """Blocked matrix product of TS, DF, D+S or DD numbers by the paper's own operations.
+
+    c_ij = c_ij + a_ih b_hj for h = 0, 1, …, each a multiplication and an addition of the type with
+    its rounding: the error grows with the inner dimension. Tiles are in shared memory on a GPU
+    (Triton) and in cache on a CPU (Numba), and change no bit.
+
+    Parameters
+    ----------
+    a, b
+        Matrices of one of the formats float32x3 (TS), float32x2 (DF), float64_float32 (D+S),
+        float64x2 (DD), both of the same.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> third = widen.Words(np.full((1, 1), 1 / 3), dtype="float32x3")
+    >>> c = blocked_matmul(third, widen.Words(np.full((1, 1), 3.0), dtype="float32x3"))
+    >>> abs(float(c.words.astype(float).sum()) - 1) < 1e-15
+    True
+    """
+    left, right = _matrices(a, b, list(TYPES.values()))
+    return _words(blocked.multiply(left, right), a)
+
+
+def ozaki_matmul(a: Words, b: Words, slices: int = 12) -> Words:
+    """Matrix product of TS numbers by the Ozaki scheme over float32 products (Algorithm 1).
+
+    Both operands are cut in float32 matrices of few bits a row (a column), whose products SGEMM
+    computes without error; all of them are added up in TS arithmetic, slice by slice. The paper
+    takes 9 to 12 slices, slices^2 products.
+
+    Parameters
+    ----------
+    a, b
+        Matrices of float32x3.
+    slices
+        d of the paper. The last one is the rest, rounded to float32, whose products do round.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> x = widen.Words(np.array([[1.0, 2.0**-40], [0.0, 1.0]]), dtype="float32x3")
+    >>> float(ozaki_matmul(x, x).words[1, 0, 1]) == 2.0**-39  # 2^-40 + 2^-40
+    False
+    >>> float(ozaki_matmul(x, x).words[0, 0, 1]) == 2.0**-39
+    True
+    """
+    if not (isinstance(slices, int) and SLICES[0] <= slices <= SLICES[1]):
+        raise ValueError(f"slices={slices!r}; give a number from {SLICES[0]} to {SLICES[1]}")
+    left, right = _matrices(a, b, ["float32x3"])
+    xp = namespace(left[0])
+    if xp.__name__ == "torch" and xp.get_float32_matmul_precision() != "highest":
+        raise ValueError(
+            "float32 products are rounded to TF32 or bfloat16 here, which slices do not survive: "
+            "torch.set_float32_matmul_precision('highest')"
+        )
+    return _words(multiply_sliced(slice_matrix(left, slices, 1), slice_matrix(right, slices, 0)), a)
+
+
+def slice_matrix(words: tuple[Any, ...], slices: int, axis: int) -> list[Any]:
+    """Lines 1 to 17 of Algorithm 1: a matrix of TS numbers as float32 slices, largest first.
+
+    T = 2^(ceil(log2 M) + ceil((24 + log2 n) / 2)) for M the largest magnitude along `axis`, whose
+    length is n, and a slice is (A + T) - T. Line 16 as printed would take the last but one slice
+    from the rest a second time; the last slice is the rest.
+    """
+    xp = namespace(words[0])
+    rest = xp.stack(list(words))
+    extra = math.ceil((24 + math.log2(words[0].shape[axis])) / 2)
+    found = []
+    for _ in range(slices - 1):
+        largest = xp.amax(abs(rest[0]), axis, keepdims=True)
+        fraction, exponent = xp.frexp(largest)
+        power = xp.where(fraction > 0.5, exponent, exponent - 1)  # ceil(log2), 2^power >= M
+        if int(power.max()) > LARGEST_EXPONENT:
+            raise ValueError(
+                f"a number is 2^{int(power.max())} or nearly; slices of float32 want less than "
+                f"2^{LARGEST_EXPONENT}: scale the matrix by a power of two"
+            )
+        shift = ((xp.clip(power + (127 + extra), 1, 254)) << 23).view(xp.float32)
+        piece = (rest[0] + shift) - shift
+        found.append(piece)
+        blocked.accumulate(rest, -piece)
+    return [*found, rest[0]]
+
+
+def multiply_sliced(a: list[Any], b: list[Any]) -> tuple[Any, ...]:
+    """Lines 18 to 23: every product of slices by SGEMM, added up in TS arithmetic, row by row."""
+    xp = namespace(a[0])
+    first = xp.matmul(a[0], b[0])
+    total = xp.stack([first, xp.zeros_like(first), xp.zeros_like(first)])
+    for i, left in enumerate(a):
+        for j, right in enumerate(b):
+            if i or j:
+                blocked.accumulate(total, xp.matmul(left, right))
+    return tuple(total)
+
+
+def _matrices(a: Any, b: Any, formats: list[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The words of two matrices that can be multiplied."""
+    for name, x in (("a", a), ("b", b)):
+        if not isinstance(x, Words):
+            raise TypeError(f"{name} is a {type(x).__name__}; give widen.Words({name}, dtype=…)")
+        if x.format.name not in formats:
+            raise TypeError(
+                f"{name} is {x.format.name}; this product takes {', '.join(formats)}: use "
+                f"{name}.astype({formats[0]!r})"
+            )
+        if x.ndim != 2 or 0 in x.shape:
+            raise ValueError(f"{name} has shape {x.shape}; give a matrix that is not empty")
+    library(a=a.planes[0], b=b.planes[0])
+    if a.format != b.format:
+        raise TypeError(
+            f"a is {a.format.name} and b {b.format.name}; use b.astype({a.format.name!r})"
+        )
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"shapes {a.shape} and {b.shape} do not match: np.matmul's rules apply")
+    left, right = (tuple(plane[0] for plane in x.planes) for x in (a, b))
+    return left, right
+
+
+def _words(found: tuple[Any, ...], like: Words) -> Words:
+    """What the paper's operations left, as numbers in canonical form."""
+    return Words.from_words(list(found), like.format)
+
+
+__all__ = ["TYPES", "blocked_matmul", "ozaki_matmul"]

@@ -1,0 +1,377 @@
+"""Paper 003 line by line: its listings and Algorithm 1 in Python floats, and the kernels."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+import widen
+from helpers import assert_same_bits
+from widen.backends import blocked
+from widen.papers.triple_single import (
+    TYPES,
+    blocked_matmul,
+    multiply_sliced,
+    ozaki_matmul,
+    slice_matrix,
+)
+
+ON = "cuda" if torch.cuda.is_available() else "cpu"
+F = np.float32
+
+
+# ── the listings, number by number; every operation rounds to the type of its operands ───────────
+
+
+def two_sum(a, b):
+    """Listing 4."""
+    s = a + b
+    bb = s - a
+    return s, (a - (s - bb)) + (b - bb)
+
+
+def quick_two_sum(a, b):
+    """Listing 5."""
+    s = a + b
+    return s, b - (s - a)
+
+
+def three_sum(a, b, c):
+    """Listing 6."""
+    t1, t2 = two_sum(a, b)
+    a, t3 = two_sum(c, t1)
+    b, c = two_sum(t2, t3)
+    return a, b, c
+
+
+def renorm(c0, c1, c2, c3):
+    """Listing 7."""
+    s2 = F(0)
+    s0, c3 = quick_two_sum(c2, c3)
+    s0, c2 = quick_two_sum(c1, s0)
+    c0, c1 = quick_two_sum(c0, s0)
+    s0, s1 = c0, c1
+    if s1 != 0:
+        s1, s2 = quick_two_sum(s1, c2)
+        if s2 != 0:
+            s2 = s2 + c3
+        else:
+            s1, s2 = quick_two_sum(s1, c3)
+    else:
+        s0, s1 = quick_two_sum(s0, c2)
+        if s1 != 0:
+            s1, s2 = quick_two_sum(s1, c3)
+        else:
+            s0, s1 = quick_two_sum(s0, c3)
+    return s0, s1, s2
+
+
+def ts_add(a, b):
+    """Listing 8."""
+    s = [x + y for x, y in zip(a, b, strict=True)]
+    v = [x - y for x, y in zip(s, a, strict=True)]
+    u = [x - y for x, y in zip(s, v, strict=True)]
+    w = [x - y for x, y in zip(a, u, strict=True)]
+    u = [x - y for x, y in zip(b, v, strict=True)]
+    t = [x + y for x, y in zip(w, u, strict=True)]
+    s[1], t[0] = two_sum(s[1], t[0])
+    s[2], t[0], t[1] = three_sum(s[2], t[0], t[1])
+    t[0], t[2] = two_sum(t[2], t[0])
+    t[0] = t[0] + t[1]
+    return renorm(s[0], s[1], s[2], t[0])
+
+
+def two_prod_fma(a, b):
+    """Listing 9: fma(a, b, -p), in fractions rounded once."""
+    p = a * b
+    return p, type(a)(float(Fraction(float(a)) * Fraction(float(b)) - Fraction(float(p))))
+
+
+def ts_prod(a, b):
+    """Listing 10."""
+    p0, q0 = two_prod_fma(a[0], b[0])
+    p1, q1 = two_prod_fma(a[0], b[1])
+    p2, q2 = two_prod_fma(a[1], b[0])
+    p1, p2, q0 = three_sum(p1, p2, q0)
+    p2, q1, q2 = three_sum(p2, q1, q2)
+    s0 = a[0] * b[2] + a[2] * b[0] + a[1] * b[1] + q0 + q1 + q2
+    return renorm(p0, p1, p2, s0)
+
+
+def pair_add(a, b):
+    """DD and DF: the QD library's accurate addition."""
+    s1, s2 = two_sum(a[0], b[0])
+    t1, t2 = two_sum(a[1], b[1])
+    s1, s2 = quick_two_sum(s1, s2 + t1)
+    return quick_two_sum(s1, s2 + t2)
+
+
+def pair_prod(a, b):
+    p1, p2 = two_prod_fma(a[0], b[0])
+    return quick_two_sum(p1, p2 + (a[0] * b[1] + a[1] * b[0]))
+
+
+def mixed(operation):
+    """D+S: the operation on doubles, its second word rounded to a float."""
+
+    def narrowed(a, b):
+        a, b = ((x[0], np.float64(x[1])) for x in (a, b))
+        high, low = operation(a, b)
+        high, low = quick_two_sum(high, np.float64(F(low)))
+        return high, F(low)
+
+    return narrowed
+
+
+def one_add(c, p):
+    """C + a b of ordinary numbers, rounded once: `p` is the exact product."""
+    return (type(c[0])(float(Fraction(float(c[0])) + p)),)
+
+
+OPERATIONS = {
+    "double": (one_add, lambda a, b: Fraction(float(a[0])) * Fraction(float(b[0]))),
+    "TS": (ts_add, ts_prod),
+    "DF": (pair_add, pair_prod),
+    "D+S": (mixed(pair_add), mixed(pair_prod)),
+    "DD": (pair_add, pair_prod),
+}
+
+
+def product_of(a, b, name):
+    """C = C + A B, one element after the other."""
+    add, prod = OPERATIONS[name]
+    found = [np.empty((a[0].shape[0], b[0].shape[1]), word.dtype) for word in a]
+    for i in range(a[0].shape[0]):
+        for j in range(b[0].shape[1]):
+            c = tuple(word.dtype.type(0) for word in a)
+            for h in range(a[0].shape[1]):
+                c = add(c, prod([word[i, h] for word in a], [word[h, j] for word in b]))
+            for word, value in zip(found, c, strict=True):
+                word[i, j] = value
+    return found
+
+
+def draw(rng, shape, name, phi=1.0):
+    """Words of matrices (u - 0.5) exp(phi rn), filled to their last bit."""
+    word = np.float64 if name in ("double", "DD", "D+S") else F
+    found = [((rng.random(shape) - 0.5) * np.exp(phi * rng.standard_normal(shape))).astype(word)]
+    while len(found) < {"double": 1, "TS": 3}.get(name, 2):
+        kind = F if name == "D+S" else word
+        half = np.spacing(np.abs(found[-1])) / 2
+        found.append((half * rng.uniform(-0.99, 0.99, shape)).astype(kind))
+    return found
+
+
+def tensors(words):
+    return [torch.from_numpy(word.copy()).to(ON) for word in words]
+
+
+def assert_words(found, wanted):
+    for ours, theirs in zip(found, wanted, strict=True):
+        ours = ours.cpu().numpy() if isinstance(ours, torch.Tensor) else ours
+        assert_same_bits(ours + ours.dtype.type(0), theirs + theirs.dtype.type(0))
+
+
+# ── arithmetic ───────────────────────────────────────────────────────────────
+
+
+def hard_triples(rng, count):
+    """Numbers with zeros in their words, opposite signs and gaps: all branches of listing 7."""
+    x = np.stack(draw(rng, (count,), "TS", 3.0))
+    x[1] *= 2.0 ** -rng.integers(0, 30, count)
+    x[2] *= 2.0 ** -rng.integers(0, 60, count)
+    x[1, ::3] = 0
+    x[2, ::2] = 0
+    return x.astype(F)
+
+
+def test_sums_of_three_words_are_listing_8():
+    rng = np.random.default_rng(1)
+    a = hard_triples(rng, 400)
+    b = hard_triples(rng, 400)[0]
+    b[:100] = -a[0, :100]
+    b[100:150] = a[0, 100:150] * F(2.0**-24)
+    wanted = [ts_add(tuple(x), (y, F(0), F(0))) for x, y in zip(a.T, b, strict=True)]
+    found = a.copy()
+    blocked.accumulate(found, b)
+    assert_words(found, np.array(wanted).T)
+    on_tensors = torch.from_numpy(a.copy()).to(ON)
+    blocked.accumulate_tensors(on_tensors, torch.from_numpy(b).to(ON))
+    assert_words(on_tensors, found)
+
+
+def test_products_and_sums_of_hard_numbers():
+    rng = np.random.default_rng(2)
+    a, b = hard_triples(rng, 60).reshape(3, 6, 10), hard_triples(rng, 60).reshape(3, 10, 6)
+    b[:, :, 1::2] = -b[:, :, 0::2]
+    a[:, :, 1::2] = a[:, :, 0::2]
+    a[:, 3], b[:, :, 3] = 0, 0
+    assert_words(blocked.multiply(list(a), list(b)), product_of(list(a), list(b), "TS"))
+
+
+# ── blocked products ─────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 9, 4), (35, 33, 6)])
+def test_blocked_products_have_the_transcriptions_bits(name, shape):
+    m, k, n = shape
+    rng = np.random.default_rng(k)
+    a, b = draw(rng, (m, k), name), draw(rng, (k, n), name)
+    wanted = product_of(a, b, name)
+    assert_words(blocked.multiply(a, b), wanted)
+    assert_words(blocked.multiply(tensors(a), tensors(b)), wanted)
+    if ON == "cuda" or k < 10:
+        assert_words(blocked.multiply_tensors(tensors(a), tensors(b)), wanted)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_tiles_change_no_bit(name):
+    rng = np.random.default_rng(7)
+    a, b = draw(rng, (40, 70), name), draw(rng, (70, 150), name)
+    whole = blocked.multiply(a, b)
+    piece = blocked.multiply([x[33:] for x in a], [x[:, 120:140] for x in b])
+    assert_words(piece, [x[33:, 120:140] for x in whole])
+
+
+@pytest.mark.parametrize(("name", "bits"), [("TS", 68), ("DF", 44), ("D+S", 72), ("DD", 102)])
+def test_blocked_products_are_as_accurate_as_their_type(name, bits):
+    rng = np.random.default_rng(5)
+    a, b = (widen.Words.from_words(draw(rng, (8, 8), name), TYPES[name]) for _ in range(2))
+    c = blocked_matmul(a, b)
+    assert c.format.name == TYPES[name]
+    x, y, z = ([[sum(Fraction(float(p[0, i, j])) for p in w.planes) for j in range(8)]
+                for i in range(8)] for w in (a, b, c))  # fmt: skip
+    for i in range(8):
+        for j in range(8):
+            terms = [x[i][h] * y[h][j] for h in range(8)]
+            assert abs(z[i][j] - sum(terms)) <= sum(map(abs, terms)) / 2**bits
+
+
+# ── Algorithm 1 ──────────────────────────────────────────────────────────────
+
+
+def slices_of(words, slices, n):
+    """Lines 3 to 17 for one row (or column) of TS numbers."""
+    row = [tuple(word) for word in zip(*words, strict=True)]
+    leading = [x[0] for x in row]
+    found = []
+    for _ in range(slices - 1):
+        largest = max(abs(x) for x in leading)
+        power = 0
+        if largest:  # ceil(log2 M)
+            power = math.frexp(largest)[1]
+            power -= Fraction(float(largest)) == Fraction(2) ** (power - 1)
+        t = F(2.0) ** F(power + math.ceil((24 + math.log2(n)) / 2))
+        piece = [(x + t) - t for x in leading]
+        row = [ts_add(x, (-p, F(0), F(0))) for x, p in zip(row, piece, strict=True)]
+        leading = [x[0] for x in row]
+        found.append(piece)
+    return [*found, leading]
+
+
+@pytest.mark.parametrize("slices", [2, 9, 12])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_slices_are_those_of_algorithm_1(slices, axis):
+    x = draw(np.random.default_rng(slices), (4, 5), "TS")
+    x[0][2], x[1][2], x[2][2] = 0, 0, 0
+    x[0][0, 0] = 64.0  # ceil(log2 M) of a power of two
+    found = np.stack(slice_matrix(tuple(x), slices, axis))
+    lines = [[word[i] if axis else word[:, i] for word in x] for i in range(x[0].shape[1 - axis])]
+    wanted = [slices_of(line, slices, x[0].shape[axis]) for line in lines]
+    assert_same_bits(
+        (found if axis else found.swapaxes(1, 2)).swapaxes(0, 1) + F(0), np.array(wanted) + F(0)
+    )
+    on_tensors = slice_matrix(tuple(tensors(x)), slices, axis)
+    assert_same_bits(torch.stack(on_tensors).cpu().numpy(), found)
+
+
+def test_slices_sum_to_the_matrix_and_their_products_are_exact():
+    n = 1024
+    x = draw(np.random.default_rng(3), (2, n), "TS")
+    pieces = slice_matrix(tuple(x), 12, 1)
+    for i in range(2):
+        for j in range(0, n, 50):
+            whole = sum(Fraction(float(word[i, j])) for word in x)
+            assert sum(Fraction(float(piece[i, j])) for piece in pieces) == whole
+    exact = pieces[0].astype(np.float64) @ pieces[1].astype(np.float64).T
+    assert_same_bits((pieces[0] @ pieces[1].T).astype(np.float64), exact)
+
+
+def test_the_scheme_has_the_transcriptions_bits():
+    rng = np.random.default_rng(9)
+    a, b = draw(rng, (3, 6), "TS"), draw(rng, (6, 2), "TS")
+    left, right = slice_matrix(tuple(a), 10, 1), slice_matrix(tuple(b), 10, 0)
+    wanted = np.zeros((3, 3, 2), F)
+    for i in range(3):
+        for j in range(2):
+            c = (F(0), F(0), F(0))
+            for alpha in range(10):
+                for beta in range(10):
+                    product = (left[alpha] @ right[beta])[i, j]
+                    c = ts_add(c, (product, F(0), F(0)))
+            wanted[:, i, j] = c
+    assert_words(multiply_sliced(left, right), wanted)
+
+
+def test_twelve_slices_are_more_accurate_than_the_blocked_product():
+    rng = np.random.default_rng(4)
+    n = 512
+    a, b = (
+        widen.Words.from_words(draw(rng, shape, "TS"), "float32x3") for shape in ((4, n), (n, 4))
+    )
+    x, y = ([sum(Fraction(float(p[0, i, j])) for p in w.planes) for i in range(w.shape[0])
+             for j in range(w.shape[1])] for w in (a, b))  # fmt: skip
+    errors = []
+    for c in (ozaki_matmul(a, b, 12), blocked_matmul(a, b)):
+        worst = Fraction(0)
+        for i in range(4):
+            for j in range(4):
+                exact = sum(x[i * n + h] * y[h * 4 + j] for h in range(n))
+                value = sum(Fraction(float(p[0, i, j])) for p in c.planes)
+                worst = max(worst, abs(value - exact) / abs(exact))
+        errors.append(float(worst))
+    assert errors[0] < 1e-20
+    assert errors[1] > 4 * errors[0]
+
+
+# ── arguments ────────────────────────────────────────────────────────────────
+
+
+def words(shape, name="float32x3"):
+    return widen.Words(np.ones(shape), dtype=name)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        (np.ones((2, 2)), words((2, 2)), "a is a ndarray; give widen.Words"),
+        (words((2, 2), "float64x4"), words((2, 2)), "a is float64x4"),
+        (words((2, 2), "float32x2"), words((2, 2)), "a is float32x2 and b float32x3"),
+        (words((2, 3)), words((2, 3)), "do not match"),
+        (words((2,)), words((2, 2)), "give a matrix"),
+    ],
+)
+def test_errors_name_the_fix(a, b, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        blocked_matmul(a, b)
+
+
+def test_errors_of_the_scheme():
+    with pytest.raises(ValueError, match="slices=1; give a number from 2"):
+        ozaki_matmul(words((2, 2)), words((2, 2)), 1)
+    with pytest.raises(TypeError, match="takes float32x3"):
+        ozaki_matmul(words((2, 2), "float32x2"), words((2, 2), "float32x2"))
+    with pytest.raises(ValueError, match="scale the matrix"):
+        ozaki_matmul(widen.Words(np.full((1, 1), 1e37), dtype="float32x3"), words((1, 1)))
+    one = widen.Words(torch.ones((1, 1)), dtype="float32x3")
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with pytest.raises(ValueError, match="set_float32_matmul_precision"):
+            ozaki_matmul(one, one)
+    finally:
+        torch.set_float32_matmul_precision("highest")
