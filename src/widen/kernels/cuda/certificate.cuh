@@ -20,11 +20,11 @@ struct Finish {
   float both;
 };
 
-// Planes 0 and 0; with PAIRS, then 0 and 1, and 1 and 0.
-__device__ __forceinline__ int pairs_of(const Finish&, const Tile&) { return PAIRS ? 3 : 1; }
-__device__ __forceinline__ Pair pair_at(const Work& work, const Finish&, const Tile& tile,
-                                        int pair) {
-  return slices_of(work, tile, pair == 2, pair == 1);
+__device__ __forceinline__ int sums_of(const Finish&, const Tile&) { return PAIRS ? 3 : 1; }
+__device__ __forceinline__ Slices slices_of(const Work& work, const Finish&, const Tile& tile,
+                                            int sum) {
+  const Slices own = own_slices(work, tile);
+  return {own.left + (sum == 2 ? work.left_batch : 0), own.right + (sum == 1 ? work.right_batch : 0)};
 }
 
 __device__ __forceinline__ float power(int exponent) {  // 2^-100 at least; infinity

@@ -71,5 +71,5 @@ def _launcher(
     return Launcher(
         left.device, work(left, right, 1, batch, terms, tile), finish,
         (plain_map(left, k, tile.left_box), plain_map(right, k, tile.right_box)),
-        tile, options(tile, "certificate", pairs=planes == 2),
+        tile, options(tile, certify=True, pairs=planes == 2),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Launches `multiply.cu` with any of its ends, on Hopper GPUs: tensor maps, the order of tiles.
+"""Launches `multiply.cu` with one of its ends, on Hopper GPUs: tensor maps, the order of tiles.
 
 Compiled by NVRTC at first use (a second), for the device only: no nvcc, no toolkit headers.
 """
@@ -60,7 +60,8 @@ def divisor(value: int) -> Divisor:
 
 @lru_cache(maxsize=64)
 def options(
-    tile: Tile, ending: str, *, permuted: bool = False, long: bool = False, pairs: bool = False
+    tile: Tile, *, certify: bool = False, integers: bool = False, permuted: bool = False,
+    long: bool = False, pairs: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
     """Of the compiler. Registers: 64K a multiprocessor, in eights, most of them to consumers."""
     registers = {2: (240, 24), 3: (160, 32)}[tile.consumers]
@@ -71,7 +72,8 @@ def options(
         "STAGES": tile.stages,
         "CLUSTER": tile.cluster,
         "SHARE_LEFT": int(tile.share_left),
-        "ENDING": f'"{ending}.cuh"',
+        "CERTIFY": int(certify),
+        "INTEGERS": int(integers),
         "PERMUTED": int(permuted),
         "LONG": int(long),
         "PAIRS": int(pairs),

@@ -2,11 +2,11 @@
 //
 //   sums[z, b, i, j] = sum_h left[z, b, i, h] * right[z, b, j, h]
 //
-// left: planes x left_batch x M x K bytes, right: planes x right_batch x N x K, both K-major. Which
-// pairs of planes a sum runs over, and what becomes of it, is another file's matter: residues.cuh,
-// certificate.cuh or sums.cuh. The tensor maps know the true M, N and the rows' length: what lies
-// beyond reads as zero (PERMUTED: right has rows up to a multiple of 64, which give columns that
-// are left undefined).
+// left: planes x left_batch x M x K bytes, right: planes x right_batch x N x K, both K-major. What
+// becomes of the sums is another file's matter, residues.cuh, certificate.cuh or sums.cuh, as are
+// the slices (planes of a batch) that a tile multiplies. The tensor maps know the true M, N and the
+// rows' length: what lies beyond reads as zero (PERMUTED: right has rows up to a multiple of 64,
+// which give columns that are left undefined).
 //
 // One block a multiprocessor, resident for the whole launch. A producer thread fills a ring of
 // stages by TMA; each consumer warpgroup multiplies 64 * BLOCKS rows of a tile by all its columns.
@@ -17,12 +17,18 @@
 //   CONSUMERS   consumer warpgroups          BLOCKS      blocks of 64 rows each of them multiplies
 //   TILE_N      columns of a tile            STAGES      stages of 128 bytes of K
 //   CLUSTER     blocks of a cluster, 1 or 2  SHARE_LEFT  1: they share left's tile, side by side
-//   ENDING      the end's file                           0: they share right's, one above the other
-//   PERMUTED, LONG, PAIRS                    of the ends
+//   CERTIFY, INTEGERS   which end                        0: they share right's, one above the other
+//   PERMUTED, LONG; PAIRS                    of the ends
 //   CONSUMER_REGISTERS, PRODUCER_REGISTERS   what a thread of each kind holds
 #include "hopper.cuh"
 #include "walk.cuh"
-#include ENDING
+#if CERTIFY
+#include "certificate.cuh"
+#elif INTEGERS
+#include "sums.cuh"
+#else
+#include "residues.cuh"
+#endif
 
 constexpr int LEFT_BYTES = TILE_M * TILE_K, RIGHT_BYTES = TILE_N * TILE_K;
 constexpr int STAGE_BYTES = LEFT_BYTES + RIGHT_BYTES;
@@ -50,9 +56,9 @@ __device__ __forceinline__ void produce(const Job& job, u32 shared, u64* full, u
   Ring ring;
   for (int t = blockIdx.x / CLUSTER; t < work.tiles; t += gridDim.x / CLUSTER) {
     const Tile tile = tile_at(work, t, rank);
-    const int pairs = pairs_of(job.finish, tile);
-    for (int pair = 0; pair < pairs; pair++) {
-      const Pair slices = pair_at(work, job.finish, tile, pair);
+    const int sums = sums_of(job.finish, tile);
+    for (int sum = 0; sum < sums; sum++) {
+      const Slices slices = slices_of(work, job.finish, tile, sum);
       for (int step = 0; step < depth; step++) {
         u64* const done = &full[ring.stage];
         const u32 left = shared + ring.stage * STAGE_BYTES, right = left + LEFT_BYTES;
@@ -95,14 +101,18 @@ __device__ __forceinline__ void consume(const Job& job, u32 shared, u64* full, u
   Ring ring;
   int c[BLOCKS][TILE_N / 2];
   for (int t = blockIdx.x / CLUSTER; t < work.tiles; t += gridDim.x / CLUSTER) {
-    const int steps = depth * pairs_of(job.finish, tile_at(work, t, rank));
     Target target;
+    int last;
     for (int step = 0;; step++) {
       const u32 stage = shared + ring.stage * STAGE_BYTES;
       barrier_wait(&full[ring.stage], ring.phase);
       issue(c, stage + rows_at, stage + LEFT_BYTES, step != 0 && !(PAIRS && step == depth));
-      if (step == 0) target.find(work, job.finish, tile_at(work, t, rank), consumer);
-      if (step == steps - 1) break;
+      if (step == 0) {
+        const Tile tile = tile_at(work, t, rank);
+        target.find(work, job.finish, tile, consumer);
+        last = sums_of(job.finish, tile) * depth - 1;
+      }
+      if (step == last) break;
       await_products<0>();
       if (thread < CLUSTER) barrier_arrive(&empty[ring.stage], thread);
       ring.advance();

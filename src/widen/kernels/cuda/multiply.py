@@ -129,7 +129,7 @@ def _launcher(
     return Launcher(
         left.device, work(left, right, planes, batch, k, tile), finish,
         (plain_map(left, k, tile.left_box), right_map(right, k, tile.right_box)),
-        tile, options(tile, "residues", permuted=permuted, long=k > LONGEST),
+        tile, options(tile, permuted=permuted, long=k > LONGEST),
     )  # fmt: skip
 
 

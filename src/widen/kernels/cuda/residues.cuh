@@ -15,9 +15,9 @@ struct Finish {
   Plane plane[MAX_PLANES];
 };
 
-__device__ __forceinline__ int pairs_of(const Finish&, const Tile&) { return 1; }
-__device__ __forceinline__ Pair pair_at(const Work& work, const Finish&, const Tile& tile, int) {
-  return slices_of(work, tile, tile.plane, tile.plane);
+__device__ __forceinline__ int sums_of(const Finish&, const Tile&) { return 1; }
+__device__ __forceinline__ Slices slices_of(const Work& work, const Finish&, const Tile& tile, int) {
+  return own_slices(work, tile);
 }
 
 // (sum * w) mod p in the low byte, whatever in the others, for every 32-bit sum: four instructions.
@@ -99,7 +99,6 @@ __device__ __forceinline__ void fold(int (&c)[TILE_N / 2], const Plane& plane) {
 #pragma unroll
   for (int i = 0; i < TILE_N / 2; i++) c[i] = reduction.of(c[i]) & 0xFF;
 }
-
 struct Target {  // where a thread's sums go
   u8* out;
   int height, columns;  // rows of out from the consumer's first on, columns from the thread's on

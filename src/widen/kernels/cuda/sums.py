@@ -1,4 +1,4 @@
-"""int32 sums of products of int8 slices, on Hopper GPUs: `multiply.cu` with `sums.cuh`.
+"""Int32 sums of products of int8 slices on Hopper GPUs: `sums.cuh`.
 
 Slices of equal weight lie one after the other in the inner dimension of one long sum, so that they
 meet in the tensor cores' accumulators and int32 matrices are never added.
@@ -22,67 +22,57 @@ from widen.kernels.cuda.launcher import (
 )
 from widen.kernels.tiles import Tile, choose
 
-MAX_SUMS = 64
-
 Sum = tuple[int, int, int]
 """First slice of left (going up), first of right (going down), and how many pairs of them."""
 
+MAX_SUMS = 64
+
 
 class Pairs(ctypes.Structure):
-    """`Sum` of sums.cuh."""
+    """`Pairs` of sums.cuh."""
 
-    _fields_ = tuple((name, ctypes.c_int32) for name in ("left", "right", "pairs"))
+    _fields_ = tuple((name, ctypes.c_int32) for name in ("left", "right", "count"))
 
 
-class Sums(Finish):
+class Integers(Finish):
     """`Finish` of sums.cuh."""
 
-    _fields_ = (
-        ("out", ctypes.c_uint64),
-        ("pitch", ctypes.c_int32),
-        ("sum", Pairs * MAX_SUMS),
-    )
+    _fields_ = (("out", ctypes.c_uint64), ("pitch", ctypes.c_int32), ("sum", Pairs * MAX_SUMS))
 
 
 def _launcher(
     left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None
 ) -> Launcher:
-    """What launches the kernel for slices like these and one list of sums."""
     _check(left, right, out, k, sums)
-    finish = Sums(pitch=4 * out.shape[3])
-    for z, (first, last, pairs) in enumerate(sums):
-        finish.sum[z] = Pairs(first, last, pairs)
-    depth = k * sum(pairs for _, _, pairs in sums) // len(sums)
-    if tile is None:
-        tile = choose(left.shape[2], right.shape[2], depth, len(sums), processors(left.device))
+    depth = k * sum(count for _, _, count in sums) // len(sums)
+    shape = left.shape[2], right.shape[2]
+    tile = tile or choose(*shape, depth, len(sums), processors(left.device))
+    finish = Integers(pitch=out.shape[3])
+    for place, pairs in enumerate(sums):
+        finish.sum[place] = Pairs(*pairs)
     return Launcher(
         left.device, work(left, right, len(sums), 1, k, tile), finish,
         (plain_map(left, k, tile.left_box), plain_map(right, k, tile.right_box)),
-        tile, options(tile, "sums"),
+        tile, options(tile, integers=True),
     )  # fmt: skip
 
 
 def _check(left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum]) -> None:
     """What the kernel takes for granted."""
     torch = import_module("torch")
-    check_planes(
-        left.device,
-        ("left", left, torch.int8),
-        ("right", right, torch.int8),
-        ("out", out, torch.int32),
-    )
-    for name, tensor in (("left", left), ("right", right)):
-        if tensor.shape[1] != 1:
-            raise ValueError(f"{name}: got {tuple(tensor.shape)}; expected (slices, 1, …)")
+    named = ("left", left, torch.int8), ("right", right, torch.int8), ("out", out, torch.int32)
+    check_planes(left.device, *named)
     expected = (len(sums), 1, left.shape[2])
     if out.shape[:3] != expected or out.shape[3] < right.shape[2]:
-        raise ValueError(f"out: got {tuple(out.shape)}; expected {(*expected, right.shape[2])}")
-    if not 0 < k <= min(left.shape[3], right.shape[3]) or not 0 < len(sums) <= MAX_SUMS:
-        raise ValueError(f"k = {k}, {len(sums)} sums; expected 1 to {MAX_SUMS} of them")
-    for first, last, pairs in sums:
-        inside = first + pairs <= left.shape[0] and pairs - 1 <= last < right.shape[0]
-        if not (inside and first >= 0 and pairs > 0):
-            raise ValueError(f"slices {first} up and {last} down, {pairs} pairs: not all are there")
+        raise ValueError(f"out: got shape {tuple(out.shape)}; expected {(*expected, '>= n')}")
+    if left.shape[1] != 1 or right.shape[1] != 1 or not 0 < len(sums) <= MAX_SUMS:
+        raise ValueError(f"got {len(sums)} sums; expected 1 to {MAX_SUMS} and no batch")
+    if not 0 < k <= min(left.shape[3], right.shape[3]):
+        raise ValueError(f"k = {k}; expected at most {left.shape[3]} and {right.shape[3]}")
+    for first, last, count in sums:
+        inside = 0 <= first <= left.shape[0] - count and count - 1 <= last < right.shape[0]
+        if not (inside and count > 0):
+            raise ValueError(f"{count} slices, {first} up and {last} down: not all are there")
 
 
 _launchers: dict[Any, Launcher] = {}
@@ -91,7 +81,7 @@ _launchers: dict[Any, Launcher] = {}
 def multiply_sums(
     left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None = None
 ) -> None:
-    """out[z, 0, i, j] = sum over pairs q of sum_h left[l_z + q, 0, i, h] right[r_z - q, 0, j, h].
+    """out[z, 0, i, j] = sum over q < count of sum_h left[l + q, 0, i, h] right[r - q, 0, j, h].
 
     The caller sees to it that int32 holds the sums. On the current stream of left's device.
 
@@ -100,11 +90,11 @@ def multiply_sums(
     left, right
         int8 (slices, 1, lines, pitch), the first k of each line used, pitch in 16s.
     out
-        int32 (sums, 1, lines of left, pitch); what comes after right's lines is undefined.
+        int32 (sums, 1, lines of left, pitch in 16s); what comes after right's lines is undefined.
     k
         Length of a line.
     sums
-        (l, r, pairs) of every sum; the longest first, so that the last tiles are short.
+        (l, r, count) of every sum; the longest first, so that the last tiles are short.
     tile
         A row of `tiles.HOPPER`; chosen by its predicted time unless given.
     """

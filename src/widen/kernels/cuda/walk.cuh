@@ -19,6 +19,13 @@ static_assert(sizeof(Work) == 384, "as launcher.py has it");
 
 struct Tile { int plane, batch, row, column; };
 
+struct Slices { int left, right; };  // planes of a batch
+
+__device__ __forceinline__ Slices own_slices(const Work& work, const Tile& tile) {
+  return {tile.plane * work.left_batch + (work.left_batch > 1 ? tile.batch : 0),
+          tile.plane * work.right_batch + (work.right_batch > 1 ? tile.batch : 0)};
+}
+
 // The clusters' tiles: groups of rows, column by column, so that operands stay in L2.
 __device__ __forceinline__ Tile tile_at(const Work& work, u32 index, u32 rank) {
   const u32 slice = work.slice.divide(index), inside = index - slice * work.slice.value;
@@ -31,11 +38,4 @@ __device__ __forceinline__ Tile tile_at(const Work& work, u32 index, u32 rank) {
   tile.row = (row * CLUSTER_M + (SHARE_LEFT ? 0 : rank)) * TILE_M;
   tile.column = (column * CLUSTER_N + (SHARE_LEFT ? rank : 0)) * TILE_N;
   return tile;
-}
-
-struct Pair { int left, right; };  // slices that are multiplied: a plane of a batch item each
-
-__device__ __forceinline__ Pair slices_of(const Work& work, const Tile& tile, int left, int right) {
-  return {left * work.left_batch + (work.left_batch > 1 ? tile.batch : 0),
-          right * work.right_batch + (work.right_batch > 1 ? tile.batch : 0)};
 }
