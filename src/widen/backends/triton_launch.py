@@ -22,23 +22,26 @@ _plain: dict[Any, tuple[bool, ...]] = {}
 
 def launch(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    warps: int = 4, stages: int = 3,
+    warps: int = 4, stages: int = 3, *, fuse: bool = True,
 ) -> None:  # fmt: skip
-    """Run a kernel whose last parameters are constants, on the current stream."""
+    """Run a kernel whose last parameters are constants, on the current stream.
+
+    Without `fuse` the compiler makes no fused multiply-add of a product and a sum.
+    """
     run = _interpreted if not isinstance(kernel, JITFunction) else _loaded
     recorder = listener()
     if recorder is None:
-        run(kernel, grid, arguments, constants, warps, stages)(*arguments)
+        run(kernel, grid, arguments, constants, warps, stages, fuse)(*arguments)
         return
     with quietly():
-        issue = run(kernel, grid, arguments, constants, warps, stages)
+        issue = run(kernel, grid, arguments, constants, warps, stages, fuse)
         issue(*arguments)
     recorder.launched(arguments, issue, tensors=run is _interpreted)
 
 
 def _interpreted(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    warps: int, stages: int,
+    warps: int, stages: int, fuse: bool,
 ) -> Any:  # fmt: skip
     """What runs a kernel in Triton's interpreter, given arguments like these."""
     named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
@@ -47,7 +50,7 @@ def _interpreted(
 
 def _loaded(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    warps: int, stages: int,
+    warps: int, stages: int, fuse: bool,
 ) -> Any:  # fmt: skip
     """What launches a kernel compiled for arguments like these; addresses will do for tensors."""
     plain = _plain.get(id(kernel))
@@ -57,13 +60,13 @@ def _loaded(
         )
     device = torch.cuda.current_device()
     kinds = tuple(map(_kind, arguments, plain))
-    key = (id(kernel), device, constants, warps, stages, kinds)
+    key = (id(kernel), device, constants, warps, stages, fuse, kinds)
     found = _compiled.get(key)
     if found is None:
         names = kernel.arg_names[len(arguments) :]
         found = _compiled[key] = kernel.warmup(
             *arguments, grid=grid, num_warps=warps, num_stages=stages,
-            **dict(zip(names, constants, strict=True)),
+            enable_fp_fusion=fuse, **dict(zip(names, constants, strict=True)),
         )  # fmt: skip
         found.run  # noqa: B018  (loads it)
     x, y, z = (*grid, 1, 1)[:3]
