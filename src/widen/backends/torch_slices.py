@@ -227,14 +227,14 @@ def nearest(products: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
 
 def add(x: Tensor, y: Tensor, *, emulated: bool) -> Tensor:
-    """x + y in float64, or in integer instructions."""
+    """X + y in float64, or in integer instructions."""
     return _combined(x, 1.0, 1.0, y) if emulated else x + y
 
 
 def combine(
     x: Tensor, alpha: float, beta: float, c: Tensor | None, precision: int, *, emulated: bool
 ) -> Tensor:
-    """alpha x + beta c in the result's own arithmetic; beta = 0 reads no c."""
+    """Alpha x + beta c in the result's own arithmetic; beta = 0 reads no c."""
     if emulated:
         return _combined(x, alpha, beta, None if c is None else c.to(x.dtype))
     scaled = x * alpha  # kernels of their own: nothing is fused

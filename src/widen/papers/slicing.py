@@ -209,7 +209,7 @@ def run(
     slices, counts, fasts = [], [], []
     with verbs.at(given.a):
         out = verbs.zeros(m, n, scheme.precision, given.a)
-        for h, i in itertools.product(range(0, k if m * n else 0, depth or 1), range(0, m, rows)):
+        for h, i in itertools.product(range(0, k if m * n else 0, depth or 1), range(0, m, rows or 1)):
             with ledger.stage("split_left"):
                 ours = given.a[i : i + rows, h : h + depth]
                 mine, fast = left(ours) if left else (take(verbs, ours, scheme), False)
@@ -273,10 +273,11 @@ def checked(
         if x is None and name == "c":
             continue
         x = arguments.as_operand(x, name)
-        kind = str(x.dtype).removeprefix("torch.")
+        kind = getattr(x.dtype, "name", str(x.dtype).removeprefix("torch."))
         if kind != dtype:
             raise TypeError(
-                f"{name} holds {kind}; this routine multiplies {dtype}: give {name}.astype({dtype!r})"
+                f"{name} holds {kind}; this routine multiplies {dtype}: give "
+                f"{name}.{'to(torch.' + dtype + ')' if arguments.is_tensor(x) else f'astype({dtype!r})'}"
             )
         if x.ndim != 2:
             raise ValueError(f"{name} has shape {tuple(x.shape)}; this routine takes matrices")
@@ -306,7 +307,7 @@ def checked(
     for name, x in (("a", a), ("b", b)):
         if not verbs.finite(x):
             raise ValueError(
-                f"{name} holds an infinity or a NaN, which cannot be sliced; widen.matmul takes them"
+                f"{name} holds an infinity or a NaN, which cannot be sliced; use widen.matmul"
             )
     return Operands(a, b, c, alpha, beta, verbs, back, place)
 

@@ -162,7 +162,7 @@ def column_sums(begin, end, work, lanes):
     SINGLE[:, :, ::1], BITS2, BITS2, BOOL, BOOL, FLOAT[:, ::1], instead=FLOAT[:, :, ::1]
 )  # fmt: skip
 def accumulate(begin, end, products, left, right, single, emulated, out):
-    """out = 0 + T_0 2^e_0 + T_1 2^e_1 + ..., rounded after every addition; a job is a row.
+    """Out = 0 + T_0 2^e_0 + T_1 2^e_1 + ..., rounded after every addition; a job is a row.
 
     e = left[g, i] + right[g, j]. `single` rounds to float32: through float64, whose precision is
     more than twice as large, so that nothing is rounded differently. `emulated` uses integers only.
@@ -196,7 +196,7 @@ def accumulate(begin, end, products, left, right, single, emulated, out):
 
 @kernel(SINGLE[:, :, ::1], BITS2, BITS2, BITS1, FLOAT[:, ::1], instead=FLOAT[:, :, ::1])
 def nearest(begin, end, products, left, right, fmt, out):
-    """out = the sum of all T_g 2^e_g, rounded once: what NearSum gives; a job is a row.
+    """Out = the sum of all T_g 2^e_g, rounded once: what NearSum gives; a job is a row.
 
     Limbs hold the exact sum, from the lowest exponent of an element to the highest.
     """

@@ -34,7 +34,7 @@ def power_of_two(e):
 
 @triton.jit
 def times_power(x, e):
-    """x 2^e of a float64 x of up to 53 bits, rounded once; in two steps, 2^e may be out of range.
+    """X 2^e of a float64 x of up to 53 bits, rounded once; in two steps, 2^e may be out of range.
 
     As a float that is not tiny: if the first step underflows, so does the whole beyond doubt.
     """
@@ -68,10 +68,7 @@ def cut(bits, grid, COARSE: tl.constexpr):
 def cut_floats(bits, grid, COARSE: tl.constexpr):
     """The same with float64 instructions, where sigma = 2^(grid + 53) is a normal number."""
     x = bits.to(tl.float64, bitcast=True)
-    if COARSE:
-        sigma = power_of_two(grid + 53)
-    else:  # 0.75 times that
-        sigma = power_of_two(grid + 52) + power_of_two(grid + 51)
+    sigma = power_of_two(grid + 53) * (1.0 if COARSE else 0.75)
     v = (x + sigma) - sigma
     rest = (x - v).to(tl.int64, bitcast=True)
     return (v * power_of_two(-grid)).to(tl.int32), rest
@@ -168,7 +165,7 @@ def accumulate(
     products, left, right, out, count, rows, columns, stride, pitch,
     PRECISION: tl.constexpr, EMULATED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out = 0 + T_0 2^e_0 + T_1 2^e_1 + ..., rounded after every addition.
+    """Out = 0 + T_0 2^e_0 + T_1 2^e_1 + ..., rounded after every addition.
 
     `products` are (count, rows, columns) with `stride` and `pitch`, e = left[g, i] + right[g, j]. A
     program has a part of a row.
@@ -178,10 +175,7 @@ def accumulate(
     inside = j < columns
     at, source = wide(i) * columns + j, products + wide(i) * pitch + j
     kind: tl.constexpr = tl.float64 if PRECISION == 53 else tl.float32
-    if EMULATED:
-        total = tl.zeros((BLOCK,), tl.int64)
-    else:
-        total = tl.zeros((BLOCK,), kind)
+    total = tl.zeros((BLOCK,), tl.int64 if EMULATED else kind)
     for g in range(count):
         term = tl.load(source + wide(g) * stride, inside, other=0.0)
         e = (tl.load(left + g * rows + i) + tl.load(right + g * columns + j, inside, other=0)).to(
@@ -193,10 +187,7 @@ def accumulate(
             total = soft64.add(total, value)
         else:
             total += times_power(term.to(tl.float64), e).to(kind)
-    if EMULATED:
-        tl.store(out + at, total, inside)
-    else:
-        tl.store(out + at, total, inside)
+    tl.store(out + at, total, inside)
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -205,7 +196,7 @@ def nearest(
     high_left, high_right,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out = bits of the sum of all T_g 2^e_g, rounded once: what NearSum gives.
+    """Out = bits of the sum of all T_g 2^e_g, rounded once: what NearSum gives.
 
     Words of 32 bits from the lowest exponent of a tile's elements up: low[i] + low[j] is not above
     any e of an element, high[i] + high[j] not below.
