@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widen.backends.launch import launch
-from widen.formats import BINARY
+from widen.formats.binary import BINARY
 from widen.ledger import Ledger
 from widen.units import UNITS
 
@@ -169,9 +169,10 @@ def combine(
             int(c is not None), out.view(np.int64),
         )  # fmt: skip
         return out
+    scalars = np.array([alpha, beta], kind)
     with np.errstate(all="ignore"):
-        scaled = kind(alpha) * x.astype(kind)
-        return np.asarray(scaled if c is None else scaled + kind(beta) * c.astype(kind))
+        scaled: Array = scalars[0] * x
+        return scaled if c is None else np.asarray(scaled + scalars[1] * c)
 
 
 def zeros(m: int, n: int, precision: int, like: Array) -> Array:

@@ -198,9 +198,9 @@ def run(
     """
     verbs, (m, k, n) = given.verbs, given.shape
     room = arguments.workspace_bytes(memory)
-    for name, size in (("block", block), ("k_block", k_block)):
-        if size is not None and (not isinstance(size, int) or size < 1):
-            raise ValueError(f"{name}={size!r} is not a size; give a positive integer, or None")
+    for name, length in (("block", block), ("k_block", k_block)):
+        if length is not None and length < 1:
+            raise ValueError(f"{name}={length} is not a size; give a positive integer, or None")
     depth = min(k_block or k, k)
     largest = min(block or max(m, n), max(largest_block(depth, scheme, room), 1))
     rows, columns = block_size(m, largest), block_size(n, largest)
@@ -209,7 +209,9 @@ def run(
     slices, counts, fasts = [], [], []
     with verbs.at(given.a):
         out = verbs.zeros(m, n, scheme.precision, given.a)
-        for h, i in itertools.product(range(0, k if m * n else 0, depth or 1), range(0, m, rows or 1)):
+        for h, i in itertools.product(
+            range(0, k if m * n else 0, depth or 1), range(0, m, rows or 1)
+        ):
             with ledger.stage("split_left"):
                 ours = given.a[i : i + rows, h : h + depth]
                 mine, fast = left(ours) if left else (take(verbs, ours, scheme), False)
@@ -275,9 +277,9 @@ def checked(
         x = arguments.as_operand(x, name)
         kind = getattr(x.dtype, "name", str(x.dtype).removeprefix("torch."))
         if kind != dtype:
+            fix = f"to(torch.{dtype})" if arguments.is_tensor(x) else f"astype({dtype!r})"
             raise TypeError(
-                f"{name} holds {kind}; this routine multiplies {dtype}: give "
-                f"{name}.{'to(torch.' + dtype + ')' if arguments.is_tensor(x) else f'astype({dtype!r})'}"
+                f"{name} holds {kind}; this routine multiplies {dtype}: give {name}.{fix}"
             )
         if x.ndim != 2:
             raise ValueError(f"{name} has shape {tuple(x.shape)}; this routine takes matrices")
