@@ -18,6 +18,7 @@ from widen.papers.dgemm_fp8 import (
     scheme_of,
     slices_of,
 )
+from widen.papers.dgemm_fp8_items import TABLE_3
 
 FUNCTIONS = {"fp8": dgemm_fp8tc, "fp16": dgemm_fp16tc}
 units = pytest.mark.parametrize("unit", FUNCTIONS)
@@ -29,14 +30,11 @@ def same_binade(shape, seed=0):
 
 
 def test_table_3_every_cell():
-    printed = [line.split() for line in paper.TABLE_3.strip().splitlines()]
-    table = minimum_products()
-    assert [int(row[0]) for row in printed] == list(table)
-    for size, *cells in printed:
-        assert table[int(size)] == tuple(None if cell == "–" else int(cell) for cell in cells)
-        for (type2, type3), cell in zip(INPUTS, cells, strict=True):
-            found = minimum_products(type2, type3, int(size))
-            assert found == (None if cell == "–" else int(cell))
+    assert minimum_products() == TABLE_3
+    assert sum(cell is None for row in TABLE_3.values() for cell in row) == 21
+    for k, row in TABLE_3.items():
+        for (type2, type3), cell in zip(INPUTS, row, strict=True):
+            assert minimum_products(type2, type3, k) == cell
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 8, 100, 1000, 4096, 7168, 10**5])

@@ -79,7 +79,7 @@ def dgemm_tc(
     Examples
     --------
     >>> import numpy as np
-    >>> a, b = np.random.default_rng(0).random((2, 64, 64))
+    >>> a, b = np.random.default_rng(0).standard_normal((2, 64, 64))
     >>> c, ran = dgemm_tc(a, b, info=True)
     >>> bool((abs(c - a @ b) < 1e-13).all()), ran.slices, ran.products
     (True, ((7, 7),), (28,))
