@@ -69,7 +69,8 @@ def test_004(function, family, shape, monkeypatch):
     agree(function, a, b)
     agree(function, a, b, fp64emu=True, k_block=shape[1] // 2, alpha=0.3, beta=-1.7, c=a @ b)
     if function is dgemm_fp8.dgemm_fp8tc and ON != "cpu":
-        agree(function, a, b, digit=8)
+        agree(function, a, b, digits=(16, 8))
+        agree(function, a, b, digits=(8, 8))
 
 
 @pytest.mark.parametrize("scale", [1000, -1070])

@@ -80,12 +80,13 @@ def test_bits_of_the_equations(unit, family, how):
     assert ran.products == counts
 
 
-@pytest.mark.parametrize("digit", [4, 8, 16])
-def test_smaller_digits(digit):
+@pytest.mark.parametrize("digits", [(16, 8), (8, 8), (4, 16)])
+def test_smaller_digits(digits):
     """What a unit that keeps fewer bits of a sum takes: the vendor's FP8 product on Hopper."""
     a, b = draw("phi1", (3, 21, 2), 2)
-    found, ran = dgemm_fp8tc(a, b, digit=digit, info=True)
-    wanted, counts = paper.dgemm(a, b, "fp8", held=digit.bit_length() - 1)
+    found, ran = dgemm_fp8tc(a, b, digits=digits, info=True)
+    held = [digit.bit_length() - 1 for digit in digits]
+    wanted, counts = paper.dgemm(a, b, "fp8", held=held)
     assert_same_bits(found, wanted)
     assert ran.products == counts
 
@@ -180,8 +181,8 @@ def test_bad_arguments():
     one = np.ones((2, 2))
     with pytest.raises(ValueError, match="use 'fp32' or 'fp16'"):
         dgemm_fp8tc(one, one, accumulate="bf16")
-    with pytest.raises(ValueError, match="digit=5 is not a largest digit of fp8"):
-        dgemm_fp8tc(one, one, digit=5)
+    with pytest.raises(ValueError, match="5 is not a largest digit of fp8"):
+        dgemm_fp8tc(one, one, digits=(16, 5))
     with pytest.raises(ValueError, match="k_block=0 is not a size"):
         dgemm_fp16tc(one, one, k_block=0)
     with pytest.raises(ValueError, match="k = 4096 leaves no bit"):
@@ -191,4 +192,4 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="k=None is not an inner dimension"):
         minimum_products("fp8")
     assert slices_of(4096, 11, "fp16") is None
-    assert scheme_of(64, "fp8").digit == 16
+    assert scheme_of(64, "fp8").largest == 256

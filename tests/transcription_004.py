@@ -39,11 +39,11 @@ def dgemm(a, b, type2, type3="fp32", held=None, k_block=None):
     m, k = a.shape
     n = b.shape[1]
     k_block = min(k_block or k, k)
-    rho = rho_of(k_block, type2, type3, held)
+    rho, rho_b = (rho_of(k_block, type2, type3, bits) for bits in held or (None, None))
     c, counts = np.zeros((m, n)), []
     for h in range(0, k, k_block):
         rows = [slice_vector(row, rho, type2) for row in a[:, h : h + k_block]]
-        columns = [slice_vector(column, rho, type2) for column in b[h : h + k_block].T]
+        columns = [slice_vector(column, rho_b, type2) for column in b[h : h + k_block].T]
         found = np.zeros((m, n))
         for i, (xs, c_x) in enumerate(rows):
             for j, (ys, c_y) in enumerate(columns):

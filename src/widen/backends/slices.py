@@ -104,7 +104,7 @@ def exceeds(bound: Array, found: Array) -> bool:
 
 
 def multiply(
-    left: list[Array], right: list[Array], pairs: list[tuple[int, int]], unit: str, digit: int,
+    left: list[Array], right: list[Array], pairs: list[tuple[int, int]], unit: str, largest: int,
     columns: slice,
 ) -> Array:  # fmt: skip
     """Exact products (pairs, m, columns): integers, on the BLAS product that stands for the unit.

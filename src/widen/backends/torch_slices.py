@@ -1,8 +1,9 @@
 """Slices with a new shift each, on a GPU: Triton kernels, the vendor's products.
 
 The verbs of `slices`, and its bits. Products of slices are made by FP16 and FP64 tensor cores
-through the vendor's routine, by FP8 ones through it where digits are at most 8, and otherwise by a
-kernel of our own that empties the accumulator in time (HARDWARE.md: Hopper keeps 14 bits of a sum).
+through the vendor's routine, by FP8 ones through it where sums of 128 products are exact, and
+otherwise by a kernel of our own that empties the accumulator in time (HARDWARE.md: Hopper keeps 14
+bits of a sum).
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from widen.kernels import tiles
 from widen.kernels.triton import groups as group_kernels
 from widen.kernels.triton import slices as kernels
 from widen.kernels.triton import soft64
+from widen.units import UNITS
 
 Tensor = torch.Tensor
 
 ROOM = 1 << 34
 """Bytes of products held at a time."""
 
-VENDOR_DIGIT = 8
-"""Digits up to this are exact in the vendor's FP8 product: it empties its accumulator every 128."""
+VENDOR_SPAN = 128
+"""Terms after which the vendor's FP8 product empties its accumulator."""
 
 LINES, BLOCK = 4, 256
 
@@ -119,7 +121,7 @@ def exceeds(bound: Tensor, found: Tensor) -> bool:
 
 
 def multiply(
-    left: list[Tensor], right: list[Tensor], pairs: list[tuple[int, int]], unit: str, digit: int,
+    left: list[Tensor], right: list[Tensor], pairs: list[tuple[int, int]], unit: str, largest: int,
     columns: slice,
 ) -> Tensor:  # fmt: skip
     """Exact products (pairs, m, columns), both up to the next multiple of 16; columns begin at one.
@@ -129,7 +131,7 @@ def multiply(
     start, stop = columns.start, -(-columns.stop // 16) * 16
     kind = torch.float64 if unit == "fp64" else torch.float32
     shape = (len(pairs), len(left[0]), stop - start)
-    if unit == "fp8" and digit > VENDOR_DIGIT and left[0].is_cuda:
+    if unit == "fp8" and largest * VENDOR_SPAN > UNITS[unit].exact and left[0].is_cuda:
         return _emptied_in_time(left, [plane[start:stop] for plane in right], pairs)
     out = torch.empty(shape, dtype=kind, device=left[0].device)
     for target, (p, q) in zip(out, pairs, strict=True):

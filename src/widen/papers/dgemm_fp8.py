@@ -91,33 +91,37 @@ def minimum_products(
 
 
 def scheme_of(
-    k: int, unit: str, accumulate: str = "fp32", digit: int | None = None, emulated: bool = False
-) -> Scheme:
+    k: int, unit: str, accumulate: str = "fp32", digits: tuple[int, int] | None = None,
+    emulated: bool = False,
+) -> Scheme:  # fmt: skip
     """Equations 1 to 5 with what the unit really holds: its record sets the digits.
 
     FP16 holds integers up to 2^11 and sums in float32; FP8 holds them up to 2^4. Hopper's FP8
     accumulator keeps 14 bits, which 64 products of such digits fill: they leave for a float32 then
     (units/fp8.py), so that Type3 is float32 all the same.
 
-    >>> [scheme_of(4096, unit).bits for unit in ("fp16", "fp8")], scheme_of(64, "fp8", digit=8).bits
-    ([6, 4], 3)
+    >>> scheme_of(4096, "fp16").bits, scheme_of(4096, "fp8").bits
+    ((6, 6), (4, 4))
     """
-    largest = UNITS[unit].digit if digit is None else digit
-    if largest not in (powers := [1 << i for i in range(1, UNITS[unit].digit.bit_length())]):
-        raise ValueError(f"digit={digit!r} is not a largest digit of {unit}; use one of {powers}")
-    held = largest.bit_length() - 1
-    if slices_of(k, held, accumulate) is None:
-        raise ValueError(
-            f"k = {k} leaves no bit for a slice when sums are accumulated in {accumulate}: use "
-            "accumulate='fp32', or a k_block below 4096"
-        )
-    return Scheme(unit, DOUBLE - rho(k, held, accumulate), 0.75, DOUBLE, emulated)
+    powers = [1 << i for i in range(1, UNITS[unit].digit.bit_length())]
+    bits = []
+    for digit in digits or (UNITS[unit].digit,) * 2:
+        if digit not in powers:
+            raise ValueError(f"{digit!r} is not a largest digit of {unit}; use one of {powers}")
+        held = digit.bit_length() - 1
+        if slices_of(k, held, accumulate) is None:
+            raise ValueError(
+                f"k = {k} leaves no bit for a slice when sums are accumulated in {accumulate}: "
+                "use accumulate='fp32', or a k_block below 4096"
+            )
+        bits.append(DOUBLE - rho(k, held, accumulate))
+    return Scheme(unit, (bits[0], bits[1]), 0.75, DOUBLE, emulated)
 
 
 def dgemm_fp8tc(
     a: Any, b: Any, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None, *, fp64emu: bool = False,
     accumulate: str = "fp32", k_block: int | None = None, memory: int | str = MEMORY,
-    block: int | None = None, digit: int | None = None, info: bool = False,
+    block: int | None = None, digits: tuple[int, int] | None = None, info: bool = False,
 ) -> Any:  # fmt: skip
     """DGEMM-FP8TC: alpha A B + beta C in float64 from products of FP8 (E4M3) slices.
 
@@ -135,10 +139,11 @@ def dgemm_fp8tc(
         Length of inner-product-wise blocks; None for one block.
     memory, block
         Working memory and largest outer-product-wise block (None: no limit).
-    digit
-        Largest digit of a slice. 16, the default, is what E4M3 and the unit's record allow; a GPU
-        then uses a kernel that empties Hopper's accumulator every 64 terms. With 8 there are more
-        slices, and the vendor's product is exact.
+    digits
+        Largest digits of slices of A and of B. (16, 16), the default, are what E4M3 and the unit's
+        record allow; a GPU then uses a kernel that empties Hopper's accumulator every 64 terms.
+        (16, 8) and (8, 8) take more slices, and the vendor's product, which empties it every 128
+        terms, is exact.
     info
         Also return a `Ran`: slices, products, time by stage.
 
@@ -151,7 +156,7 @@ def dgemm_fp8tc(
     ((121,), True)
     """
     given = checked(a, b, "float64", alpha, beta, c)
-    how = (accumulate, digit, fp64emu)
+    how = (accumulate, digits, fp64emu)
     return _run(given, "fp8", how, k_block, memory, block, info)
 
 
@@ -179,7 +184,7 @@ def dgemm_fp16tc(
 
 
 def _run(
-    given: Operands, unit: str, how: tuple[str, int | None, bool], k_block: int | None,
+    given: Operands, unit: str, how: tuple[str, tuple[int, int] | None, bool], k_block: int | None,
     memory: int | str, block: int | None, info: bool,
 ) -> Any:  # fmt: skip
     k = given.shape[1]

@@ -41,14 +41,14 @@ class Scheme:
     """How numbers are sliced, and in what arithmetic the products are added.
 
     A slice of a line whose largest magnitude is at most 2^c holds integers t, |t| <= 2^bits, that
-    stand for t 2^(c - bits).
+    stand for t 2^(c - bits), with bits = precision - rho.
 
     Attributes
     ----------
     unit
         What multiplies slices.
     bits
-        precision - rho.
+        Of slices of A and of slices of B.
     constant
         1 or 0.75: sigma = constant 2^(rho + c).
     precision
@@ -58,35 +58,35 @@ class Scheme:
     """
 
     unit: str
-    bits: int
+    bits: tuple[int, int]
     constant: float
     precision: int
     emulated: bool = False
 
     def __post_init__(self) -> None:
-        if self.digit > max(UNITS[self.unit].digit, 2**26 * (self.unit == "fp64")):
-            raise ValueError(f"{self.unit} holds no integers up to 2^{self.bits}")
+        if 1 << max(self.bits) > max(UNITS[self.unit].digit, 2**26 * (self.unit == "fp64")):
+            raise ValueError(f"{self.unit} holds no integers up to 2^{max(self.bits)}")
 
     @property
-    def digit(self) -> int:
-        """Largest entry of a slice."""
-        return 1 << max(self.bits, 0)
+    def largest(self) -> int:
+        """Largest product of two entries."""
+        return 1 << sum(self.bits)
 
     @property
-    def width(self) -> int:
-        """Bits of a number that a slice takes off at least."""
-        return self.bits + (self.constant != 1)
+    def usual(self) -> tuple[int, int]:
+        """Slices of A and of B that full mantissas of similar magnitudes need.
 
-    @property
-    def usual(self) -> int:
-        """Slices that full mantissas of similar magnitudes need."""
-        return -(-self.precision // self.width)
+        With 0.75 a slice takes a bit more off than it holds, the sign.
+        """
+        left, right = (-(-self.precision // (b + (self.constant != 1))) for b in self.bits)
+        return left, right
 
 
 @dataclass
 class Slices:
-    """Slices of some lines: planes of integers, and the exponents c of every line."""
+    """Slices of some lines: planes of integers, the exponents c of every line, bits of a slice."""
 
+    bits: int
     planes: list[Any] = field(default_factory=list)
     tops: list[Any] = field(default_factory=list)
     exhausted: bool = False
@@ -117,16 +117,16 @@ class Ran:
     seconds: dict[str, float]
 
 
-def take(verbs: Any, lines: Any, scheme: Scheme, count: int | None = None) -> Slices:
-    """Slice lines until nothing is left, or `count` times (Algorithm 1)."""
+def take(verbs: Any, lines: Any, scheme: Scheme, side: int, count: int | None = None) -> Slices:
+    """Slice lines of A (side 0) or B (1) until nothing is left, or `count` times (Algorithm 1)."""
     work = verbs.lines(lines)
-    found, top = Slices(), verbs.tops(work)
+    found, top = Slices(scheme.bits[side]), verbs.tops(work)
     while count is None or len(found.planes) < count:
         if not verbs.left_over(top):
             found.exhausted = True
             break
         plane, following, _ = verbs.split(
-            work, top, scheme.bits, scheme.constant, scheme.unit, emulated=scheme.emulated
+            work, top, found.bits, scheme.constant, scheme.unit, emulated=scheme.emulated
         )
         found.planes.append(plane)
         found.tops.append(top)
@@ -150,9 +150,8 @@ def largest_block(k: int, scheme: Scheme, memory: int) -> int:
     working copies of both operands; fewer than the actual slices of hard data need: the sums are
     then made in strips of columns.
     """
-    slices, each = scheme.usual, BYTES[scheme.unit]
-    squared = slices * slices * (8 if scheme.unit == "fp64" else 4)
-    linear = 2 * k * (slices * each + 8)
+    squared = math.prod(scheme.usual) * (8 if scheme.unit == "fp64" else 4)
+    linear = k * (sum(scheme.usual) * BYTES[scheme.unit] + 16)
     return int((math.isqrt(linear * linear + 4 * squared * memory) - linear) // (2 * squared))
 
 
@@ -165,15 +164,15 @@ def sum_of_products(
     out = verbs.zeros(m, n, scheme.precision, left.tops[0] if left.tops else right.tops[0])
     if not pairs:
         return out
-    ours = verbs.exponents(left.tops, [p for p, _ in pairs], scheme.bits)
-    theirs = verbs.exponents(right.tops, [q for _, q in pairs], scheme.bits)
+    ours = verbs.exponents(left.tops, [p for p, _ in pairs], left.bits)
+    theirs = verbs.exponents(right.tops, [q for _, q in pairs], right.bits)
     each = len(pairs) * m * (8 if scheme.unit == "fp64" else 4)
     strip = max(min(memory, verbs.ROOM) // max(each, 1) // 16 * 16, 16)
     for start in range(0, n, strip):
         columns = slice(start, min(start + strip, n))
         with ledger.stage("multiply"):
             products = verbs.multiply(
-                left.planes, right.planes, pairs, scheme.unit, scheme.digit, columns
+                left.planes, right.planes, pairs, scheme.unit, scheme.largest, columns
             )
         with ledger.stage("sum"):
             some = verbs.contiguous(theirs[:, columns])
@@ -214,11 +213,11 @@ def run(
         ):
             with ledger.stage("split_left"):
                 ours = given.a[i : i + rows, h : h + depth]
-                mine, fast = left(ours) if left else (take(verbs, ours, scheme), False)
+                mine, fast = left(ours) if left else (take(verbs, ours, scheme, 0), False)
             for j in range(0, n, columns):
                 with ledger.stage("split_right"):
                     theirs = given.b[h : h + depth, j : j + columns].T
-                    other = take(verbs, theirs, scheme, len(mine.planes) if fast else None)
+                    other = take(verbs, theirs, scheme, 1, len(mine.planes) if fast else None)
                 size = (len(mine.planes), len(other.planes))
                 pairs, target = order(*size, fast), out[i : i + rows, j : j + columns]
                 found = sum_of_products(

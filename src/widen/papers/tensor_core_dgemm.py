@@ -37,10 +37,11 @@ def scheme_of(k: int, precision: int = 53, unit: str = "fp16", sums: int = 24) -
     paper overlooks; rho is one more then.
 
     >>> scheme_of(7168).bits, scheme_of(7168, 24).bits, scheme_of(7168, 53, "fp64", 53).bits
-    (5, 5, 20)
+    ((5, 5), (5, 5), (20, 20))
     """
     held = {"fp16": 11, "fp64": 26}[unit]
-    return Scheme(unit, min(precision - gamma(k, precision, sums), held), 1.0, precision)
+    bits = min(precision - gamma(k, precision, sums), held)
+    return Scheme(unit, (bits, bits), 1.0, precision)
 
 
 @overload
@@ -105,8 +106,8 @@ def sgemm_tc(
     --------
     >>> import numpy as np
     >>> a, b = np.random.default_rng(0).random((2, 64, 64), np.float32)
-    >>> sgemm_tc(a, b, info=True)[1].products
-    (10,)
+    >>> sgemm_tc(a, b, info=True)[1].slices
+    ((3, 3),)
     """
     given = checked(a, b, "float32", alpha, beta, c)
     return _run(given, scheme_of(given.shape[1], 24), "dp", memory, block, info)
@@ -182,13 +183,13 @@ def enough_slices(verbs: Any, rows: Any, weights: Any, scheme: Scheme) -> tuple[
     work = verbs.lines(rows)
     k = work.shape[1]
     bound = verbs.magnitudes(work, weights) * (2 * math.sqrt(k) * 2.0**-scheme.precision)
-    found, top = Slices(), verbs.tops(work)
+    found, top = Slices(scheme.bits[0]), verbs.tops(work)
     while True:
         if not verbs.left_over(top):
             found.exhausted = True
             return found, False
         plane, following, sums = verbs.split(
-            work, top, scheme.bits, scheme.constant, scheme.unit, weights=weights
+            work, top, found.bits, scheme.constant, scheme.unit, weights=weights
         )
         found.planes.append(plane)
         found.tops.append(top)
