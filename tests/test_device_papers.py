@@ -9,7 +9,8 @@ import torch
 from helpers import assert_same_bits, draw
 from test_device import ON, tensor
 from test_papers_004 import random_bits
-from widen.backends import slices, torch_slices
+from widen.backends import float_slices as slices
+from widen.backends import torch_float_slices as torch_slices
 from widen.backends.triton_launch import launch
 from widen.kernels.triton import soft64
 from widen.papers import dgemm_fp8, slicing

@@ -142,7 +142,7 @@ def test_blocks_of_columns_do_not_change_dp_mode():
 
 
 def test_memory_that_is_too_small_for_all_products_makes_strips(monkeypatch):
-    from widen.backends import slices
+    from widen.backends import float_slices as slices
 
     a, b = draw("phi4", (20, 40, 90), 8)
     whole = dgemm_tc(a, b), dgemm_tc(a, b, "cr")

@@ -8,7 +8,7 @@ import pytest
 import transcription_004 as paper
 import widen
 from helpers import assert_same_bits, draw
-from widen.backends import slices
+from widen.backends import float_slices as slices
 from widen.papers.dgemm_fp8 import (
     INPUTS,
     dgemm_fp8tc,

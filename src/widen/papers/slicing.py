@@ -296,9 +296,9 @@ def checked(
     back: Callable[[Any], Any] = _same
     if verbs is None:
         if place.startswith("cuda"):
-            from widen.backends import torch_slices as verbs
+            from widen.backends import torch_float_slices as verbs
         else:
-            from widen.backends import slices as verbs
+            from widen.backends import float_slices as verbs
 
             if place == "cpu":
                 from widen.tensors import as_array, as_tensor

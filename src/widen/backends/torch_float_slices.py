@@ -1,6 +1,6 @@
 """Slices with a new shift each, on a GPU: Triton kernels, the vendor's products.
 
-The verbs of `slices`, and its bits. Products of slices are made by FP16 and FP64 tensor cores
+The verbs of `float_slices`, and its bits. Products of slices are made by FP16 and FP64 tensor cores
 through the vendor's routine, by FP8 ones through it where sums of 128 products are exact, and
 otherwise by a kernel of our own that empties the accumulator in time (HARDWARE.md: Hopper keeps 14
 bits of a sum).
@@ -17,12 +17,12 @@ import torch
 
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
-from widen.backends.slices import LANES, NOTHING, ROW_LANES, halved
+from widen.backends.float_slices import LANES, NOTHING, ROW_LANES, halved
 from widen.backends.torch_units import STORAGE
 from widen.backends.triton_launch import launch
 from widen.kernels import tiles
+from widen.kernels.triton import float_slices as kernels
 from widen.kernels.triton import groups as group_kernels
-from widen.kernels.triton import slices as kernels
 from widen.kernels.triton import soft64
 from widen.units import UNITS
 

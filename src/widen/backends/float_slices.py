@@ -1,6 +1,6 @@
 """Slices with a new shift each, on a CPU: NumPy arrays, Numba kernels, BLAS products.
 
-The verbs of papers 000 and 004; `torch_slices` has the same for a GPU, with the same bits. Lines
+The verbs of papers 000 and 004; `torch_float_slices` has the same for a GPU, with the same bits. Lines
 are rows of A or columns of B, a working copy (lines, inner) of float64 that slices are taken from.
 """
 
@@ -23,7 +23,7 @@ NOTHING = -(1 << 20)
 """Top of a line of zeros."""
 
 LANES, ROW_LANES = 128, 32
-"""How sums of an estimate are gathered (`kernels.numba.slices`)."""
+"""How sums of an estimate are gathered (`kernels.numba.float_slices`)."""
 
 ROOM = 1 << 28
 """Bytes of products held at a time, so that they stay in memory near the processor."""
@@ -47,7 +47,7 @@ def lines(x: Array) -> Array:
 def tops(work: Array) -> Array:
     """ceil(log2 of the largest magnitude) of every line."""
     out = np.empty(len(work), np.int64)
-    launch("slices.tops", len(work), work.size, work.view(np.int64), out)
+    launch("float_slices.tops", len(work), work.size, work.view(np.int64), out)
     return out
 
 
@@ -66,7 +66,7 @@ def split(
     lanes = np.empty((len(work) if weights is not None else 0, LANES))
     given = np.empty(0) if weights is None else weights
     launch(
-        "slices.split", len(work), 2 * work.size, plane, work, top, bits, constant, emulated,
+        "float_slices.split", len(work), 2 * work.size, plane, work, top, bits, constant, emulated,
         given, lanes, following,
     )  # fmt: skip
     return plane, following, None if weights is None else halved(lanes.T)
@@ -86,7 +86,7 @@ def halved(lanes: Any) -> Any:
 def magnitudes(work: Array, weights: Array) -> Array:
     """Sums of |x| weight along every line."""
     lanes = np.empty((len(work), LANES))
-    launch("slices.magnitudes", len(work), work.size, work, weights, lanes)
+    launch("float_slices.magnitudes", len(work), work.size, work, weights, lanes)
     return np.asarray(halved(lanes.T))
 
 
@@ -94,7 +94,7 @@ def column_sums(work: Array, lanes: Array | None) -> Array:
     """Lanes of the sums of |x| over lines, added to those of the lines before."""
     if lanes is None:
         lanes = np.zeros((ROW_LANES, work.shape[1]))
-    launch("slices.column_sums", ROW_LANES, work.size, work, lanes)
+    launch("float_slices.column_sums", ROW_LANES, work.size, work, lanes)
     return lanes
 
 
@@ -130,7 +130,7 @@ def accumulate(
     """0 + T_0 2^e_0 + T_1 2^e_1 + ... in floating-point arithmetic, one order: that of the list."""
     out = np.empty(products.shape[1:])
     launch(
-        "slices.accumulate", len(out), products.size, products, left, right, precision == 24,
+        "float_slices.accumulate", len(out), products.size, products, left, right, precision == 24,
         emulated, out,
     )  # fmt: skip
     return out if precision == 53 else out.astype(np.float32)
@@ -140,7 +140,7 @@ def nearest(products: Array, left: Array, right: Array) -> Array:
     """The exact sum of all T 2^e, rounded once."""
     out, fmt = np.empty(products.shape[1:]), BINARY["float64"]
     launch(
-        "slices.nearest", len(out), 4 * products.size, products, left, right,
+        "float_slices.nearest", len(out), 4 * products.size, products, left, right,
         np.array([fmt.precision, fmt.lowest, fmt.highest]), out,
     )  # fmt: skip
     return out
