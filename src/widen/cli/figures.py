@@ -51,8 +51,12 @@ def draw(axes: Any, panel: Panel) -> None:
             draw_line(axes, series, index)
         if panel.log_x:
             axes.set_xscale("log", base=2)
-            ticks = sorted({x for series in panel.series for x in series.x})
-            axes.set_xticks(ticks, [f"{x:g}" for x in ticks], rotation=40 if len(ticks) > 5 else 0)
+        if panel.log_x10:
+            axes.set_xscale("log")
+        ticks = sorted({x for series in panel.series for x in series.x})
+        few_integers = len(ticks) <= 12 and all(isinstance(x, int) for x in ticks)
+        if panel.log_x or few_integers:
+            axes.set_xticks(ticks, [f"{x:g}" for x in ticks], rotation=40 if len(ticks) > 6 else 0)
             axes.minorticks_off()
     if panel.log_y:
         axes.set_yscale("log")

@@ -176,6 +176,10 @@ PRODUCTS = {
 }
 """By unit; the inner length is no more than the unit's exact depth."""
 
+SLICES = (LineTile(4, 512, 4), LineTile(32, 64, 4))
+ACCUMULATE = ProductTile(4, 256, inner=0)
+"""Of paper 002: splitting, and adding to C."""
+
 ENCODE_ANY = LineTile(8, 128, 4)
 BYTES_OF_GROUPS = 256
 """Elements whose groups a program turns into bytes."""

@@ -126,7 +126,8 @@ class Panel:
     x_label: str
     y_label: str
     series: Sequence[Series]
-    log_x: bool = False
+    log_x: bool = False  # base 2, a tick at every x
+    log_x10: bool = False
     log_y: bool = False
     y_range: tuple[float | None, float | None] | None = None
 

@@ -3,7 +3,12 @@
 //   out[z, b, i, j] = (w[z] * sum_h left[z, b, i, h] * right[z, b, j, h]) mod p[z]    in [0, p[z])
 //
 // left: planes x left_batch x M x K bytes, right: planes x right_batch x N x K, both K-major; out:
-// one byte an element. The tensor maps know the true M, N and K: what lies beyond reads as zero
+// one byte an element. With SUMS instead
+//
+//   out[z, i, j] = sum_{q < pairs[z]} sum_h left[l[z] + q, i, h] * right[r[z] - q, j, h]
+//
+// as int32, which must hold it: products of slices of equal weight meet in the accumulator.
+// The tensor maps know the true M, N and K: what lies beyond reads as zero
 // (PERMUTED: right has rows up to a multiple of 64, which give columns that out leaves undefined).
 //
 // One block a multiprocessor, resident for the whole launch. A producer thread fills a ring of
@@ -16,7 +21,7 @@
 //   TILE_N      columns of a tile            STAGES      stages of 128 bytes of K
 //   CLUSTER     blocks of a cluster, 1 or 2  SHARE_LEFT  1: they share left's tile, side by side
 //   PERMUTED    1: TMA reorders right's rows             0: they share right's, one above the other
-//   LONG        1: sums beyond int32
+//   LONG        1: sums beyond int32         SUMS        1: int32 sums of pairs of slices
 //   CONSUMER_REGISTERS, PRODUCER_REGISTERS   what a thread of each kind holds
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -36,7 +41,11 @@ struct alignas(64) TensorMap { u64 opaque[16]; };
 
 // How to reduce a sum modulo p: multiply.py derives the numbers and proves that they suffice.
 struct Recipe { u32 weights, offset; };
+#if SUMS
+struct Plane { int left, right, pairs, unused[3]; };
+#else
 struct Plane { Recipe last, folding; float inverse; u32 minus_modulus; };
+#endif
 
 struct Divisor {  // n / value for 0 <= n < 2^31, as (n + (n * factor >> 32)) >> shift
   u32 value, factor, shift;
@@ -155,6 +164,7 @@ MULTIPLY_ADD(192, NAMES_96, "%96", "%97", "%98", R32(0), R32(32), R32(64))
 MULTIPLY_ADD(256, NAMES_128, "%128", "%129", "%130", R32(0), R32(32), R32(64), R32(96))
 #endif
 
+#if !SUMS
 // ── residues ──────────────────────────────────────────────────────────────────────────────────
 
 // (sum * w) mod p in the low byte, whatever in the others, for every 32-bit sum: four instructions.
@@ -237,6 +247,21 @@ __device__ __forceinline__ void fold(int (&c)[TILE_N / 2], const Plane& plane) {
   for (int i = 0; i < TILE_N / 2; i++) c[i] = reduction.of(c[i]) & 0xFF;
 }
 
+#else
+// ── sums ──────────────────────────────────────────────────────────────────────────────────────
+
+// In the accumulators' order: a quad's pairs of columns are the 32 bytes of a sector.
+constexpr int BYTES = 8;
+
+__device__ __forceinline__ void store_row(const int (&c)[TILE_N / 2], int half, u8* to, int bytes) {
+#pragma unroll
+  for (int group = 0; group < TILE_N / 8; group++)
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v2.b32 [%1], {%2, %3};}"
+                 ::"r"((int)(group * 32 < bytes)), "l"(to + group * 32),
+                   "r"(c[group * 4 + half * 2]), "r"(c[group * 4 + half * 2 + 1]) : "memory");
+}
+#endif
+
 // ── the kernel ────────────────────────────────────────────────────────────────────────────────
 
 struct Tile { int plane, batch, row, column; };
@@ -255,6 +280,15 @@ __device__ __forceinline__ Tile tile_at(const Job& job, u32 index, u32 rank) {
   return tile;
 }
 
+__device__ __forceinline__ int steps_of(const Job& job, const Tile& tile) {
+  const int steps = (job.K + TILE_K - 1) / TILE_K;
+#if SUMS
+  return steps * job.plane[tile.plane].pairs;
+#else
+  return steps;
+#endif
+}
+
 struct Ring {  // which stage comes next, and the parity its barriers wait for
   int stage = 0;
   u32 phase = 0;
@@ -263,19 +297,26 @@ struct Ring {  // which stage comes next, and the parity its barriers wait for
   }
 };
 
-__device__ __forceinline__ void produce(const Job& job, u32 shared, u64* full, u64* empty, u32 rank,
-                                        int depth) {
+__device__ __forceinline__ void produce(const Job& job, u32 shared, u64* full, u64* empty,
+                                        u32 rank) {
   const int left_part = LEFT_SHARED ? rank * (TILE_M / CLUSTER) : 0;  // the rows this block brings
   const int right_part = RIGHT_SHARED ? rank * (TILE_N / CLUSTER) : 0;
   Ring ring;
   for (int t = blockIdx.x / CLUSTER; t < job.tiles; t += gridDim.x / CLUSTER) {
     const Tile tile = tile_at(job, t, rank);
+    const int depth = steps_of(job, tile);
+#if SUMS
+    int left_slice = job.plane[tile.plane].left, right_slice = job.plane[tile.plane].right;
+#else
     const int left_slice = tile.plane * job.left_batch + (job.left_batch > 1 ? tile.batch : 0);
     const int right_slice = tile.plane * job.right_batch + (job.right_batch > 1 ? tile.batch : 0);
-    for (int step = 0; step < depth; step++) {
+#endif
+    for (int step = 0, k = 0; step < depth; step++, k += TILE_K) {
+#if SUMS
+      if (k >= job.K) k = 0, left_slice++, right_slice--;
+#endif
       u64* const done = &full[ring.stage];
       const u32 left = shared + ring.stage * STAGE_BYTES, right = left + LEFT_BYTES;
-      const int k = step * TILE_K;
       barrier_wait(&empty[ring.stage], ring.phase ^ 1);
       barrier_expect(done, STAGE_BYTES);
       load<LEFT_SHARED>(left + left_part * TILE_K, &job.left, done, k, tile.row + left_part,
@@ -314,33 +355,44 @@ __device__ __forceinline__ int own_row() {  // the thread's first of 64
 
 struct Target {  // where a thread's sums go
   u8* out;
-  int height, columns;  // rows of out from the consumer's first on, columns from the thread's on
+  int height, columns;  // rows of out from the consumer's first on, bytes from the thread's on
+  int depth;
+#if !SUMS
   Reduction reduction;
   const Plane* plane;
+#endif
   // Called while products are in flight: between tiles, this took 1100 clocks.
   __device__ __forceinline__ void find(const Job& job, const Tile& tile, int consumer) {
     const int row = tile.row + consumer * BLOCKS * 64;
-    const int column = tile.column + (threadIdx.x & 3) * BYTES;
+    const int column = tile.column * (SUMS ? 4 : 1) + (threadIdx.x & 3) * BYTES;
     const u64 line = (u64)(tile.plane * job.batch + tile.batch) * job.M + row + own_row();
     out = job.out + line * job.pitch + column;
     height = job.M - row, columns = job.pitch - column;
+    depth = steps_of(job, tile);
+    asm volatile("" : "+l"(out), "+r"(height), "+r"(columns), "+r"(depth));
+#if !SUMS
     plane = &job.plane[tile.plane];
     reduction.read(plane->last, *plane);
-    asm volatile("" : "+l"(out), "+r"(height), "+r"(columns), "+r"(reduction.weights),
-                 "+r"(reduction.offset), "+r"(reduction.minus_modulus), "+f"(reduction.inverse));
+    asm volatile("" : "+r"(reduction.weights), "+r"(reduction.offset),
+                 "+r"(reduction.minus_modulus), "+f"(reduction.inverse));
+#endif
   }
   __device__ __forceinline__ void store(const int (&c)[TILE_N / 2], int block, int pitch) const {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const int down = block * 64 + half * 8;
       const int room = down + own_row() < height ? columns : 0;
+#if SUMS
+      store_row(c, half, out + (u64)pitch * down, room);
+#else
       store_row(c, half, out + (u64)pitch * down, room, reduction);
+#endif
     }
   }
 };
 
-__device__ __forceinline__ void consume(const Job& job, u32 shared, u64* full, u64* empty, u32 rank,
-                                        int depth) {
+__device__ __forceinline__ void consume(const Job& job, u32 shared, u64* full, u64* empty,
+                                        u32 rank) {
   const int consumer = __shfl_sync(~0u, threadIdx.x / 128, 0) - 1, thread = threadIdx.x & 127;
   const u32 rows_at = consumer * BLOCKS * 64 * TILE_K;
   Ring ring;
@@ -352,7 +404,7 @@ __device__ __forceinline__ void consume(const Job& job, u32 shared, u64* full, u
       barrier_wait(&full[ring.stage], ring.phase);
       issue(c, stage + rows_at, stage + LEFT_BYTES, step);
       if (step == 0) target.find(job, tile_at(job, t, rank), consumer);
-      if (step == depth - 1) break;
+      if (step == target.depth - 1) break;
       await_products<0>();
       if (thread < CLUSTER) barrier_arrive(&empty[ring.stage], thread);
       ring.advance();
@@ -382,7 +434,6 @@ void multiply(const __grid_constant__ Job job) {
   extern __shared__ u8 raw[];
   __shared__ alignas(8) u64 full[STAGES], empty[STAGES];
   const u32 shared = (shared_address(raw) + 1023) & ~1023u;
-  const int depth = (job.K + TILE_K - 1) / TILE_K;
   u32 rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   if (threadIdx.x == 0) {
@@ -395,11 +446,11 @@ void multiply(const __grid_constant__ Job job) {
   cluster_sync();
   if (threadIdx.x < 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
-    if (threadIdx.x == 0) produce(job, shared, full, empty, rank, depth);
+    if (threadIdx.x == 0) produce(job, shared, full, empty, rank);
     __syncwarp();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGISTERS));
-    consume(job, shared, full, empty, rank, depth);
+    consume(job, shared, full, empty, rank);
   }
   cluster_sync();  // no block leaves while the other may still write to its barriers
 }

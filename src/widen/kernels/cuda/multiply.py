@@ -128,7 +128,7 @@ def _planes(moduli: tuple[int, ...], coefficients: tuple[int, ...]) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _options(tile: Tile, long: bool, permuted: bool) -> tuple[str, ...]:
+def _options(tile: Tile, long: bool, permuted: bool, sums: bool = False) -> tuple[str, ...]:
     """Of the compiler. Registers: 64K a multiprocessor, in eights, most of them to consumers."""
     registers = {2: (240, 24), 3: (160, 32)}[tile.consumers]
     macros = {
@@ -140,6 +140,7 @@ def _options(tile: Tile, long: bool, permuted: bool) -> tuple[str, ...]:
         "SHARE_LEFT": int(tile.share_left),
         "LONG": int(long),
         "PERMUTED": int(permuted),
+        "SUMS": int(sums),
         "CONSUMER_REGISTERS": registers[0],
         "PRODUCER_REGISTERS": registers[1],
     }
@@ -207,11 +208,11 @@ def permutable(right: Any) -> bool:
 
 def _job(left: Any, right: Any, out: Any, k: int, planes: bytes, tile: Tile) -> Job:
     """All that the kernel reads but for addresses, passed by value: a graph can capture it."""
-    (count, left_batch, rows, _), (_, right_batch, columns, _) = left.shape, right.shape
-    batch = out.shape[1]
+    (left_batch, rows), (right_batch, columns) = left.shape[1:3], right.shape[1:3]
+    count, batch, _, pitch = out.shape
     high, wide = tile.clusters(rows, columns)
     group = min(GROUP, high)
-    job = Job(height=rows, inner=k, pitch=out.shape[3], batch=batch)
+    job = Job(height=rows, inner=k, pitch=pitch * out.element_size(), batch=batch)
     job.left_batch, job.right_batch = left_batch, right_batch
     job.tiles, job.rows, job.group = high * wide * count * batch, high, group
     job.slice, job.band, job.batches = divisor(high * wide), divisor(group * wide), divisor(batch)
@@ -236,18 +237,26 @@ class Launcher:
                 f"got {left.shape[0]} planes, {len(moduli)} moduli, {len(coefficients)}"
                 f" coefficients; expected one of each for a plane, and at most {MAX_PLANES}"
             )
+        permuted = permutable(right)
+        planes = _planes(moduli, coefficients)
+        self._prepare(left, right, out, k, n, planes, tile, k, permuted, k > LONGEST)
+
+    def _prepare(
+        self, left: Any, right: Any, out: Any, k: int, n: int, planes: bytes, tile: Tile | None,
+        depth: int, permuted: bool, long: bool = False, sums: bool = False,
+    ) -> None:  # fmt: skip
+        """What is the same at all addresses; `depth` is the length of sums."""
         torch = import_module("torch")
         self._stream = torch._C._cuda_getCurrentRawStream
         self._driver = import_module("cuda.bindings.driver")
         self._device = left.device.index
         processors = torch.cuda.get_device_properties(left.device).multi_processor_count
-        slices = left.shape[0] * out.shape[1]
-        tile = tile or choose(left.shape[2], n, k, slices, processors)
-        self._template = _job(left, right, out, k, _planes(moduli, coefficients), tile)
-        permuted = permutable(right)
+        slices = out.shape[0] * out.shape[1]
+        tile = tile or choose(left.shape[2], n, depth, slices, processors)
+        self._template = _job(left, right, out, k, planes, tile)
         right_map = _permuted_map if permuted else _plain_map
         self._maps = _plain_map(left, k, tile.left_box), right_map(right, k, tile.right_box)
-        self._options, self._shared = _options(tile, k > LONGEST, permuted), tile.shared_bytes
+        self._options, self._shared = _options(tile, long, permuted, sums), tile.shared_bytes
         blocks = min(self._template.tiles, processors // tile.cluster) * tile.cluster
         self._shape = (blocks, 1, 1, tile.threads, 1, 1)
         self._jobs: dict[tuple[int, int, int], tuple[Job, Any]] = {}

@@ -1,0 +1,122 @@
+"""Slices of float64 matrices on a GPU: the verbs of `slices` on int8 tensor cores, the same bits.
+
+Digits are int8 (slices, 1, lines, pitch), sums int32 (sums, 1, m, pitch). Nothing waits for the
+device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from widen.backends import torch as backend
+from widen.backends.slices import Slices, Sum
+from widen.backends.torch import Tensor
+from widen.backends.triton_launch import launch
+from widen.kernels import tiles
+from widen.kernels.triton import groups as group_kernels
+from widen.kernels.triton import slices as kernels
+
+WAYS = {"mask": kernels.mask, "nearest": kernels.nearest}
+
+
+def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
+    """Cut lines (lines, inner) into slices; see `slices.split`."""
+    count, inner = lines.shape
+    pitch = -(-inner // 16) * 16
+    near = lines.stride(0) < lines.stride(1)
+    tile = tiles.line_tile(tiles.SLICES, near, inner)
+    shape = (tile.lines, tile.inner)
+    grid = (-(-count // tile.lines) * -(-pitch // tile.inner),)
+    place: dict[str, Any] = {"device": lines.device}
+    digits = torch.empty((slices, 1, count, pitch), dtype=torch.int8, **place)
+    most = torch.zeros(count, dtype=torch.int64, **place)
+    bits = lines.view(torch.int64)
+    strides = (lines.stride(1), lines.stride(0))
+    launch(kernels.largest, grid, (bits, most, count, inner, *strides), shape, tile.warps)
+    if way != "anew":
+        units = torch.empty((1, count), dtype=torch.int32, **place)
+        given = (bits, most, units, digits, count, inner, pitch, digits.stride(0), *strides)
+        launch(WAYS[way], grid, (*given, slices, beta), shape, tile.warps)
+        return Slices(digits, units, beta)
+    units = torch.empty((slices, count), dtype=torch.int32, **place)
+    rest = lines.clone(memory_format=torch.contiguous_format).view(torch.int64)
+    tile = tiles.line_tile(tiles.SLICES, False, inner)
+    grid = (-(-count // tile.lines) * -(-pitch // tile.inner),)
+    for s in range(slices):
+        following = torch.zeros(count, dtype=torch.int64, **place)
+        before = units[max(s - 1, 0)]
+        launch(
+            kernels.anew, grid,
+            (rest, most, following, units[s], before, digits[s], count, inner, pitch,
+             count if s else 0, beta),
+            (tile.lines, tile.inner), tile.warps,
+        )  # fmt: skip
+        most = following
+    return Slices(digits, units, beta)
+
+
+def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Tensor:
+    """Sums of products of slices, int32 (sums, 1, m, pitch), the last sum first."""
+    ours, theirs = left.digits, right.digits
+    m, n, k = ours.shape[2], theirs.shape[2], theirs.shape[3]
+    pitch = -(-n // 16) * 16
+    out = torch.empty((len(sums), 1, m, pitch), dtype=torch.int32, device=ours.device)
+    order = tuple(reversed(sums))  # the longest first: no long tile at the end
+    if backend._hopper(ours.device):
+        from widen.kernels.cuda.sums import multiply_sums
+
+        multiply_sums(ours, theirs, out, k, order)
+        return out
+    tile = tiles.PRODUCTS["int8"]
+    count = len(sums) * -(-m // tile.rows) * -(-n // tile.columns)
+    firsts, pairs = _pairs(order, ours.device)
+    launch(
+        group_kernels.products, (backend._programs(ours.device, count, tile.warps),),
+        (backend._descriptor(ours, k, tile.rows, tile.inner),
+         backend._descriptor(theirs, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
+         pitch, len(sums), 1, 1, 1, tiles.LONGEST_SUM, 1.0),
+        (tile.rows, tile.columns, tile.inner, tile.group, False, ours.device.type == "cuda"),
+        tile.warps, tile.stages,
+    )  # fmt: skip
+    return out
+
+
+def accumulate(
+    c: Tensor | None, found: Tensor, sums: Sequence[Sum], left: Slices, right: Slices, last: bool
+) -> Tensor:
+    """Add scaled sums to C in one pass over memory; see `slices.accumulate`."""
+    (m, pitch), n = found.shape[2:], right.digits.shape[2]
+    total = torch.empty((m, n), dtype=torch.float64, device=found.device) if c is None else c
+    terms = _terms(tuple(sums), found.device)
+    tile = tiles.ACCUMULATE
+    launch(
+        kernels.accumulate, (-(-m // tile.rows) * -(-n // tile.columns),),
+        (total, found, terms, left.units, right.units, m, n, pitch, found.stride(0), len(sums),
+         0 if c is None else m, int(last), left.beta),
+        (left.units.shape[0] > 1, tile.rows, tile.columns), tile.warps,
+    )  # fmt: skip
+    return total
+
+
+@lru_cache(maxsize=64)
+def _terms(sums: tuple[Sum, ...], device: torch.device) -> Tensor:
+    """Where a term's sum lies, and its slices, in the order of the additions."""
+    rows = [[len(sums) - 1 - at, term.left, term.right] for at, term in enumerate(sums)]
+    return torch.tensor(rows, dtype=torch.int32, device=device)
+
+
+@lru_cache(maxsize=64)
+def _pairs(sums: tuple[Sum, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Tables of `kernels.triton.groups.products`."""
+    firsts, pairs = [0], []
+    for left, right, count in sums:
+        pairs += [[left + q, right - q] for q in range(count)]
+        firsts.append(len(pairs))
+    return (
+        torch.tensor(firsts, dtype=torch.int32, device=device),
+        torch.tensor(pairs, dtype=torch.int32, device=device),
+    )

@@ -1,0 +1,221 @@
+"""Paper 002: its variants give the bits of its algorithms, and keep its bounds."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+import ozimmu_algorithms as paper
+import widen
+from helpers import assert_same_bits
+from widen.backends import slices as on_cpu
+from widen.backends import torch_slices as on_gpu
+from widen.papers import ozimmu as system
+from widen.papers.ozimmu import VARIANTS, ozimmu, schedule
+
+ON = "cuda" if torch.cuda.is_available() else "cpu"
+variants = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def matrices(m, n, p, phi=1.0, seed=1):
+    random = np.random.default_rng(seed)
+    a, b = (
+        (random.random(shape) - 0.5) * np.exp(phi * random.standard_normal(shape))
+        for shape in ((m, n), (n, p))
+    )
+    return a, b
+
+
+def awkward(m, n, p):
+    """Rows of zeros, powers of two, ties, one large entry, entries far below the others."""
+    a, b = matrices(m, n, p)
+    a[0] = 0
+    a[1] = 2.0 ** -np.arange(n)
+    a[2] = np.where(np.arange(n) % 2, 0.5, 1.5) * 2.0**-6 + 2.0**-13
+    a[3, 0] = 1e9
+    b[:, 0] = -(2.0**40)
+    b[0, 1] = 1e-200
+    return a, b
+
+
+@variants
+@pytest.mark.parametrize("slices", [1, 2, 5, 9])
+def test_the_papers_algorithms_step_by_step(variant, slices):
+    for a, b in (matrices(4, 9, 3), matrices(3, 16, 5, phi=4.0), awkward(5, 8, 4)):
+        wanted = np.array(paper.product(a, b, slices, variant))
+        assert_same_bits(ozimmu(a, b, slices, variant), wanted)
+
+
+@pytest.mark.parametrize("variant", ["ef", "h"])
+def test_groups_that_int32_does_not_hold_are_cut(variant):
+    a, b = matrices(1, 1 << 15, 2)
+    assert system.addends(1 << 15) == 4
+    wanted = np.array(paper.product(a, b, 5, variant))
+    assert_same_bits(ozimmu(a, b, 5, variant), wanted)
+
+
+def test_algorithm_7_is_6_for_few_slices():
+    a, b = awkward(5, 8, 4)
+    for split in (paper.algorithm_3, paper.algorithm_8):
+        (left, mu), (right, nu) = split(a.tolist(), 6), split(b.T.tolist(), 6)
+        scale = lambda s, t, i, j: mu[i] * 2.0 ** (-7 * (s + t)) * nu[j]  # noqa: B023, E731
+        six = paper.algorithm_6(left, right, scale, 5, 4, 6, 8)
+        assert paper.algorithm_7(left, right, scale, 5, 4, 6) == six
+
+
+def test_the_papers_example_of_rounding():
+    # Section 3.1 calls it 377; its binary digits and its slices (8) and (9) are those of 351.
+    x = 351
+    assert [x >> 6 << 6, (x & 63) >> 3 << 3, x & 7] == [320, 24, 7]
+    first = round(Fraction(x, 64)) * 64
+    second = round(Fraction(x - first, 8)) * 8
+    assert [first, second, x - first - second] == [320, 32, -1]
+
+
+@variants
+def test_slices_add_up_to_the_matrix(variant):
+    a, _ = matrices(6, 40, 1, phi=0.5)
+    way = VARIANTS[variant].way
+    found = on_cpu.split(a, "left", 12, 7, way)
+    steps = np.arange(12)[:, None] if found.units.shape[0] == 1 else 0
+    weights = np.ldexp(1.0, (found.units - 7 * steps).astype(int))
+    assert np.abs(found.digits).max() <= (127 if way == "mask" else 64)
+    exact = [
+        [sum(Fraction(d) * Fraction(w) for d, w in zip(found.digits[i, :, h], weights[:, i],
+             strict=True)) for h in range(40)]
+        for i in range(6)
+    ]  # fmt: skip
+    assert exact == [[Fraction(x) for x in row] for row in a.tolist()]
+
+
+@variants
+@pytest.mark.parametrize("phi", [0.0, 1.0, 2.0])
+def test_errors_stay_below_section_5(variant, phi):
+    a, b = matrices(64, 96, 48, phi)
+    exact = widen.matmul(a, b, accuracy="correct")
+    for slices in range(3, 12):
+        bound = system.error_bound(a, b, slices, variant) + np.spacing(np.abs(exact)) / 2
+        assert (np.abs(ozimmu(a, b, slices, variant) - exact) <= bound).all()
+
+
+def test_bounds_in_numbers():
+    for n in (2, 100, 4096, 16384, 1 << 17, (1 << 17) + 1, 1 << 29):
+        beta = system.beta(n)
+        assert beta == paper.beta_of(n)
+        assert (system.addends(n) - 1) * n * (2**beta - 1) ** 2 < 2**31
+        k = system.exact_slices(n)
+        holds = [
+            2 * 2.0**-53 * 2.0 ** math.floor(math.log2(8 * n)) <= 2.0 ** (-beta * (q + 1) + 2)
+            for q in (k, k + 1)
+        ]
+        assert holds == [True, False] or (k == 0 and holds == [False, False])
+    # w of section 5.2 is how many sums are added in float64
+    for n in (4096, 16384, 1 << 15, 1 << 17):
+        for k in (3, 8, 9, 12):
+            assert system.additions(n, k, "h") == len(schedule(k, system.addends(n))) - 1
+    a, b = np.full((1, 4), 3.0), np.full((4, 1), 5.0)
+    assert system.truncation_bound(a, b, 2)[0, 0] == 4 * 3 * 4 * 2.0**-14 * 2 * 4
+
+
+def test_the_schedule_has_every_product_once():
+    for k in (1, 4, 9):
+        for r in (1, 3, 16):
+            pairs = [(s.left + q, s.right - q) for s in schedule(k, r) for q in range(s.pairs)]
+            assert len(pairs) == system.products(k) == len(set(pairs))
+            assert all(x >= 0 and y >= 0 and x + y < k for x, y in pairs)
+
+
+@variants
+def test_rows_with_nan_or_inf_are_nan(variant):
+    a, b = matrices(4, 9, 3)
+    wanted = ozimmu(a, b, 3, variant)
+    a[1, 2], b[3, 2] = np.inf, np.nan
+    found = ozimmu(a, b, 3, variant)
+    assert np.isnan(found[1]).all()
+    assert np.isnan(found[:, 2]).all()
+    keep = np.ix_([0, 2, 3], [0, 1])
+    assert_same_bits(found[keep], wanted[keep])
+
+
+def test_scaling_by_powers_of_two_changes_no_significand():
+    a, b = matrices(4, 9, 3)
+    for variant in VARIANTS:
+        wanted = ozimmu(a, b, 7, variant)
+        found = ozimmu(a * 2.0**-400, b * 2.0**900, 7, variant)
+        assert_same_bits(found, wanted * 2.0**500)
+        huge = ozimmu(a * 2.0**1000, b * 2.0**1000, 7, variant)
+        assert np.isinf(huge).all()
+
+
+def test_shapes_and_libraries():
+    a, b = matrices(4, 9, 3)
+    wanted = ozimmu(a, b, 8, "h")
+    found = ozimmu(torch.from_numpy(a), torch.from_numpy(b), 8, "h")
+    assert isinstance(found, torch.Tensor)
+    assert_same_bits(found.numpy(), wanted)
+    strided = np.asfortranarray(a), b[::-1][::-1]
+    assert_same_bits(ozimmu(*strided, 8, "h"), wanted)
+    assert ozimmu(a[:0], b, 8, "h").shape == (0, 3)
+    assert (ozimmu(a[:, :0], b[:0], 8) == np.zeros((4, 3))).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "mention"),
+    [
+        ({"variant": "x"}, ValueError, "ozimmu, rn, ef, h"),
+        ({"slices": 0}, ValueError, "1 to 32"),
+        ({"slices": 3.0}, TypeError, "give an integer"),
+        ({"a": np.ones((2, 2), np.float32)}, TypeError, "a holds float32"),
+        ({"b": np.ones(2)}, ValueError, "b has 1 dimensions"),
+        ({"b": np.ones((3, 2))}, ValueError, "a is 2×2 and b 3×2"),
+        ({"a": [[1.0]]}, TypeError, "a holds list"),
+    ],
+)
+def test_what_is_wrong_is_said(change, error, mention):
+    given = {"a": np.ones((2, 2)), "b": np.ones((2, 2)), "slices": 3, **change}
+    with pytest.raises(error, match=mention):
+        ozimmu(**given)
+
+
+# ── the GPU's verbs; in Triton's interpreter where there is none ─────────────────────────────
+
+
+def on_device(a, b, slices, variant):
+    """The product by the GPU's verbs."""
+    how, n = VARIANTS[variant], a.shape[1]
+    a, b = (torch.from_numpy(np.ascontiguousarray(x)).to(ON) for x in (a, b))
+    cut = slices, system.beta(n), how.way
+    left, right = on_gpu.split(a, "left", *cut), on_gpu.split(b.mT, "right", *cut)
+    sums, c = schedule(slices, system.addends(n) if how.grouped else 1), None
+    for start in range(0, len(sums), slices):
+        some = sums[start : start + slices]
+        found = on_gpu.multiply(left, right, some)
+        last = start + slices >= len(sums)
+        c = on_gpu.accumulate(c, found, some, left, right, last)
+    return c.cpu().numpy()
+
+
+@variants
+def test_a_gpu_gives_the_same_bits(variant):
+    a, b = awkward(5, 19, 4)
+    b[2, 3] = np.nan
+    for scale in (0, -1030):
+        given = np.ldexp(a, scale)
+        assert_same_bits(on_device(given, b, 4, variant), ozimmu(given, b, 4, variant))
+
+
+@pytest.mark.gpu
+@variants
+@pytest.mark.parametrize("shape", [(5, 7, 3), (130, 1100, 67), (300, 256, 512), (513, 40000, 385)])
+def test_a_gpu_gives_the_same_bits_at_size(variant, shape):
+    a, b = awkward(*shape)
+    for slices in (3, 9):
+        wanted = ozimmu(a, b, slices, variant)
+        device = [torch.from_numpy(x).cuda() for x in (a, b)]
+        assert_same_bits(ozimmu(*device, slices, variant).cpu().numpy(), wanted)
+        views = device[0].mT.contiguous().mT, device[1].mT.contiguous().mT
+        assert_same_bits(ozimmu(*views, slices, variant).cpu().numpy(), wanted)
