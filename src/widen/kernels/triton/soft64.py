@@ -1,0 +1,95 @@
+"""float64 arithmetic with integer instructions only, bit for bit what the hardware does.
+
+Paper 004's FP64emu for a GPU; `kernels.numba.soft64` has the same functions. Device functions, and
+the kernel for alpha and beta.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from widen.kernels.triton.numbers import decode, highest_bit, wide
+from widen.kernels.triton.rounding import rounded
+
+INFINITY = tl.constexpr(0x7FF0000000000000)
+MAGNITUDE = tl.constexpr(0x7FFFFFFFFFFFFFFF)
+NAN = tl.constexpr(0x7FF8000000000000)
+SIGN = tl.constexpr(-(1 << 63))
+
+
+@triton.jit
+def compose(negative, m, e, sticky):
+    """Bits of +-m 2^e, m a non-negative int64, rounded once; `sticky` is what lies below m."""
+    length = highest_bit(m) + 1
+    head = m.to(tl.uint64) << tl.minimum(64 - length, 63).to(tl.uint64)
+    bits = rounded(length, head, sticky, e, 53, -1074, 1024)
+    return tl.where(m == 0, 0, bits) | (negative.to(tl.int64) << 63)
+
+
+@triton.jit
+def add(x, y):
+    """Bits of x + y."""
+    swap = (x & MAGNITUDE) < (y & MAGNITUDE)
+    large, small = tl.where(swap, y, x), tl.where(swap, x, y)
+    m, e = decode(large, 52, 11)
+    n, f = decode(small, 52, 11)
+    down = tl.minimum(e - f, 63).to(tl.int64)
+    m, n, e = m << 9, n << 9, e - 9  # 62 bits: room for a carry, and nine bits below
+    kept = n >> down
+    lost = (kept << down) != n
+    same = (large < 0) == (small < 0)
+    # Something lost below n: m - n lies between two neighbours, the lower one and a bit.
+    total = tl.where(same, m + kept, m - kept - lost.to(tl.int64))
+    negative = (large < 0) & (same | (total != 0))
+    bits = compose(negative, total, e, lost)
+    special = (large & MAGNITUDE) >= INFINITY
+    wrong = ((large & MAGNITUDE) > INFINITY) | (((small & MAGNITUDE) == INFINITY) & ~same)
+    return tl.where(special, tl.where(wrong, NAN, large), bits)
+
+
+@triton.jit
+def normalised(bits):
+    """(m, e) of |x| = m 2^e with m of 64 bits, as a uint64; 0 stays 0."""
+    m, e = decode(bits, 52, 11)
+    up = 63 - tl.maximum(highest_bit(m), 0)
+    return m.to(tl.uint64) << up.to(tl.uint64), e - up
+
+
+@triton.jit
+def multiply(x, y):
+    """Bits of x y."""
+    m, e = normalised(x)
+    n, f = normalised(y)
+    lost = (m * n) != 0
+    high = tl.umulhi(m, n)  # of 63 or 64 bits: one less, and the last bit below
+    lost |= (high & 1) != 0
+    sign = (x ^ y) & SIGN
+    bits = compose(sign < 0, (high >> 1).to(tl.int64), e + f + 65, lost)
+    one, other = x & MAGNITUDE, y & MAGNITUDE
+    special = (one >= INFINITY) | (other >= INFINITY)
+    wrong = (one > INFINITY) | (other > INFINITY) | (one == 0) | (other == 0)
+    return tl.where(special, tl.where(wrong, NAN, sign | INFINITY), bits)
+
+
+@triton.jit(do_not_specialize=["alpha", "beta"])
+def combine(x, c, out, size, alpha, beta, WITH_ADDEND: tl.constexpr, BLOCK: tl.constexpr):
+    """Bits of alpha x + beta c, or of alpha x, for those of x and c."""
+    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < size
+    value = tl.load(x + at, inside, other=0)
+    total = multiply(value, tl.zeros_like(value) + wide(alpha))
+    if WITH_ADDEND:
+        addend = tl.load(c + at, inside, other=0)
+        total = add(total, multiply(addend, tl.zeros_like(addend) + wide(beta)))
+    tl.store(out + at, total, inside)
+
+
+@triton.jit
+def operate(x, y, sums, products, size, BLOCK: tl.constexpr):
+    """Bits of x + y and of x y."""
+    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < size
+    left, right = tl.load(x + at, inside, other=0), tl.load(y + at, inside, other=0)
+    tl.store(sums + at, add(left, right), inside)
+    tl.store(products + at, multiply(left, right), inside)

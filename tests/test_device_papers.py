@@ -1,0 +1,95 @@
+"""Papers 000 and 004 on a GPU give the CPU's bits; in Triton's interpreter on small shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from helpers import assert_same_bits, draw
+from test_device import ON, tensor
+from test_papers_004 import random_bits
+from widen.backends import float_slices as slices
+from widen.backends import torch_float_slices as torch_slices
+from widen.backends.triton_launch import launch
+from widen.kernels.triton import soft64
+from widen.papers import dgemm_fp8, slicing
+from widen.papers import tensor_core_dgemm as dgemm
+
+SHAPES = [(2, 9, 3)] if ON == "cpu" else [(5, 19, 3), (33, 200, 70), (130, 1100, 67)]
+shapes = pytest.mark.parametrize("shape", SHAPES)
+FAMILIES = ["phi1"] if ON == "cpu" else ["phi1", "zero lines", "graded against", "cancellation"]
+families = pytest.mark.parametrize("family", FAMILIES)
+
+
+def on_device(monkeypatch):
+    """Calls with tensors go to the GPU's verbs, also where there is only the interpreter."""
+    checked = slicing.checked
+
+    def ours(*given):
+        return checked(*given, verbs=torch_slices if isinstance(given[0], torch.Tensor) else None)
+
+    monkeypatch.setattr(torch_slices, "clock", slices.clock if ON == "cpu" else torch_slices.clock)
+    monkeypatch.setattr(torch_slices, "read", lambda ledger: None)
+    for module in (dgemm, dgemm_fp8):
+        monkeypatch.setattr(module, "checked", ours)
+
+
+def agree(function, a, b, c=None, **how):
+    """The device's result and counts are the CPU's."""
+    more = {} if c is None else {"c": c}
+    wanted, on_cpu = function(a, b, info=True, **how, **more)
+    more = {} if c is None else {"c": tensor(c)}
+    found, ran = function(tensor(a), tensor(b), info=True, **how, **more)
+    assert_same_bits(found.cpu().numpy(), wanted)
+    assert (ran.slices, ran.products, ran.fast) == (on_cpu.slices, on_cpu.products, on_cpu.fast)
+
+
+@shapes
+@families
+def test_000(family, shape, monkeypatch):
+    on_device(monkeypatch)
+    a, b = draw(family, shape, 1)
+    agree(dgemm.dgemm_tc, a, b)
+    agree(dgemm.dgemm_tc, a, b, mode="cr")
+    if ON != "cpu":
+        agree(dgemm.dgemm_dp_cr, a, b)
+    if family == "phi1":
+        agree(dgemm.dgemm_tc, a, b, alpha=0.3, beta=-1.7, c=a @ b, block=max(shape) // 2)
+        agree(dgemm.sgemm_tc, *(x.astype(np.float32) for x in (a, b)))
+
+
+@shapes
+@pytest.mark.parametrize("function", [dgemm_fp8.dgemm_fp8tc, dgemm_fp8.dgemm_fp16tc])
+@families
+def test_004(function, family, shape, monkeypatch):
+    on_device(monkeypatch)
+    a, b = draw(family, shape, 2)
+    if ON == "cpu":
+        a, b = a.astype(np.float32).astype(float), b.astype(np.float32).astype(float)
+    agree(function, a, b)
+    agree(function, a, b, fp64emu=True, k_block=shape[1] // 2, alpha=0.3, beta=-1.7, c=a @ b)
+    if function is dgemm_fp8.dgemm_fp8tc and ON != "cpu":
+        agree(function, a, b, digits=(16, 8))
+        agree(function, a, b, digits=(8, 8))
+
+
+@pytest.mark.parametrize("scale", [1000, -1070])
+def test_largest_and_smallest_numbers(scale, monkeypatch):
+    """Where sigma is no normal number, and sums are subnormal."""
+    on_device(monkeypatch)
+    a, b = np.ldexp([[1.75, -1.0], [0.3, 1e-2]], scale), np.ldexp([[0.5], [1.25]], -scale - 1060)
+    agree(dgemm.dgemm_tc, a, b, mode="cr")
+    agree(dgemm_fp8.dgemm_fp16tc, a, b)
+    agree(dgemm_fp8.dgemm_fp16tc, a, b, fp64emu=True)
+
+
+def test_addition_and_multiplication_in_integers():
+    x, y = (random_bits(4000, seed) for seed in (2, 3))
+    out = [torch.empty(4000, dtype=torch.int64, device=ON) for _ in range(2)]
+    given = [tensor(z.view(np.int64)) for z in (x, y)]
+    launch(soft64.operate, (4,), (*given, *out, 4000), (1024,))
+    sums, products = (z.cpu().numpy().view(np.float64) for z in out)
+    with np.errstate(all="ignore"):
+        assert_same_bits(sums, x + y)
+        assert_same_bits(products, x * y)
