@@ -267,7 +267,7 @@ def room(operand: Lines, planes: int, dtype: torch.dtype = torch.int8) -> Tensor
 
 def _programs(device: torch.device, tile_count: int, warps: int) -> int:
     """Programs of a persistent launch."""
-    return min(tile_count, _processors(device) * (2 if warps == 4 else 1))
+    return min(tile_count, _processors(device) * max(1, 8 // warps))
 
 
 @lru_cache(maxsize=16)
@@ -285,30 +285,39 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
     batch = max(left_batch, right_batch)
     pitch = -(-n // 16) * 16
     out = torch.empty((planes, batch, m, pitch), dtype=torch.uint8, device=left.device)
+    multiply_into(left, right, layout, slice(0, planes), k, out)
+    return out
+
+
+def multiply_into(
+    left: Tensor, right: Tensor, layout: Residues, some: slice, k: int, out: Tensor
+) -> None:
+    """The same of some of the layout's planes, which are all that is given."""
+    planes, batch, m, pitch = out.shape
+    n = right.shape[2]
     if _hopper(left.device):
         from widen.kernels.cuda import multiply as cuda
 
-        moduli, coefficients = constants.of_planes(layout)
+        moduli, coefficients = (numbers[some] for numbers in constants.of_planes(layout))
         recorder = listener()
         for start in range(0, planes, cuda.MAX_PLANES):
-            some = slice(start, start + cuda.MAX_PLANES)
-            pieces = (left[some], right[some], out[some])
-            run = cuda.launcher(*pieces, k, n, moduli[some], coefficients[some])
+            now = slice(start, start + cuda.MAX_PLANES)
+            pieces = (left[now], right[now], out[now])
+            run = cuda.launcher(*pieces, k, n, moduli[now], coefficients[now])
             run(*(piece.data_ptr() for piece in pieces))
             if recorder is not None:
                 recorder.launched(pieces, run, tensors=False)
-        return out
+        return
     tile = tiles.MULTIPLY
     count = planes * batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         multiply_kernels.residues, (_programs(left.device, count, tile.warps),),
         (_descriptor(left, k, tile.rows, tile.inner),
          _descriptor(right, k, tile.columns, tile.inner), out,
-         constants.multiplying(layout, left.device), m, n, k, pitch, planes, batch, left_batch,
-         right_batch, tiles.LONGEST_SUM),
+         constants.multiplying(layout, left.device)[some], m, n, k, pitch, planes, batch,
+         left.shape[1], right.shape[1], tiles.LONGEST_SUM),
         (tile.rows, tile.columns, tile.inner, tile.group), tile.warps, tile.stages,
     )  # fmt: skip
-    return out
 
 
 @lru_cache(maxsize=16)
@@ -447,11 +456,13 @@ def repair(
     parts, batch, m, n = out.shape
     k = left.bits.shape[3]
     shift, both, always = (0, 0, 0) if test is None else (test.shift, test.both, test.always)
+    tile = tiles.REPAIR
     launch(
-        elements.repair, (_programs(out.device, -(-batch * m * n // tiles.ELEMENTS), 4),),
+        elements.repair, (_programs(out.device, -(-batch * m * n // tile.marks), tile.warps),),
         (left.bits, right.bits, out, marks, repaired, *tables, m, n, k, batch, left.bits.shape[1],
          right.bits.shape[1], *left.bits.stride(), *right.bits.stride(), *out.stride(),
          test is not None, bounds.lead_bits(k), shift, both, min(always, 1 << 61), *scaling[:9]),
-        (parts, *left.fields, *right.fields, fmt.precision, fmt.lowest, fmt.highest, tiles.TERMS,
-         tiles.ELEMENTS, *scaling[9:]),
+        (parts, *left.fields, *right.fields, fmt.precision, fmt.lowest, fmt.highest, tile.terms,
+         tile.marks, *scaling[9:]),
+        tile.warps,
     )  # fmt: skip

@@ -16,6 +16,7 @@ import torch
 
 from widen import bounds
 from widen.backends import torch as backend
+from widen.backends import torch_halves
 from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_constants import limit_of
 from widen.backends.triton_launch import general, launch
@@ -140,9 +141,17 @@ class Engine:
             )  # fmt: skip
         return planes
 
-    def multiply(self, left: Tensor, right: Tensor) -> Tensor:
+    def scratch(self, left: Tensor, right: Tensor, room: int) -> int:
+        """Bytes of `room` that products of these planes will use."""
+        planes = torch_halves.planes_at_once(left, right, self.k, room) if self.fast else 0
+        return torch_halves.scratch_bytes(left, right, self.k, planes)
+
+    def multiply(self, left: Tensor, right: Tensor, room: int = 0) -> Tensor:
         """Bytes (planes of the carrier, batch, m, pitch) as `backends.torch.multiply` gives."""
         if self.fast:
+            planes = torch_halves.planes_at_once(left, right, self.k, room)
+            if planes > 0:
+                return torch_halves.multiply(left, right, self.carrier, self.k, planes)
             return backend.multiply(left, right, self.carrier, self.k)
         return self.as_bytes(self.products(left, right))
 

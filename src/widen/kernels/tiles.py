@@ -111,9 +111,6 @@ def choose(
 LONGEST_SUM = (1 << 17) - 128
 """Terms of entries up to 128 that an int32 holds, a multiple of every inner tile."""
 
-ELEMENTS, TERMS = 4096, 256
-"""Marks looked at together, and terms of a dot product added together, in repairs."""
-
 
 @dataclass(frozen=True)
 class LineTile:
@@ -135,6 +132,17 @@ class ProductTile:
     stages: int = 3
     group: int = 8
 
+
+@dataclass(frozen=True)
+class RepairTile:
+    """Marks that a program looks at together, and terms of a dot product that it adds together."""
+
+    marks: int
+    terms: int
+    warps: int
+
+
+REPAIR = RepairTile(1024, 128, 1)
 
 # Of lines whose entries are neighbours and of lines that are, for numbers of one part and of two.
 SURVEY = {
@@ -179,6 +187,7 @@ MULTIPLY = ProductTile(128, 128)
 CERTIFY = {1: ProductTile(128, 128), 2: ProductTile(128, 64)}
 """By planes of leading integers."""
 
+HALVES = ProductTile(4, 512, inner=0)
 DECIDE = ProductTile(1, 512, inner=0)
 RECONSTRUCT_LONG = ProductTile(1, 128, inner=0)  # long integers: many registers an element
 
