@@ -14,6 +14,7 @@ import widen
 from helpers import assert_same_bits, draw
 from widen import device, tensors
 from widen.backends import torch as backend
+from widen.backends import torch_short
 from widen.backends.clock import Clock
 from widen.backends.recording import Kind, Recorder
 from widen.contract import as_contract
@@ -208,7 +209,7 @@ def test_short_lines_are_looked_at_in_one_launch(dtype, turned):
     sides = [lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right"))]
     for operands in (sides, sides[:1]):
         found = []
-        for before, look in ((0, backend.survey), (77, backend.survey_short)):
+        for before, look in ((0, backend.survey), (77, torch_short.survey)):
             tables = [
                 torch.full((9, x.count), before, dtype=torch.int64, device=ON) for x in operands
             ]
