@@ -16,6 +16,7 @@ from widen import device, tensors
 from widen.backends import torch as backend
 from widen.backends import torch_short
 from widen.backends.clock import Clock
+from widen.backends.driver import Launch
 from widen.backends.recording import Kind, Recorder
 from widen.contract import as_contract
 from widen.device import Problem
@@ -176,6 +177,15 @@ def test_kinds_tell_calls_apart():
     assert tensors._kind_of_call(x, y, x[:, :4], choices, None) is None
     assert tensors._kind_of_call(x, y.to(torch.complex128).conj(), None, choices, None) is None
     assert tensors._kind_of_call(x, y, None, ([], None, None, None, None), None) is None
+
+
+@pytest.mark.skipif(ON == "cpu", reason="there is no GPU")
+def test_recorded_launches_go_to_the_driver():
+    """But for those of CUDA kernels, which do in any case, and where Triton's launcher changed."""
+    calls = Calls("standard")
+    calls.check(*draw("phi1", SHAPE, 1))
+    (recording,) = calls.kind.by_choice.values()
+    assert sum(isinstance(step, Launch) for step in recording.first + recording.last) >= 5
 
 
 @pytest.mark.skipif(ON == "cpu", reason="there is no GPU")
