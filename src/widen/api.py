@@ -9,7 +9,7 @@ import numpy as np
 
 from widen import arguments
 from widen import native as ordinary
-from widen.arguments import as_operand, format_of, is_tensor
+from widen.arguments import as_operand, format_of, on_gpu
 from widen.batches import pieces
 from widen.call import (
     Accuracy,
@@ -112,7 +112,7 @@ def matmul(
         accuracy, unit, system = plan.contract, plan.unit, plan.system
         dtype, workspace = dtype or plan.result, plan.workspace
     choices = (accuracy, dtype, unit, system, workspace)
-    if (is_tensor(a) or is_tensor(b)) and not (info or native or progress is not None):
+    if (on_gpu(a) or on_gpu(b)) and not (info or native or progress is not None):
         from widen import tensors
 
         found = tensors.again(a, b, choices, out, plan)
