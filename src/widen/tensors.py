@@ -172,7 +172,8 @@ def _key_of_call(a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan 
     ours, theirs, result = _kind(a), _kind(b), None if out is None else _kind(out)
     if ours is None or theirs is None:
         return None
-    left, right, shared = _owned(a)[0], _owned(b)[0], None
+    left, right = (x.planes if isinstance(x, Encoded) else x for x in (a, b))
+    shared = None
     if _same_storage(left, right):
         shared = right.data_ptr() - left.data_ptr()
     if out is not None and (result is None or any(_same_storage(x, out) for x in (left, right))):
