@@ -16,6 +16,7 @@ import torch
 
 from widen import bounds, device
 from widen.backends import torch as backend
+from widen.backends import torch_short
 from widen.contract import as_contract
 from widen.formats import FORMATS
 
@@ -66,8 +67,8 @@ def measured(name: str, batch: int, m: int, k: int, n: int) -> tuple[int, list[f
     scratch, needs = [x.clone() for x in tables], tables[0].new_zeros((2, 5)).unbind()
     ms = []
     zeros = tables[0].new_zeros(11)
-    if backend.are_short(sides):
-        survey, more = backend.survey_short, (zeros,)
+    if torch_short.will_do(sides):
+        survey, more = torch_short.survey, (zeros,)
     else:
         survey, more = backend.survey, ()
     ms.append(timed(lambda: survey(sides, scratch, prepared.leads, prepared.kept, *more)))

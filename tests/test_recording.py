@@ -14,7 +14,9 @@ import widen
 from helpers import assert_same_bits, draw
 from widen import device, tensors
 from widen.backends import torch as backend
+from widen.backends import torch_short
 from widen.backends.clock import Clock
+from widen.backends.driver import Launch
 from widen.backends.recording import Kind, Recorder
 from widen.contract import as_contract
 from widen.device import Problem
@@ -179,6 +181,15 @@ def test_kinds_tell_calls_apart():
 
 
 @pytest.mark.skipif(ON == "cpu", reason="there is no GPU")
+def test_recorded_launches_go_to_the_driver():
+    """But for those of CUDA kernels, which do in any case, and where Triton's launcher changed."""
+    calls = Calls("standard")
+    calls.check(*draw("phi1", SHAPE, 1))
+    (recording,) = calls.kind.by_choice.values()
+    assert sum(isinstance(step, Launch) for step in recording.first + recording.last) >= 5
+
+
+@pytest.mark.skipif(ON == "cpu", reason="there is no GPU")
 def test_threads_and_streams_do_not_disturb_each_other():
     """They issue the same launches with addresses of their own, each on its own stream."""
     rng = np.random.default_rng(5)
@@ -209,7 +220,7 @@ def test_short_lines_are_looked_at_in_one_launch(dtype, turned):
     sides = [lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right"))]
     for operands in (sides, sides[:1]):
         found = []
-        for before, look in ((0, backend.survey), (77, backend.survey_short)):
+        for before, look in ((0, backend.survey), (77, torch_short.survey)):
             tables = [
                 torch.full((9, x.count), before, dtype=torch.int64, device=ON) for x in operands
             ]

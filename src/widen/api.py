@@ -9,7 +9,7 @@ import numpy as np
 
 from widen import arguments
 from widen import native as ordinary
-from widen.arguments import as_operand, format_of
+from widen.arguments import as_operand, format_of, on_gpu
 from widen.batches import pieces, stack
 from widen.call import (
     Accuracy,
@@ -111,6 +111,13 @@ def matmul(
             raise ValueError(f"accuracy={accuracy!r} but the plan is for {plan.contract}; give one")
         accuracy, unit, system = plan.contract, plan.unit, plan.system
         dtype, workspace = dtype or plan.result, plan.workspace
+    choices = (accuracy, dtype, unit, system, workspace)
+    if (on_gpu(a) or on_gpu(b)) and not (info or native or progress is not None):
+        from widen import tensors
+
+        found = tensors.again(a, b, choices, out, plan)
+        if found is not None:
+            return found
     place = arguments.library(a=a, b=b, out=out)
     if place == "cpu":
         from widen import on_cpu
@@ -122,7 +129,6 @@ def matmul(
     if place.startswith("cuda"):
         from widen import tensors
 
-        choices = (accuracy, dtype, unit, system, workspace)
         return tensors.matmul(place, a, b, choices, out, info, progress, plan, native)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
     if plan is not None:

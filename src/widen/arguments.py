@@ -39,6 +39,13 @@ def is_tensor(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def on_gpu(x: Any) -> bool:
+    """Whether x is a tensor on a GPU, or encoded there."""
+    if isinstance(x, Encoded):
+        x = x.planes
+    return bool(getattr(x, "is_cuda", False))
+
+
 def library(**given: Any) -> str:
     """Where the given arrays live: "numpy", "cpu" (tensors there) or a GPU's name.
 

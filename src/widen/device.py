@@ -14,6 +14,7 @@ import torch
 from widen import bounds
 from widen.backends import cuts, recording
 from widen.backends import torch as backend
+from widen.backends import torch_short as short_lines
 from widen.backends import torch_units as units
 from widen.backends.clock import Clock
 from widen.backends.torch import Lines, Tensor
@@ -158,7 +159,7 @@ def _look(
     first = sources[0]
     device = first.planes.device if isinstance(first, Encoded) else first.bits.device
     sizes = [backend.ROWS_OF_TABLE * source.count for source in fresh]
-    short = bool(fresh) and backend.are_short(fresh)
+    short = bool(fresh) and short_lines.will_do(fresh)
     take = torch.empty if short else torch.zeros
     arena = take(sum(sizes) + choices * 2 * 5 + 1, dtype=torch.int64, device=device)
     starts = [0, *itertools.accumulate(sizes)]
@@ -174,7 +175,7 @@ def _look(
             for x in fresh
         ]
     if short:
-        backend.survey_short(fresh, tables, leads, kept, arena[starts[-1] :])
+        short_lines.survey(fresh, tables, leads, kept, arena[starts[-1] :])
     elif fresh:
         backend.survey(fresh, tables, leads, kept)
     known = iter(tables)

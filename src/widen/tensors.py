@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -104,15 +104,8 @@ def matmul(
     progress: Callable[[float], None] | None, plan: Plan | None, native: bool,
 ) -> Any:  # fmt: skip
     """`api.matmul` of operands on a GPU; `choices` are accuracy, dtype, unit, system, workspace."""
-    kind = None
-    if not (info or native or progress is not None):
-        kind = _kind_of_call(a, b, out, choices, plan)
-    if kind is not None:
-        found = None
-        with _on(place), suppress(torch.OutOfMemoryError):  # it will be explained below
-            found = kind.again(_owned(a, b), out)
-        if found is not None:
-            return found
+    plain = not (info or native or progress is not None)
+    kind = _kind_of_call(a, b, out, choices, plan) if plain else None
     accuracy, dtype, unit, system, room = choices
     call = check_call(a, b, accuracy, dtype, unit, system, workspace(place, room))
     if plan is not None:
@@ -120,29 +113,43 @@ def matmul(
     return product(call, out, info, progress, plan, native, kind=kind)
 
 
-def _on(place: str) -> AbstractContextManager[Any]:
-    """A context in which a GPU is the current one, if it is not yet."""
-    if place == f"cuda:{torch.cuda.current_device()}":
-        return nullcontext()
-    return torch.cuda.device(place)
+def again(
+    a: Any, b: Any, choices: tuple[Any, Any, Any, Any, Any], out: Any, plan: Plan | None
+) -> Any:
+    """The product by launches recorded of a call of this kind, which was checked, or None."""
+    kind = _recordings.known(_key_of_call(a, b, out, choices, plan))
+    if kind is None:
+        return None
+    operands = _owned(a, b)
+    device = operands[0].device
+    try:
+        if torch._C._cuda_getDevice() == device.index:
+            return kind.again(operands, out)
+        with torch.cuda.device(device):
+            return kind.again(operands, out)
+    except torch.OutOfMemoryError:
+        return None  # it will be explained
 
 
 def _kind_of_call(
     a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan | None
 ) -> Kind | None:
-    """The kind of a call, by all that its launches depend on; None if there is no telling."""
+    """The kind of a call; None if there is no telling."""
+    return _recordings.kind(_key_of_call(a, b, out, choices, plan))
+
+
+def _key_of_call(a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan | None) -> Any:
+    """All that a call's launches depend on, or None if they might depend on more."""
     ours, theirs, result = _kind(a), _kind(b), None if out is None else _kind(out)
     if ours is None or theirs is None:
         return None
-    left, right, shared = _owned(a)[0], _owned(b)[0], None
+    left, right = (x.planes if isinstance(x, Encoded) else x for x in (a, b))
+    shared = None
     if _same_storage(left, right):
         shared = right.data_ptr() - left.data_ptr()
     if out is not None and (result is None or any(_same_storage(x, out) for x in (left, right))):
         return None
-    try:
-        return _recordings.kind((ours, theirs, shared, result, choices, plan))
-    except TypeError:  # an argument that has no hash, and will be refused
-        return None
+    return ours, theirs, shared, result, choices, plan
 
 
 def _kind(x: Any) -> Any:
@@ -150,6 +157,8 @@ def _kind(x: Any) -> Any:
         return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, x.operand.fmt
     if type(x) is not torch.Tensor or x.is_conj() or x.is_neg():
         return None
+    if x.requires_grad and torch.is_grad_enabled():
+        return None  # it will be refused
     return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16
 
 

@@ -34,6 +34,7 @@ def _calls() -> Any:
     library.cuMemcpyDtoHAsync_v2.argtypes = (
         ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
     )  # fmt: skip
+    library.cuEventRecord.argtypes = ctypes.c_void_p, ctypes.c_void_p
     library.cuStreamWaitEvent.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32
     library.cuStreamSynchronize.argtypes = (ctypes.c_void_p,)
     return library
@@ -49,6 +50,11 @@ def clear(address: int, size: int, device: int) -> None:
     _check(_calls().cuMemsetD8Async(address, 0, size, stream(device)))
 
 
+def record(event: int, stream: int) -> None:
+    """Record an event on a stream."""
+    _check(_calls().cuEventRecord(event, stream))
+
+
 def fetch(host: int, address: int, size: int, event: int, side: int) -> None:
     """Copy bytes of the current GPU to pinned memory after an event, on a stream of their own.
 
@@ -58,6 +64,26 @@ def fetch(host: int, address: int, size: int, event: int, side: int) -> None:
     _check(calls.cuStreamWaitEvent(side, event, 0))
     _check(calls.cuMemcpyDtoHAsync_v2(host, address, size, side))
     _check(calls.cuStreamSynchronize(side))
+
+
+class _Entered(threading.local):
+    device = -1
+
+
+_entered = _Entered()
+
+
+def enter(device: int) -> None:
+    """Make sure that this thread has a context, which is the current GPU's."""
+    if _entered.device == device:
+        return
+    calls, context, number = _calls(), ctypes.c_void_p(), ctypes.c_int()
+    _check(calls.cuCtxGetCurrent(ctypes.byref(context)))
+    if not context.value:
+        _check(calls.cuDeviceGet(ctypes.byref(number), device))
+        _check(calls.cuDevicePrimaryCtxRetain(ctypes.byref(context), number))
+        _check(calls.cuCtxSetCurrent(context))
+    _entered.device = device
 
 
 def _check(status: int) -> None:
@@ -118,7 +144,7 @@ class Launch:
         self._run = _calls().cuLaunchKernelEx
         self._lock = threading.Lock()  # the arguments are in one place for all threads
 
-    def __call__(self, addresses: list[int]) -> None:
+    def __call__(self, _: list[Any], addresses: list[int]) -> None:
         """Launch on the current stream, with blocks of memory at these addresses."""
         with self._lock:
             words = self._words

@@ -22,6 +22,15 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from widen.backends import driver
+from widen.backends.blocks import (
+    TOGETHER,
+    Block,
+    Step,
+    in_time,
+    taken_one_by_one,
+    taken_together,
+)
+from widen.backends.reading import Reading
 
 Tensor = torch.Tensor
 Run = Callable[..., None]
@@ -60,10 +69,7 @@ class Address(NamedTuple):
         return self.address
 
 
-Step = Callable[[list[Any], list[int]], None]
-"""A part of a call, given its blocks of memory and their addresses, those that are taken."""
-
-Bind = Callable[[list[Any], list[tuple[int, int, int]]], Callable[[list[int]], None] | None]
+Bind = Callable[[list[Any], list[tuple[int, int, int]]], Step | None]
 """What makes a launch of arguments that stay, but for (argument, block, offset) of some."""
 
 
@@ -85,7 +91,9 @@ class Recorder(TorchDispatchMode):
     def __init__(self, given: Sequence[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.blocks, self.out, self.given = list(given), given[-1], len(given)
-        self.takes: dict[int, Step] = {}
+        self.taken: list[Block] = []
+        self.held: list[Tensor] = []  # tables that launches point at: they stay as long as these
+        self.by_address = True
         self.steps: list[tuple[Step, set[int]]] = []
         self.guess: Guess | None = None
         self.last: int | None = None
@@ -113,23 +121,13 @@ class Recorder(TorchDispatchMode):
     def give_up(self) -> None:
         """Record nothing more, and hold no memory."""
         self.lost = True
-        self.blocks, self.steps, self.takes = [], [], {}
+        self.blocks, self.steps, self.taken = [], [], []
 
     def _taken(self, tensor: Tensor, *, zero: bool) -> None:
         if self.lost:
             return
-        index, size, device = len(self.blocks), tensor.nbytes, tensor.device
+        self.taken.append(Block(len(self.blocks), tensor.nbytes, zero, tensor.device))
         self.blocks.append(tensor)
-
-        def take(blocks: list[Any], addresses: list[int]) -> None:
-            block = blocks[index] = torch.empty(size, dtype=torch.uint8, device=device)
-            addresses[index] = block.data_ptr()
-            if zero and block.is_cuda:
-                driver.clear(addresses[index], size, device.index)
-            elif zero:
-                block.zero_()
-
-        self.takes[index] = take
 
     def view(self, tensor: Tensor) -> View | None:
         """Where a tensor is; None if it is a constant, which stays where it is."""
@@ -151,7 +149,6 @@ class Recorder(TorchDispatchMode):
         if self.lost:
             return
         fixed = list(arguments)
-        held: list[Tensor] = []  # tables that launches point at: they stay while this is kept
         moved: list[tuple[int, View]] = []
         described: list[tuple[int, View, tuple[list[int], ...]]] = []
         for at, argument in enumerate(fixed):
@@ -168,15 +165,13 @@ class Recorder(TorchDispatchMode):
                     fixed[at] = None
                 elif not tensors:
                     fixed[at] = argument.data_ptr()
-                    held.append(argument)
+                    self.held.append(argument)
         places = [(at, view.block, view.offset) for at, view in moved]
         uses = {view.block for _, view in moved} | {view.block for _, view, _ in described}
         bound = None if bind is None or described else bind(fixed, places)
+        self.by_address &= not tensors
 
-        def step(blocks: list[Any], addresses: list[int], constants: list[Tensor] = held) -> None:
-            if bound is not None:
-                bound(addresses)
-                return
+        def step(blocks: list[Any], addresses: list[int]) -> None:
             now = fixed.copy()
             if tensors:
                 for at, view in moved:
@@ -189,28 +184,24 @@ class Recorder(TorchDispatchMode):
                 now[at] = TensorDescriptor(base, *form)
             run(*now)
 
-        self.steps.append((step, uses))
+        self.steps.append((bound or step, uses))
 
     def recording(self) -> Recording | None:
         """What was recorded, if it can be issued again."""
         if self.lost:
             return None
         last = len(self.steps) if self.last is None else self.last
-        recording = Recording(self.guess, self.out, self.given - 1, len(self.blocks))
-        self.takes[recording.index] = recording.take
-        taken = set(range(recording.index))
-        recording.first = self._in_time(self.steps[:last], taken)
-        recording.last = self._in_time(self.steps[last:], taken)
+        recording = Recording(self.guess, self.out, self.given - 1, len(self.blocks), self.held)
+        if self.by_address and 0 < sum(block.size for block in self.taken) <= TOGETHER:
+            first, takes = taken_together(self.taken)
+            recording.first.append(first)
+        else:
+            takes = taken_one_by_one(self.taken)
+        takes[recording.index] = recording.take
+        ready = set(range(recording.index))
+        recording.first += in_time(self.steps[:last], takes, ready)
+        recording.last += in_time(self.steps[last:], takes, ready)
         return recording
-
-    def _in_time(self, steps: list[tuple[Step, set[int]]], taken: set[int]) -> list[Step]:
-        """Steps with what takes memory just before it is used: no launch waits for another's."""
-        found: list[Step] = []
-        for step, uses in steps:
-            found += [self.takes[index] for index in sorted(uses - taken)]
-            found.append(step)
-            taken |= uses
-        return found
 
 
 class _Listening(threading.local):
@@ -246,10 +237,16 @@ def read_here() -> None:
     """Launches from here on keep the device busy while what the guess depends on is read."""
     recorder = listener()
     if recorder is not None and recorder.guess is not None:
-        view = recorder.guess.numbers
-        recorder.steps.append(
-            (lambda blocks, addresses: _read.begin(view, blocks, addresses), {view.block})
-        )
+        view, device = recorder.guess.numbers, recorder.out.device
+
+        def begin(blocks: list[Any], addresses: list[int]) -> None:
+            if device.type == "cuda":
+                address = addresses[view.block] + view.offset
+                _reading.begin(address, view.shape, view.dtype, device.index)
+            else:
+                _reading.begin_here(view.of(blocks))
+
+        recorder.steps.append((begin, {view.block}))
 
 
 def check_here() -> None:
@@ -259,40 +256,7 @@ def check_here() -> None:
         recorder.last = len(recorder.steps)
 
 
-class _Read(threading.local):
-    """Numbers that a thread reads from a device beside its launches, on a stream of its own."""
-
-    numbers: Tensor | None = None
-    ready: Any = None
-    side: Any = None
-    source = 0
-
-    def begin(self, view: View, blocks: list[Any], addresses: list[int]) -> None:
-        """From here on the numbers are there."""
-        device = blocks[view.block].device
-        if device.type != "cuda":  # Triton's interpreter
-            self.numbers, self.side = view.of(blocks), None
-            return
-        current = driver.stream(device.index)
-        if self.side is None or self.side.device != device or self.side.cuda_stream == current:
-            cuda: Any = torch.cuda
-            self.side, self.ready = cuda.Stream(device), cuda.Event()
-        if self.numbers is None or self.numbers.shape != view.shape:
-            self.numbers = torch.empty(view.shape, dtype=view.dtype, pin_memory=True)
-        self.source = addresses[view.block] + view.offset
-        self.ready.record()
-
-    def end(self) -> Any:
-        """Wait for the numbers, not for what was launched after `begin`."""
-        assert self.numbers is not None
-        if self.side is not None:
-            target, size = self.numbers.data_ptr(), self.numbers.nbytes
-            events = self.ready.cuda_event, self.side.cuda_stream
-            driver.fetch(target, self.source, size, *events)
-        return self.numbers.tolist()
-
-
-_read = _Read()
+_reading = Reading()
 
 
 class Recording:
@@ -301,8 +265,10 @@ class Recording:
     `index` is where its result is among the `count` blocks of memory, after the operands.
     """
 
-    def __init__(self, guess: Guess | None, out: Tensor, index: int, count: int) -> None:
-        self.guess, self.index, self.count = guess, index, count
+    def __init__(
+        self, guess: Guess | None, out: Tensor, index: int, count: int, held: list[Tensor]
+    ) -> None:
+        self.guess, self.index, self.count, self.held = guess, index, count, held
         self.shape, self.dtype, self.device = tuple(out.shape), out.dtype, out.device
         self.first: list[Step] = []
         self.last: list[Step] = []
@@ -323,14 +289,17 @@ class Recording:
 
         If the recorded one does not cover it the result is not there.
         """
+        if self.device.type == "cuda":
+            driver.enter(self.device.index)
         missing = self.count - self.index - 1
         blocks: list[Any] = [*operands, out, *[None] * missing]
-        addresses = [0 if block is None else block.data_ptr() for block in blocks]
+        addresses = [x.data_ptr() for x in operands]
+        addresses += [0 if out is None else out.data_ptr(), *[0] * missing]
         for step in self.first:
             step(blocks, addresses)
         choice = None
         if self.guess is not None:
-            choice = self.guess.decide(_read.end())
+            choice = self.guess.decide(_reading.end())
             if not self.guess.choice.covers(choice):
                 return blocks[self.index], choice
         for step in self.last:
@@ -379,11 +348,21 @@ class Recordings:
     def __init__(self) -> None:
         self._kinds: dict[Any, Kind] = {}
 
-    def kind(self, key: Any) -> Kind:
-        """The kind of calls that this tells from others."""
-        found = self._kinds.get(key)
-        if found is None:
+    def known(self, key: Any) -> Kind | None:
+        """The kind of calls that this tells from others, if there was one; None has no kind."""
+        try:
+            return self._kinds.get(key)
+        except TypeError:  # an argument that has no hash, and will be refused
+            return None
+
+    def kind(self, key: Any) -> Kind | None:
+        """The same, old or new."""
+        found = self.known(key)
+        if found is None and key is not None:
             if len(self._kinds) >= self.MOST:
                 self._kinds.clear()
-            found = self._kinds[key] = Kind()
+            try:
+                found = self._kinds[key] = Kind()
+            except TypeError:
+                return None
         return found

@@ -32,7 +32,7 @@ def launch(
 
     `exact`: no product and sum are contracted into one operation.
     """
-    run = _interpreted if not isinstance(kernel, JITFunction) else _load
+    run = _interpreted if not isinstance(kernel, JITFunction) else _loaded
     recorder = listener()
     if recorder is None:
         run(kernel, grid, arguments, constants, warps, stages, exact)(*arguments)
@@ -40,7 +40,7 @@ def launch(
     with quietly():
         issue = run(kernel, grid, arguments, constants, warps, stages, exact)
         issue(*arguments)
-    bind = issue.bind if isinstance(issue, _Loaded) else None
+    bind = issue.bind if isinstance(issue, _Issue) else None
     recorder.launched(arguments, issue, tensors=run is _interpreted, bind=bind)
 
 
@@ -65,7 +65,7 @@ def _interpreted(
     return lambda *given: kernel[grid](*given, **named)
 
 
-def _load(
+def _loaded(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
     warps: int, stages: int, exact: bool,
 ) -> Any:  # fmt: skip
@@ -86,10 +86,10 @@ def _load(
             **dict(zip(names, constants, strict=True)),
         )  # fmt: skip
         found.run  # noqa: B018  (loads it)
-    return _Loaded(found, grid, constants, device)
+    return _Issue(found, grid, constants, device)
 
 
-class _Loaded:
+class _Issue:
     """What launches a compiled kernel."""
 
     def __init__(

@@ -173,16 +173,6 @@ def line_tile(tiles: tuple[LineTile, LineTile], lines_near: bool, inner: int) ->
     return LineTile(tile.lines * tile.inner // width, width, tile.warps)
 
 
-SHORT_BYTES, SHORT_PROGRAMS = 16384, 132
-"""Lines up to so long are looked at by one program each, if that makes so many programs."""
-
-
-def short_tiles(size: int, parts: int) -> tuple[LineTile, LineTile]:
-    """Tiles for short lines of numbers of `size` bytes: columns in stripes of 64 bytes."""
-    near = 64 // size
-    return LineTile(4, 512 // parts, 8), LineTile(near, 2048 // parts // near, 8)
-
-
 MULTIPLY = ProductTile(128, 128)
 CERTIFY = {1: ProductTile(128, 128), 2: ProductTile(128, 64)}
 """By planes of leading integers."""
@@ -239,6 +229,16 @@ Exponents of floats are within 1074, those of rows, columns and both factors too
 
 RECONSTRUCT_PROGRAMS, RECONSTRUCT_STEPS = 528, 16
 """Programs that run at a time on an H200, and tiles that one takes."""
+
+SHORT_BYTES, SHORT_PROGRAMS = 16384, 132
+"""Lines up to so long are looked at by one program each, if that makes so many programs."""
+
+
+def short_tiles(size: int, parts: int) -> tuple[LineTile, LineTile]:
+    """Tiles for short lines of numbers of `size` bytes: columns in stripes of 64 bytes."""
+    near = 64 // size
+    return LineTile(4, 512 // parts, 8), LineTile(near, 2048 // parts // near, 8)
+
 
 BLOCKS = 1024
 """Programs that keep a large GPU busy with reading."""

@@ -162,6 +162,10 @@ def work(left: Any, right: Any, planes: int, batch: int, inner: int, tile: Tile)
     return made
 
 
+NO_CONTEXT = 201
+"""`CUDA_ERROR_INVALID_CONTEXT`."""
+
+
 class Launcher:
     """Launches of one shape, at any addresses."""
 
@@ -174,7 +178,8 @@ class Launcher:
     ) -> None:  # fmt: skip
         torch = import_module("torch")
         self._stream = torch._C._cuda_getCurrentRawStream
-        self._driver = import_module("cuda.bindings.driver")
+        self._launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel  # bindings take 10 us more
+        self._fixed: tuple[Any, ...] | None = None
         self._device, self._options, self._maps = device.index, compiled, maps
         self._shared = tile.shared_bytes
         blocks = min(job.tiles, processors(device) // tile.cluster) * tile.cluster
@@ -190,13 +195,24 @@ class Launcher:
 
         Addresses are those of left and right, and what the end begins with.
         """
-        driver = self._driver
-        if int(called(driver.cuCtxGetCurrent())) == 0:  # a thread that has not used the device
+        _, parameters = self._jobs.get(addresses) or self._at(addresses)
+        fixed = self._fixed or self._loaded()
+        stream = ctypes.c_void_p(self._stream(self._device))
+        status = self._launch(*fixed, stream, parameters, None)
+        if status == NO_CONTEXT:  # a thread that has not used the device
+            status = self._launch(*self._loaded(), stream, parameters, None)
+        if status:
+            raise RuntimeError(f"CUDA: the launch was answered {status}")
+
+    def _loaded(self) -> tuple[Any, ...]:
+        """The kernel and its shape, as `cuLaunchKernel` takes them."""
+        driver = import_module("cuda.bindings.driver")
+        if int(called(driver.cuCtxGetCurrent())) == 0:
             called(driver.cuCtxSetCurrent(called(driver.cuDevicePrimaryCtxRetain(self._device))))
         kernel = function(self._options, self._shared, self._device)
-        _, parameters = self._jobs.get(addresses) or self._at(addresses)
-        stream, address = self._stream(self._device), ctypes.addressof(parameters)
-        called(driver.cuLaunchKernel(kernel, *self._shape, self._shared, stream, address, 0))
+        numbers = (*self._shape, self._shared)
+        self._fixed = ctypes.c_void_p(int(kernel)), *(ctypes.c_uint32(x) for x in numbers)
+        return self._fixed
 
     def _at(self, addresses: tuple[int, ...]) -> tuple[Any, Any]:
         """The job for planes at these addresses, and the kernel's parameters."""
