@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 import widen
 from helpers import assert_same_bits, draw
 from widen import device, tensors
-from widen.backends import torch as backend
+from widen.backends import torch_lines
 from widen.backends.clock import Clock
 from widen.backends.recording import Kind, Recorder
 from widen.contract import as_contract
@@ -50,7 +50,7 @@ class Calls:
         left, right = (lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
         contract = as_contract(self.accuracy)
         problem = Problem(left, right, contract, fmt, self.workspace, self.plan)
-        device.run(problem, backend.bits_of(out[None], fmt.parts), Clock(timed=False))
+        device.run(problem, torch_lines.bits_of(out[None], fmt.parts), Clock(timed=False))
 
     def check(self, a, b):
         wanted = widen.matmul(a, b, accuracy=self.accuracy, dtype=self.dtype)

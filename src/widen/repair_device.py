@@ -18,7 +18,7 @@ from widen import bounds
 from widen.backends import cuts, torch_repair
 from widen.backends import torch as backend
 from widen.backends.cuts import ALL, Piece
-from widen.backends.torch import Lines, Tensor
+from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_scaled import Scaling
 from widen.bounds import Certificate
 from widen.contract import CONTRACTS

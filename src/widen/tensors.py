@@ -14,12 +14,12 @@ import torch
 
 from widen import arguments, device
 from widen import native as ordinary
-from widen.backends import torch as backend
+from widen.backends import torch_lines
 from widen.backends import torch_units as units
 from widen.backends.clock import Clock
 from widen.backends.recording import Kind, Recorder, Recordings
-from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_bounds import error_bound
+from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_repair import REPAIRED
 from widen.backends.torch_scaled import Scaling
 from widen.call import Call, check_call, check_plan, empty_plan
@@ -122,7 +122,7 @@ def lines_of(matrices: Tensor, side: str, parts: int) -> Lines:
     fmt = arguments.format_of(matrices.dtype, "operand").part
     if parts == 2 and not matrices.is_complex():
         fmt = FORMATS["float64" if matrices.dtype == torch.float64 else "float32"].part
-    return backend.as_lines(flat, side, parts, fmt)
+    return torch_lines.as_lines(flat, side, parts, fmt)
 
 
 _recordings = Recordings()
@@ -271,7 +271,7 @@ def _addend(call: Call, c: Any, out: Tensor | None, where: torch.device) -> Line
         full = full.clone()
     matrices: Any = call.as_matrices(full)
     items = matrices.reshape(-1, *matrices.shape[-2:])
-    return Lines(backend.bits_of(items, FORMATS[name].parts), FORMATS[name].part)
+    return Lines(torch_lines.bits_of(items, FORMATS[name].parts), FORMATS[name].part)
 
 
 def _ordinary_is_fast(call: Call, where: torch.device) -> bool:
@@ -326,7 +326,7 @@ def _run(
     )
     flat = out.reshape(batch, m, n)  # a copy where batch axes do not merge
     written = flat if call.fmt.parts == parts else flat.real
-    bits = backend.bits_of(written, parts)
+    bits = torch_lines.bits_of(written, parts)
     report = None
     if bound is not None:
         limits = bound.view(batch, m, n)
@@ -350,7 +350,7 @@ def _run(
 def _zeros(call: Call, where: torch.device) -> tuple[Lines, Lines]:
     """Operands of one column and one row of zeros, in place of what is not read."""
     part = call.work.part
-    dtype = backend.INTEGERS[8 if part.precision == 53 else 4]
+    dtype = torch_lines.INTEGERS[8 if part.precision == 53 else 4]
     ours, theirs = (
         torch.zeros((1, count, 1, call.work.parts), dtype=dtype, device=where).movedim(-1, 0)
         for count in (math.prod(call.batch) * call.m, call.n)

@@ -8,7 +8,8 @@ import torch
 
 from widen import bounds
 from widen.backends import torch as backend
-from widen.backends.torch import ROWS_OF_TABLE, Lines, Tensor
+from widen.backends.torch import ROWS_OF_TABLE
+from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_scaled import Scaling
 from widen.backends.triton_launch import launch
 from widen.bounds import Certificate, Goal

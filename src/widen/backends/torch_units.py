@@ -7,6 +7,7 @@ that int8 would have given, so that what follows (rounding, marks, repair) is th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -16,9 +17,11 @@ import torch
 
 from widen import bounds
 from widen.backends import torch as backend
-from widen.backends.torch import Lines, Tensor
+from widen.backends import torch_words
 from widen.backends.torch_constants import limit_of
+from widen.backends.torch_lines import Groups, Lines, Tensor
 from widen.backends.triton_launch import general, launch
+from widen.formats import FORMATS
 from widen.kernels import tiles
 from widen.kernels.triton import groups as group_kernels
 from widen.kernels.triton import planes as plane_kernels
@@ -58,6 +61,8 @@ class Engine:
     depth: int
     bits: float
     k: int
+    width: int | None = None
+    """|a'| and |b'| are at most 2^width, if that is known beside X."""
 
     @cached_property
     def fast(self) -> bool:
@@ -97,12 +102,18 @@ class Engine:
     @cached_property
     def element_bytes(self) -> int:
         """Bytes of an element: its groups, the bytes that they become, and marks."""
-        return self.passing_bytes + self.carrier.groups + 2
+        long = sum(base > 0 for base in self.carrier.bases) * (3 if self.layout.parts == 1 else 9)
+        return self.passing_bytes + self.carrier.groups + long + 2
 
     def encode(
         self, operands: Sequence[Lines], tables: Sequence[Tensor], sides: Sequence[int]
     ) -> list[Tensor]:
         """Planes of one or both operands, (planes, batch, lines, pitch)."""
+        if self.fast and (self.carrier.bases or any(x.block is not None for x in operands)):
+            width = math.ceil(self.bits) + 1
+            return torch_words.encode(
+                operands, tables, self.carrier, min(width, self.width or width)
+            )
         if self.fast and not all(operand.small for operand in operands):
             return backend.encode(operands, tables, self.carrier)
         given = zip(operands, tables, sides, strict=True)
@@ -140,10 +151,10 @@ class Engine:
             )  # fmt: skip
         return planes
 
-    def multiply(self, left: Tensor, right: Tensor) -> Tensor:
+    def multiply(self, left: Tensor, right: Tensor) -> Tensor | Groups:
         """Bytes (planes of the carrier, batch, m, pitch) as `backends.torch.multiply` gives."""
         if self.fast:
-            return backend.multiply(left, right, self.carrier, self.k)
+            return torch_words.multiply(left, right, self.carrier, self.k)
         return self.as_bytes(self.products(left, right))
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
@@ -238,12 +249,17 @@ def name_of(index: int | None) -> str:
 
 def engine_of(plan: Plan) -> Engine:
     """The engine of a plan."""
-    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, plan.shape[2])
+    fmt, k = FORMATS[plan.result], plan.shape[2]
+    goal = bounds.goal(plan.contract, fmt.precision, k, fmt.parts, plan.cap)
+    width = None if goal is None else math.ceil(math.log2(goal.root) + goal.shift) + 1
+    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width)
 
 
 @lru_cache(maxsize=256)
-def _engine(unit: str, layout: Layout, depth: int, bits: float, k: int) -> Engine:
-    return Engine(unit, layout, depth, bits, k)
+def _engine(
+    unit: str, layout: Layout, depth: int, bits: float, k: int, width: int | None
+) -> Engine:
+    return Engine(unit, layout, depth, bits, k, width)
 
 
 def in_blocks(plan: Plan) -> Plan:
