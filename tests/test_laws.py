@@ -40,6 +40,7 @@ ORDER = [
     ["stages", "device"],
     ["call"],
     ["native"],
+    ["on_cpu"],
     ["tensors"],
     ["api"],
     ["papers", "cli"],
@@ -53,7 +54,8 @@ LIBRARIES = {
     "backends": {"numba", "torch", "triton"},
     "device": {"torch"},  # the stages of tensors
     "repair_device": {"torch"},
-    "tensors": {"torch", "ml_dtypes"},  # what the interface does with them
+    "on_cpu": {"torch", "ml_dtypes"},  # what the interface does with them
+    "tensors": {"torch"},
     "cli": {"typer", "rich", "torch", "matplotlib"},  # the last two for `widen bench`
     "papers": set(),
     "testing": {"flint", "gmpy2", "ml_dtypes"},

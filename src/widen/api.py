@@ -113,9 +113,9 @@ def matmul(
         dtype, workspace = dtype or plan.result, plan.workspace
     place = arguments.library(a=a, b=b, out=out)
     if place == "cpu":
-        from widen import tensors
+        from widen import on_cpu
 
-        return tensors.through_numpy(
+        return on_cpu.through_numpy(
             matmul, [a, b], out, accuracy=accuracy, dtype=dtype, unit=unit, system=system,
             workspace=workspace, info=info, progress=progress, native=native, plan=plan,
         )  # fmt: skip
@@ -190,9 +190,9 @@ def gemm(
     """
     place = arguments.library(a=a, b=b, c=c, out=out)
     if place == "cpu":
-        from widen import tensors
+        from widen import on_cpu
 
-        return tensors.through_numpy(
+        return on_cpu.through_numpy(
             gemm, [a, b, c], out, alpha=alpha, beta=beta, accuracy=accuracy, dtype=dtype, unit=unit,
             system=system, workspace=workspace, info=info, progress=progress,
         )  # fmt: skip
@@ -266,9 +266,9 @@ def plan(
         )  # fmt: skip
     place = arguments.library(a=a, b=b)
     if place == "cpu":
-        from widen import tensors
+        from widen import on_cpu
 
-        a, b = (tensors.as_array(x) if arguments.is_tensor(x) else x for x in (a, b))
+        a, b = (x if isinstance(x, Encoded) else on_cpu.as_array(x) for x in (a, b))
     elif place.startswith("cuda"):
         from widen import tensors
 
@@ -326,9 +326,9 @@ def encode(
         raise ValueError(f"side={side!r} is not known; use 'left' or 'right'")
     place = arguments.library(x=x)
     if place == "cpu":
-        from widen import tensors
+        from widen import on_cpu
 
-        x = tensors.as_array(x)
+        x = on_cpu.as_array(x)
     array = as_operand(x, "x")
     own = format_of(array.dtype, "x")
     fmt = arguments.result_format(dtype, default_result(own, own))

@@ -13,6 +13,7 @@ from widen import arguments
 from widen.arguments import as_operand, format_of
 from widen.backends import elements
 from widen.backends.operands import Array, Operand
+from widen.backends.planes import new_planes
 from widen.batches import Stack, pieces, split, stack
 from widen.contract import Contract, as_contract
 from widen.encoded import Encoded
@@ -23,7 +24,6 @@ from widen.planner import check_system, make_plan, typical_needs, unit_for
 from widen.problem import Problem
 from widen.stages import run
 from widen.words import Words
-from widen.words.planes import new_planes
 
 Accuracy = str | int | Contract | None
 Progress = Callable[[float], None]
@@ -208,7 +208,7 @@ def _new(call: Call) -> Any:
     if call.fmt.name in PLAIN:
         return np.empty(call.dims, call.fmt.name)
     fmt: Any = call.fmt
-    return Words.of(fmt, new_planes(fmt, call.dims, None))
+    return Words.of(fmt, new_planes(fmt, (fmt.parts, *call.dims), None))
 
 
 def _addend(call: Call, c: Array | Words, out: Array | Words) -> Stack:

@@ -240,7 +240,7 @@ def reconstruct(
         scalars = (scaling.alpha, scaling.beta, scaling.addend)
         launch("scaled.scaled", jobs, 8 * groups.size, *arguments, words, out, unsettled, *scalars)
     elif len(words) > 1:
-        launch("words.rounded", jobs, 8 * groups.size, *arguments, words, out, unsettled)
+        launch("wide.rounded", jobs, 8 * groups.size, *arguments, words, out, unsettled)
     else:
         launch(
             "reconstruct.plain", jobs, groups.size,

@@ -112,10 +112,10 @@ def _encode_words(
             if isinstance(layout, Residues):
                 constants = _remainders(layout.moduli, 1)
                 powers = _chunk_powers(layout.moduli, width, length)
-                launch("words.residues", jobs, work, *given, constants, powers, target)
+                launch("wide.residues", jobs, work, *given, constants, powers, target)
             else:
                 assert isinstance(layout, Digits)
-                launch("words.digits", jobs, work, *given, length, layout.beta, target)
+                launch("wide.digits", jobs, work, *given, length, layout.beta, target)
 
 
 def _stretches(operand: Operand, room: int) -> Iterator[slice]:
@@ -125,18 +125,18 @@ def _stretches(operand: Operand, room: int) -> Iterator[slice]:
 
 
 def chunks(bits: int) -> tuple[int, int]:
-    """Width and number of the chunks of an integer of so many bits, a multiple of four.
+    """Width and number of the chunks of an integer of so many bits.
 
     As wide as they may be for the sum of chunks up to 2^width times residues up to p/2 to stay
-    within 2^26 p, which is what the kernels' `balance` reduces: 2^(width - 27) of them.
+    within 2^26 p, which is what the kernels' `balance` reduces: 2^(27 - width) of them.
 
     >>> chunks(110), chunks(870), chunks(4200)
-    ((24, 8), (21, 44), (19, 224))
+    ((24, 5), (21, 42), (19, 222))
     """
     for width in range(WIDEST_CHUNK, 18, -1):
         length = -(-bits // width)
         if length <= 1 << (27 - width):
-            return width, -(-length // 4) * 4
+            return width, length
     raise ValueError(f"integers of {bits} bits are too long for chunks")
 
 

@@ -148,7 +148,7 @@ def heads(first: Array, second: Array) -> Array:
     if flip:
         first, second = first.swapaxes(1, 2), second.swapaxes(1, 2)
     out: Array = np.empty(first.shape, np.int64)
-    launch("words.heads", out.shape[0] * out.shape[1], out.size, first, second, out)
+    launch("wide.heads", out.shape[0] * out.shape[1], out.size, first, second, out)
     return out.swapaxes(1, 2) if flip else out
 
 

@@ -24,16 +24,19 @@ _plain: dict[Any, tuple[bool, ...]] = {}
 
 def launch(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    warps: int = 4, stages: int = 3,
+    warps: int = 4, stages: int = 3, exact: bool = False,
 ) -> None:  # fmt: skip
-    """Run a kernel whose last parameters are constants, on the current stream."""
+    """Run a kernel whose last parameters are constants, on the current stream.
+
+    `exact`: no product and sum are contracted into one operation.
+    """
     run = _interpreted if not isinstance(kernel, JITFunction) else _loaded
     recorder = listener()
     if recorder is None:
-        run(kernel, grid, arguments, constants, warps, stages)(*arguments)
+        run(kernel, grid, arguments, constants, warps, stages, exact)(*arguments)
         return
     with quietly():
-        issue = run(kernel, grid, arguments, constants, warps, stages)
+        issue = run(kernel, grid, arguments, constants, warps, stages, exact)
         issue(*arguments)
     recorder.launched(arguments, issue, tensors=run is _interpreted)
 
@@ -52,7 +55,7 @@ def general(kernel: Any) -> Any:
 
 def _interpreted(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    warps: int, stages: int,
+    warps: int, stages: int, exact: bool,
 ) -> Any:  # fmt: skip
     """What runs a kernel in Triton's interpreter, given arguments like these."""
     named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
@@ -61,7 +64,7 @@ def _interpreted(
 
 def _loaded(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    warps: int, stages: int,
+    warps: int, stages: int, exact: bool,
 ) -> Any:  # fmt: skip
     """What launches a kernel compiled for arguments like these; addresses will do for tensors."""
     plain = _plain.get(id(kernel))
@@ -71,12 +74,12 @@ def _loaded(
         )
     device = torch.cuda.current_device()
     kinds = tuple(map(_kind, arguments, plain))
-    key = (id(kernel), device, constants, warps, stages, kinds)
+    key = (id(kernel), device, constants, warps, stages, exact, kinds)
     found = _compiled.get(key)
     if found is None:
         names = kernel.arg_names[len(arguments) :]
         found = _compiled[key] = kernel.warmup(
-            *arguments, grid=grid, num_warps=warps, num_stages=stages,
+            *arguments, grid=grid, num_warps=warps, num_stages=stages, enable_fp_fusion=not exact,
             **dict(zip(names, constants, strict=True)),
         )  # fmt: skip
         found.run  # noqa: B018  (loads it)

@@ -10,7 +10,7 @@ import numpy as np
 
 from widen.formats import FORMATS, complex_of
 from widen.words import renormalise
-from widen.words.planes import (
+from widen.backends.planes import (
     Wide,
     cast,
     dtype_name,
@@ -171,7 +171,7 @@ class Words:
 
     def copy(self) -> Words:
         """The same numbers in memory of their own."""
-        planes = new_planes(self.format, self.shape, place_of(self.planes[0]))
+        planes = new_planes(self.format, tuple(self.planes[0].shape), place_of(self.planes[0]))
         for target, plane in zip(planes, self.planes, strict=True):
             target[...] = plane
         return Words.of(self.format, planes)
@@ -219,7 +219,7 @@ def _parts(word: Any, fmt: Wide) -> Any:
 def _canonical(fmt: Wide, terms: list[Any]) -> tuple[Any, ...]:
     """Planes of a format for the exact sums of planes of floats."""
     words = renormalise.renormalised([cast(term, "float64") for term in terms], words_of(fmt))
-    planes = new_planes(fmt, tuple(words[0].shape[1:]), place_of(words[0]))
+    planes = new_planes(fmt, tuple(words[0].shape), place_of(words[0]))
     for target, word in zip(planes, words, strict=True):
         target[...] = word
     return planes

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.words.planes import cast, dtype_name, library_of
+from widen.backends.planes import cast, dtype_name, library_of
 
 Terms = list[Any]
 

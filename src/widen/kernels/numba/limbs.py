@@ -216,7 +216,8 @@ def round_words(limbs, at, first, last, base, sign, fmt, out):
     that is half a unit of the one before goes to the side that makes that one even.
     """
     count = fmt.shape[0]
-    out[:] = 0.0
+    for w in range(count):
+        out[w] = 0.0
     for w in range(count):
         value, drop, up = rounded(limbs, at, first, last, base, fmt[w, 0], fmt[w, 1], fmt[w, 2])
         if value == np.inf and w > 0:
@@ -226,7 +227,7 @@ def round_words(limbs, at, first, last, base, sign, fmt, out):
             out[w] = sign * value
         if drop <= 0 or value == np.inf:
             break
-        if value != 0.0:
+        if value != 0.0 and w + 1 < count:
             last = _leave(limbs, at, first, drop, up)
             sign = -sign if up else sign
     if count > 1 and out[count - 1] != 0.0:

@@ -1,7 +1,9 @@
-"""Numbers of several words: first words that speak for the whole, and planes of their integers.
+"""Kernels of arithmetic on numbers of several words: tiles fetched, reckoned with and stored.
 
-Words are float64 bits, (words, parts, batch, rows, columns), each the nearest of the value less the
-words before it; so |rest after a word| <= half a unit in its last place, and zeros come last.
+A job is a tile of TILE neighbouring elements of one part. Operands are (words, parts, elements),
+where one element, or one part, stands for all; their words are those of `a` and then those of `b`,
+which is empty but for the pair of a float64 and a float32. A tile is read before it is written, so
+that a result may lie where an operand was.
 """
 
 from __future__ import annotations
@@ -9,200 +11,155 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from widen.kernels.numba.encode import balance, half_is_negative
-from widen.kernels.numba.expansions import TILE
-from widen.kernels.numba.limbs import (
-    BITS2,
-    BITS3,
-    BITS4,
-    BOOL,
-    FLOAT,
-    INT,
-    MAGNITUDE,
-    kernel,
-    round_words,
-    whole_mantissa,
-)
-from widen.kernels.numba.reconstruct import (
-    ARGUMENTS,
-    gather,
-    nudged,
-    places_of,
-    same,
-    settle_all,
-)
+from widen.kernels.numba import many
+from widen.kernels.numba import pairs as two
+from widen.kernels.numba.floats import fast_two_sum, is_finite
+from widen.kernels.numba.rows import copy_row, fill_row
 
-ENTRIES = 64
-"""Entries whose chunks are held at a time: those of 900 bits then take 20 kB."""
-
-PIECES = 4
-"""Chunks of 18 bits or more that an integer of 53 bits reaches into."""
+TILE = 512
 
 
-@kernel(BITS3, BITS3, INT[:, :, ::1])
-def heads(begin, end, first, second, out):
-    """First words rounded to odd: floats that stand in for the value in every coarser question.
+ADD, SUBTRACT, MULTIPLY, DIVIDE, ROOT = range(5)
 
-    Where there is a rest and the last bit of the first word is 0, that word goes one unit towards
-    the rest. Exponents, floors and ceilings to 51 bits or fewer are then those of the value: an
-    odd float lies between the same even ones as the value, and an even one is the value itself. A
-    job is a row.
-    """
-    _, rows, columns = out.shape
-    for job in range(begin, end):
-        b, i = job // rows, job % rows
-        ours, theirs, target = first[b, i], second[b, i], out[b, i]
-        for j in range(columns):
-            x, y = ours[j], theirs[j]
-            rest = np.int64(y & MAGNITUDE != 0) & ~x & 1
-            # Bits count magnitudes: up if the signs are alike.
-            target[j] = x + (rest if (x ^ y) >= 0 else -rest)
+
+def _kernel(function):
+    """Compile for the words it is first called with, or read that from the cache on disk."""
+    try:
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # there is nowhere to keep a cache
+        return njit(nogil=True)(function)
 
 
 @njit
-def _split(bits, row_shift, column_shift, b, i, start, width, chunks):
-    """chunks[c, at] = chunk c of RN(x 2^shift) of neighbouring entries; how many there are.
-
-    `bits` are words (words, batch, rows, columns). A word above the rounding point is an integer.
-    The one that straddles it is rounded to nearest even, a tie going the way of the words below
-    it, and those give 0: they add up to a quarter at most, and a tie is the only place where less
-    than a unit of this word matters. Integers before it do not spoil the even choice: where it is
-    a choice at all, the word before has a unit of 2 or more, or is even itself.
-
-    Chunks are signed, up to 2^width in magnitude: words do not overlap.
-    """
-    count, size = bits.shape[0], min(ENTRIES, bits.shape[3] - start)
-    chunks[:] = 0.0
-    mask = (np.int64(1) << width) - 1
-    for w in range(count):
-        for at in range(size):
-            x = bits[w, b, i, start + at]
-            m = whole_mantissa(x)
-            left = max((x >> 52) & 0x7FF, 1) - 1075 + row_shift[b, i] + column_shift[b, start + at]
-            right = min(max(-left, 0), 55)
-            half = (np.int64(1) << right) >> 1
-            odd = (m >> right) & 1
-            if w + 1 < count:
-                below = bits[w + 1, b, i, start + at]
-                odd = odd if below & MAGNITUDE == 0 else np.int64((x ^ below) >= 0)
-            r = (m + (half - 1 + odd if half else np.int64(0))) >> right
-            if r == 0:
-                continue
-            left = max(left, 0)
-            c, inside = left // width, left % width
-            sign = 1.0 if x >= 0 else -1.0
-            piece = (r & (mask >> inside)) << inside
-            rest = r >> (width - inside)
-            chunks[c, at] += sign * np.float64(piece)
-            for step in range(1, PIECES):
-                chunks[c + step, at] += sign * np.float64(rest & mask)
-                rest >>= width
-    return size
+def _fetch(a, b, part, start, rows):
+    """Copy a tile into rows, and ones where there are no more elements."""
+    size, part = a.shape[2], min(part, a.shape[1] - 1)
+    for l in range(rows.shape[0]):
+        row = rows[l]
+        if l < a.shape[0]:
+            _copy(a[l, part], start, size, row)
+        else:
+            _copy(b[l - a.shape[0], part], start, size, row)
 
 
 @njit
-def _add_four(target, a, b, c, d, w, x, y, z):
-    for at in range(target.shape[0]):
-        target[at] += (w * a[at] + x * b[at]) + (y * c[at] + z * d[at])
+def _copy(source, start, size, row):
+    if size == 1:
+        fill_row(row, row.dtype.type(source[0]))
+        return
+    width = min(size - start, row.shape[0])
+    copy_row(source[start : start + width], row[:width])
+    fill_row(row[width:], row.dtype.type(1))
 
 
-@kernel(BITS4, BITS2, BITS2, INT, INT, FLOAT[:, ::1], FLOAT[:, ::1], FLOAT[:, :, :, ::1])
-def residues(
-    begin, end, bits, row_shift, column_shift, offset, width, constants, powers, planes
-):  # fmt: skip
-    """Residues modulo p_i of x 2^(row_shift + column_shift), rounded, into planes[i].
+@njit
+def _store(rows, a, b, part, start):
+    """Copy rows where they belong, the last of a pair rounded to float32."""
+    width = min(a.shape[2] - start, rows.shape[1])
+    if b.shape[0] == 0:
+        for l in range(rows.shape[0]):
+            copy_row(rows[l], a[l, part, start : start + width])
+    else:
+        _narrow(rows[0], rows[1], a[0, part, start : start + width], b[0, part, start:])
 
-    `bits` are words (words, batch, rows, columns), rows counted from `offset` in planes and shifts
-    of rows. ``constants[i]`` is (p, 1/p, ...), ``powers[i]`` the balanced 2^(width c) mod p of so
-    many chunks, a multiple of four, that chunks of 2^width times p/2 sum to 2^26 p at most: all is
-    exact in float64, and `balance` takes it. A job is a row.
+
+@njit
+def _narrow(high, low, first, second):
+    """First and second are high + low, the second rounded to float32."""
+    largest, zero = high.dtype.type(np.finfo(np.float32).max), second.dtype.type(0)
+    for t in range(first.shape[0]):
+        near = high.dtype.type(np.float32(min(max(low[t], -largest), largest)))
+        total, rest = fast_two_sum(high[t], near)  # it may have been rounded to a tie
+        fine = is_finite(total)
+        first[t] = total if fine else high[t]
+        second[t] = np.float32(rest) if fine else zero
+
+
+@njit
+def _room(rows, like):
+    return np.empty((rows, TILE), like.dtype)
+
+
+@njit
+def _negate(rows):
+    for l in range(rows.shape[0]):
+        row = rows[l]
+        for t in range(row.shape[0]):
+            row[t] = -row[t]
+
+
+@njit
+def _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w):
+    """Fetch what a part of the result needs; the sign of v w in it, 0 if there is none.
+
+    A part of a complex product is x y + sign v w. A divisor is real, and what is not complex
+    serves both parts.
     """
-    _, _, rows, columns = bits.shape
-    count, length = powers.shape
-    chunks, total = np.empty((length + PIECES, ENTRIES)), np.empty(ENTRIES)
+    both = operation == MULTIPLY and xa.shape[1] == 2 and ya.shape[1] == 2
+    _fetch(xa, xb, 0 if both else part, start, x)
+    _fetch(ya, yb, part, start, y)
+    if operation == SUBTRACT:
+        _negate(y)
+    if not both:
+        return 0
+    _fetch(xa, xb, 1, start, v)
+    _fetch(ya, yb, 1 - part, start, w)
+    return 2 * part - 1
+
+
+@_kernel
+def pairs(begin, end, operation, xa, xb, ya, yb, za, zb):
+    """Z = x op y for numbers of two words."""
+    tiles = (za.shape[2] + TILE - 1) // TILE
+    x, y, z, v, w = _room(2, za), _room(2, za), _room(2, za), _room(2, za), _room(2, za)
     for job in range(begin, end):
-        b, i = job // rows, job % rows
-        for start in range(0, columns, ENTRIES):
-            size = _split(bits, row_shift[:, offset:], column_shift, b, i, start, width, chunks)
-            for c in range(count):
-                p, inverse, power = constants[c, 0], constants[c, 1], powers[c]
-                total[:] = 0.0
-                for l in range(0, length, 4):
-                    _add_four(
-                        total, chunks[l], chunks[l + 1], chunks[l + 2], chunks[l + 3],
-                        power[l], power[l + 1], power[l + 2], power[l + 3],
-                    )  # fmt: skip
-                target = planes[c, b, offset + i, start : start + size]
-                for at in range(target.shape[0]):
-                    target[at] = balance(total[at], p, inverse)
-                if p % 2.0 == 0.0:
-                    half_is_negative(target, p)
+        part, start = job // tiles, job % tiles * TILE
+        sign = _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w)
+        if operation <= SUBTRACT:
+            two.add(x, y, z)
+        elif operation == MULTIPLY and sign == 0:
+            two.multiply(x, y, z)
+        elif operation == MULTIPLY:
+            two.multiply_both(x, y, v, w, za.dtype.type(sign), z)
+        elif operation == DIVIDE:
+            two.divide(x, y, z)
+        else:
+            two.root(x, z)
+        _store(z, za, zb, part, start)
 
 
-@kernel(BITS4, BITS2, BITS2, INT, INT, INT, INT, FLOAT[:, :, :, ::1])
-def digits(begin, end, bits, row_shift, column_shift, offset, width, length, beta, planes):
-    """planes[d] = balanced digit d, in base 2^beta, of the same integers; a job is a row."""
-    _, _, rows, columns = bits.shape
-    half = np.int64(1) << (beta - 1)
-    chunks = np.empty((length + PIECES, ENTRIES))
+@_kernel
+def triples(begin, end, operation, xa, xb, ya, yb, za, zb):
+    """Z = x op y, sums and products, for real numbers of three words of float32."""
+    tiles = (za.shape[2] + TILE - 1) // TILE
+    x, y, z, sums, spare = _room(3, za), _room(3, za), _room(3, za), _room(4, za), _room(3, za)
     for job in range(begin, end):
-        b, i = job // rows, job % rows
-        for start in range(0, columns, ENTRIES):
-            size = _split(bits, row_shift[:, offset:], column_shift, b, i, start, width, chunks)
-            for at in range(size):
-                rest, held, c = np.int64(0), np.int64(0), 0
-                for d in range(planes.shape[0]):
-                    while held < beta and c < length:
-                        rest += np.int64(chunks[c, at]) << held
-                        held += width
-                        c += 1
-                    digit = ((rest + half) & (2 * half - 1)) - half
-                    planes[d, b, offset + i, start + at] = np.float64(digit)
-                    rest = (rest - digit) >> beta
-                    held -= beta
+        part, start = job // tiles, job % tiles * TILE
+        _operands(operation, part, start, xa, xb, ya, yb, x, y, x, y)
+        if operation == MULTIPLY:
+            many.multiply_triples(x, y, z, sums, spare)
+        else:
+            many.add_triples(x, y, z, sums, spare)
+        _store(z, za, zb, part, start)
 
 
-@kernel(*ARGUMENTS, INT[:, ::1], FLOAT[:, :, :, :, :], BOOL[:, :, ::1])
-def rounded(
-    begin, end, groups, places, constants, basis, modulus, offsets,
-    row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
-    always, fmt, out, unsettled,
-):  # fmt: skip
-    """`reconstruct.plain` into several words, (words, parts, batch, rows, columns)."""
-    _, parts, batch, rows, columns = out.shape
-    total_size = batch * rows * columns
-    width = modulus.shape[0]
-    limbs, work = np.empty((width, TILE), np.int64), np.empty((width, 1), np.int64)
-    sign, base, nudge = np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.full(TILE, -1)
-    error = np.zeros(TILE)
-    found, other = np.empty(fmt.shape[0]), np.empty(fmt.shape[0])
+@_kernel
+def several(begin, end, operation, xa, xb, ya, yb, za, zb):
+    """Z = x op y for numbers of three words and more."""
+    count, tiles = za.shape[0], (za.shape[2] + TILE - 1) // TILE
+    x, y, z, v, w = (
+        _room(count, za), _room(count, za), _room(count, za), _room(count, za), _room(count, za),
+    )  # fmt: skip
+    sums, digits, spare = _room(2 * count, za), _room(count + 1, za), _room(3, za)
     for job in range(begin, end):
-        start = job * TILE
-        size = min(TILE, total_size - start)
-        places_of(
-            start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
-            row_exact, column_exact, always, base, nudge, error,
-        )  # fmt: skip
-        for part in range(parts):
-            gather(
-                groups, start, size, places[part], constants[part], basis, modulus, offsets, limbs
-            )
-            settle_all(limbs, size, sign)
-            j, i, b = start % columns, start // columns % rows, start // columns // rows
-            for at in range(size):
-                if nudge[at] < 0:
-                    round_words(limbs, at, 0, width - 1, base[at], sign[at], fmt, found)
-                else:
-                    up = nudged(limbs, at, sign[at], work, nudge[at], 1)
-                    round_words(work, 0, 0, width - 1, base[at], up, fmt, found)
-                    down = nudged(limbs, at, sign[at], work, nudge[at], -1)
-                    round_words(work, 0, 0, width - 1, base[at], down, fmt, other)
-                    for w in range(found.shape[0]):
-                        unsettled[b, i, j] |= not same(found[w], other[w])
-                for w in range(found.shape[0]):
-                    out[w, part, b, i, j] = found[w]
-                j += 1
-                if j == columns:
-                    j, i = 0, i + 1
-                    if i == rows:
-                        i, b = 0, b + 1
+        part, start = job // tiles, job % tiles * TILE
+        sign = _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w)
+        if operation <= SUBTRACT:
+            many.add(x, y, z, sums, spare)
+        elif operation == MULTIPLY:
+            many.multiply(x, y, v, w, za.dtype.type(sign), z, sums[: count + 1], spare)
+        elif operation == DIVIDE:
+            many.divide(x, y, z, sums[: count + 2], digits, spare)
+        else:
+            many.root(x, z, sums[: count + 2], digits, spare)
+        _store(z, za, zb, part, start)

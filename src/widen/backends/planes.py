@@ -1,4 +1,4 @@
-"""Arrays and tensors alike: where planes live, and the few functions that differ between the two."""
+"""Arrays and tensors alike: where planes of words live, and functions that differ between them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from widen.formats import Complex, Multiple
 
 Wide = Multiple | Complex
 """A format of several words, real or complex."""
+
+Planes = tuple[Any, ...]
+"""One array or tensor (parts, *shape) for each word."""
 
 
 def is_tensor(x: Any) -> bool:
@@ -60,15 +63,15 @@ def is_uniform(fmt: Wide) -> bool:
     return len(set(words_of(fmt))) == 1
 
 
-def new_planes(fmt: Wide, shape: tuple[int, ...], place: Any) -> tuple[Any, ...]:
-    """Planes (parts, *shape) for new numbers, in one block (count, parts, *shape) if uniform."""
-    names, whole = words_of(fmt), (fmt.parts, *shape)
+def new_planes(fmt: Wide, whole: tuple[int, ...], place: Any) -> Planes:
+    """Planes (parts, *shape) for new numbers, views of one block if the words are of one dtype."""
+    names = words_of(fmt)
     if is_uniform(fmt):
         return tuple(empty((len(names), *whole), names[0], place))
     return tuple(empty(whole, name, place) for name in names)
 
 
-def block_of(planes: tuple[Any, ...]) -> Any:
+def block_of(planes: Planes) -> Any:
     """Planes of one dtype as one contiguous array (count, elements), copied only if they must be.
 
     Planes that are neighbours in one block, in order and without gaps, are looked at in place.
@@ -99,7 +102,7 @@ def block_of(planes: tuple[Any, ...]) -> Any:
     return block.reshape(len(planes), size)
 
 
-def _tensor_block(planes: tuple[Any, ...], size: int) -> Any:
+def _tensor_block(planes: Planes, size: int) -> Any:
     torch = sys.modules["torch"]
     first = planes[0]
     storage, start = first.untyped_storage().data_ptr(), first.storage_offset()

@@ -1,0 +1,98 @@
+"""Arithmetic on planes of words: one fused kernel an operation, on the CPU or the GPU they are on.
+
+Kernels see an operand as (words, parts, elements), where one element stands for all and a real
+number for both parts of a complex one.
+"""
+
+from __future__ import annotations
+
+import math
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from widen.backends.launch import launch
+from widen.backends.planes import (
+    Planes,
+    block_of,
+    empty,
+    is_tensor,
+    library_of,
+    new_planes,
+    place_of,
+    words_of,
+)
+from widen.formats import Multiple
+
+OPERATIONS = {"add": 0, "subtract": 1, "multiply": 2, "divide": 3, "root": 4}
+TILE = 512
+"""Elements of a tile of the CPU kernels (kernels/numba/words.py)."""
+
+
+def kernel_of(part: Multiple, operation: str, parts: int) -> str:
+    """Which kernel serves a format: pairs, three words of float32, or any number of words."""
+    if len(part.words) == 2:
+        return "pairs"
+    if part.name == "float32x3" and (operation in ("add", "subtract") or parts == 1):
+        return "triples" if operation in ("add", "subtract", "multiply") else "several"
+    return "several"
+
+
+def apply(
+    operation: str, part: Multiple, x: Planes, y: Planes | None, parts: int, shape: tuple[int, ...]
+) -> Planes:
+    """X op y, both with words of the format `part`, as new planes (parts, *shape).
+
+    Products of two complex numbers are complex ones; everything else goes part by part, and a
+    divisor is real.
+    """
+    place = place_of(x[0])
+    z = new_planes(part, (parts, *shape), place)
+    if math.prod((parts, *shape)) == 0:
+        return z
+    operands = [_operand(planes, shape) for planes in (x, x if y is None else y)]
+    result = _blocks(z)
+    if place is not None and place.type != "cpu":
+        device = import_module("widen.backends.words_torch")
+        device.apply(operation, kernel_of(part, operation, parts), operands, result)
+        return z
+    blocks = [_array(block) for pair in (*operands, result) for block in pair]
+    tiles = parts * -(-result[0].shape[2] // TILE)
+    work = result[0].shape[2] * parts * len(words_of(part)) ** 2
+    name = f"words.{kernel_of(part, operation, parts)}"
+    launch(name, tiles, work, OPERATIONS[operation], *blocks)
+    return z
+
+
+def _blocks(planes: Planes) -> tuple[Any, Any]:
+    """Planes as (words of the first dtype, words behind them of float32), (\\*, parts, elements)."""
+    parts = planes[0].shape[0]
+    size = math.prod(planes[0].shape[1:])
+    if planes[0].dtype == planes[-1].dtype:
+        block = block_of(planes).reshape(len(planes), parts, size)
+        return block, empty((0, parts, size), "float32", place_of(block))
+    first, second = (block_of((plane,)).reshape(1, parts, size) for plane in planes)
+    return first, second
+
+
+def _operand(planes: Planes, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """An operand for results of this shape: its own elements, or one that stands for all."""
+    own = tuple(planes[0].shape[1:])
+    if own != shape and math.prod(own) != 1:
+        whole = (planes[0].shape[0], *shape)
+        grown = (len(shape) - len(own)) * (1,)
+        planes = tuple(
+            library_of(plane).broadcast_to(
+                plane.reshape((plane.shape[0], *grown, *own)), whole
+            )
+            for plane in planes
+        )
+    return _blocks(planes)
+
+
+def _array(block: Any) -> Any:
+    """A block as the kernels are compiled for: a contiguous, aligned, writeable array."""
+    if is_tensor(block):
+        block = block.detach().numpy()
+    return np.require(block, requirements="CAW")

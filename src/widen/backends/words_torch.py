@@ -1,0 +1,52 @@
+"""Arithmetic on planes of words on a GPU: launches of Triton kernels, the same bits as on a CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from widen.backends.triton_launch import launch
+from widen.backends.words import OPERATIONS
+from widen.kernels.triton.word_pairs import pairs, triples
+from widen.kernels.triton.word_rows import several
+
+BLOCK = 1024
+ROWS = 128
+"""Elements of a block whose expansions lie in memory: one for each thread, which reads back what it
+wrote."""
+PROGRAMS = 2048
+
+
+def apply(
+    operation: str, kernel: str, operands: list[tuple[Any, Any]], result: tuple[Any, Any]
+) -> None:
+    """Launch the kernel of an operation; blocks are (words, parts, elements)."""
+    (xa, xb), (ya, yb) = operands
+    za, zb = result
+    count, parts, size = za.shape
+    shapes = (
+        OPERATIONS[operation], xa.shape[1], ya.shape[1], parts,
+        xa.shape[2] == 1, ya.shape[2] == 1,
+    )  # fmt: skip
+    double = za.dtype == torch.float64
+    with torch.cuda.device(za.device) if za.is_cuda else torch.no_grad():
+        if kernel == "pairs":
+            mixed = zb.shape[0] > 0
+            if not mixed:
+                xb, yb, zb = xa, ya, za
+            grid = (-(-size // BLOCK), parts)
+            constants = (*shapes, double, mixed, BLOCK)
+            launch(pairs, grid, (xa, xb, ya, yb, za, zb, size), constants, exact=True)
+        elif kernel == "triples":
+            grid = (-(-size // BLOCK), parts)
+            launch(triples, grid, (xa, ya, za, size), (*shapes, BLOCK), exact=True)
+        else:
+            blocks = -(-size // ROWS)
+            programs = min(blocks, PROGRAMS // parts)
+            rows = programs * parts * (3 * count + 3)
+            scratch = torch.empty(rows * ROWS, dtype=za.dtype, device=za.device)
+            launch(
+                several, (programs, parts), (xa, ya, za, scratch, size, count, blocks),
+                (*shapes, double, ROWS), stages=1, exact=True,
+            )  # fmt: skip

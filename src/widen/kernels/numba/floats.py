@@ -1,0 +1,92 @@
+"""Floats without error: fused multiply-add, sums and products with their errors, powers of two.
+
+Everything here is compiled for float64 and float32 alike. Nothing is contracted: Numba fuses a
+product and a sum only where `fma` says so, and a CPU without the instruction calls libm's.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+FRACTION = {64: 52, 32: 23}
+"""Bits of the fraction of a float of so many bits."""
+
+
+@intrinsic
+def fma(context, a, b, c):
+    """Compute a b + c, rounded once."""
+    if not isinstance(a, types.Float):
+        return None
+
+    def generate(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return a(a, a, a), generate
+
+
+@intrinsic
+def scale_exponent(context, x):
+    """Give k with 1 <= |x| 2^-k < 4, as an int64; below 1 for subnormal numbers and zero."""
+    if not isinstance(x, types.Float):
+        return None
+
+    def generate(context, builder, signature, arguments):
+        width = signature.args[0].bitwidth
+        kind, fraction = ir.IntType(width), FRACTION[width]
+        top = (1 << (width - 1 - fraction)) - 1
+        bits = builder.bitcast(arguments[0], kind)
+        field = builder.and_(builder.lshr(bits, kind(fraction)), kind(top))
+        field = builder.select(builder.icmp_signed("<", field, kind(1)), kind(1), field)
+        most = kind(top - 2)
+        field = builder.select(builder.icmp_signed(">", field, most), most, field)
+        less = builder.sub(field, kind(top >> 1))
+        return less if width == 64 else builder.sext(less, ir.IntType(64))
+
+    return types.int64(x), generate
+
+
+@intrinsic
+def power_like(context, exponent, x):
+    """2^exponent as a float like x, for exponents of normal numbers."""
+    if not isinstance(x, types.Float):
+        return None
+
+    def generate(context, builder, signature, arguments):
+        width = signature.args[1].bitwidth
+        kind, fraction = ir.IntType(width), FRACTION[width]
+        bias = (1 << (width - 2 - fraction)) - 1
+        field = arguments[0] if width == 64 else builder.trunc(arguments[0], kind)
+        bits = builder.shl(builder.add(field, kind(bias)), kind(fraction))
+        return builder.bitcast(bits, context.get_value_type(signature.return_type))
+
+    return x(types.int64, x), generate
+
+
+@njit
+def two_sum(a, b):
+    """(s, e) with s = RN(a + b) and s + e = a + b (Knuth)."""
+    s = a + b
+    shown = s - a
+    return s, (a - (s - shown)) + (b - shown)
+
+
+@njit
+def fast_two_sum(a, b):
+    """The same for |a| >= |b| or a = 0 (Dekker)."""
+    s = a + b
+    return s, b - (s - a)
+
+
+@njit
+def two_product(a, b):
+    """(p, e) with p = RN(a b) and p + e = a b, unless e is below the smallest number."""
+    p = a * b
+    return p, fma(a, b, -p)
+
+
+@njit
+def is_finite(x):
+    """Whether x is neither NaN nor infinite."""
+    return x - x == 0

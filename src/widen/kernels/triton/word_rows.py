@@ -1,0 +1,226 @@
+"""Numbers of three words and more on a GPU: the steps of kernels/numba/rows.py and many.py.
+
+Expansions are rows of a scratch area in memory, so that loops can run over words: a program has
+rows of its own, and each of its threads reads back only what it wrote itself.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from widen.kernels.triton.floats import (
+    broken_tie,
+    fast_two_sum,
+    first_word,
+    later_word,
+    places,
+    power_of,
+    quotient,
+    scale_exponent,
+    square_root,
+    two_product,
+    two_sum,
+)
+from widen.kernels.triton.numbers import wide
+from widen.kernels.triton.word_pairs import DIVIDE, MULTIPLY, ROOT, SUBTRACT
+
+
+@triton.jit
+def deposit(sums, term, first, last, ROW: tl.constexpr):
+    """Add a term to row `first`, its error to the next row, and so on; the last is dropped."""
+    for l in range(first, last + 1):
+        s, term = two_sum(tl.load(sums + l * ROW), term)
+        tl.store(sums + l * ROW, s)
+
+
+@triton.jit
+def deposit_product(sums, x, y, sign, order, last, ROW: tl.constexpr):
+    """Add sign x y exactly at row `order`, its error below it."""
+    product, error = two_product(x, y)
+    deposit(sums, sign * product, order, last, ROW)
+    deposit(sums, sign * error, order + 1, last, ROW)
+
+
+@triton.jit
+def grow(e, last, ROW: tl.constexpr):
+    """Rows 0 .. last become a nonadjacent expansion of the same sum, largest first."""
+    for back in range(1, last + 1):
+        i = last - back
+        total = tl.load(e + i * ROW)
+        for up in range(0, back):
+            l = last - up
+            total, rest = two_sum(total, tl.load(e + l * ROW))
+            tl.store(e + l * ROW, rest)
+        tl.store(e + i * ROW, total)
+
+
+@triton.jit
+def round_words(e, last, count, ROW: tl.constexpr):
+    """Make the first `count` rows canonical words of the sum, a nonadjacent expansion."""
+    for l in range(0, tl.minimum(count, last)):
+        total = tl.load(e + last * ROW)
+        rest = tl.zeros_like(total)
+        below = tl.zeros_like(total)
+        for up in range(0, last - l):
+            i = last - 1 - up
+            below = tl.where(rest != 0, rest, below)
+            total, rest = fast_two_sum(tl.load(e + i * ROW), total)
+            tl.store(e + (i + 1) * ROW, rest)
+        word, rest = broken_tie(total, rest, below)
+        tl.store(e + l * ROW, word)
+        tl.store(e + (l + 1) * ROW, rest)
+    high, low = fast_two_sum(tl.load(e + (count - 2) * ROW), tl.load(e + (count - 1) * ROW))
+    tl.store(e + (count - 2) * ROW, high)
+    tl.store(e + (count - 1) * ROW, low)
+
+
+@triton.jit
+def clear(rows, count, like, ROW: tl.constexpr):
+    """Set rows to zero."""
+    for l in range(0, count):
+        tl.store(rows + l * ROW, tl.zeros_like(like))
+
+
+@triton.jit
+def lead(sums, last, ROW: tl.constexpr):
+    """Bring what rows 0 .. last hold to the top: nearly all of it, which is given back."""
+    for _ in range(0, 2):
+        total = tl.load(sums + last * ROW)
+        for up in range(0, last):
+            l = last - up
+            total, rest = two_sum(tl.load(sums + (l - 1) * ROW), total)
+            tl.store(sums + l * ROW, rest)
+        tl.store(sums, total)
+    return tl.load(sums)
+
+
+@triton.jit
+def deposit_products(sums, x, x_length, y, y_length, sign, count, mask, ROW: tl.constexpr):
+    """Add sign x y to rows 0 .. count, for the count words of x and y."""
+    for i in range(0, count):
+        a = tl.load(x + i * x_length, mask=mask, other=1.0)
+        for j in range(0, count - i):
+            b = tl.load(y + j * y_length, mask=mask, other=1.0)
+            deposit_product(sums, a, b, sign, i + j, count, ROW)
+        if i > 0:
+            c = tl.load(y + (count - i) * y_length, mask=mask, other=1.0)
+            deposit(sums, sign * (a * c), count, count, ROW)
+
+
+@triton.jit
+def quotient_digits(sums, digits, divisor, count, ROW: tl.constexpr, DOUBLE: tl.constexpr):
+    """The digits of what is in `sums` divided by `divisor`; remainders stay in `sums`."""
+    y0 = tl.load(divisor)
+    minus = tl.zeros_like(y0) - 1
+    for k in range(0, count + 1):
+        digit = quotient(lead(sums, count + 1, ROW), y0, DOUBLE)
+        tl.store(digits + k * ROW, digit)
+        for j in range(0, tl.minimum(count, count + 2 - k)):
+            y = tl.load(divisor + j * ROW)
+            deposit_product(sums, digit, y, minus, k + j, count + 1, ROW)
+
+
+@triton.jit
+def root_digits(sums, digits, count, ROW: tl.constexpr, DOUBLE: tl.constexpr):
+    """The digits of the square root of what is in `sums`."""
+    first = square_root(lead(sums, count + 1, ROW), DOUBLE)
+    minus = tl.zeros_like(first) - 1
+    tl.store(digits, first)
+    deposit_product(sums, first, first, minus, 0, count + 1, ROW)
+    for k in range(1, count + 1):
+        digit = quotient(lead(sums, count + 1, ROW), first + first, DOUBLE)
+        tl.store(digits + k * ROW, digit)
+        for j in range(0, tl.minimum(k, count + 2 - k)):
+            y = tl.load(digits + j * ROW)
+            deposit_product(sums, digit, y, minus + minus, k + j, count + 1, ROW)
+        if 2 * k <= count + 1:
+            deposit_product(sums, digit, digit, minus, 2 * k, count + 1, ROW)
+
+
+@triton.jit(do_not_specialize=["count", "blocks"])
+def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
+            X_PARTS: tl.constexpr, Y_PARTS: tl.constexpr, PARTS: tl.constexpr,
+            X_ONE: tl.constexpr, Y_ONE: tl.constexpr, DOUBLE: tl.constexpr,
+            BLOCK: tl.constexpr):  # fmt: skip
+    """Z = x op y for numbers of three words and more.
+
+    A program takes every so many-th block of elements; `scratch` has 3 count + 3 rows for it.
+    """
+    part = tl.program_id(1)
+    program = wide(part) * tl.num_programs(0) + tl.program_id(0)
+    lane = tl.arange(0, BLOCK)
+    sums = scratch + program * (3 * count + 3) * BLOCK + lane
+    for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
+        at = wide(block) * BLOCK + lane
+        mask = at < size
+        both: tl.constexpr = OPERATION == MULTIPLY and X_PARTS == 2 and Y_PARTS == 2
+        x_at, x_length = places(at, 0 if both else part, size, X_PARTS, X_ONE)
+        y_at, y_length = places(at, part, size, Y_PARTS, Y_ONE)
+        x0 = tl.load(xa + x_at, mask=mask, other=1.0)
+        y0 = tl.load(ya + y_at, mask=mask, other=1.0)
+        one = tl.zeros_like(x0) + 1
+        result = sums
+        last = count
+        if OPERATION == MULTIPLY:
+            clear(sums, count + 1, x0, BLOCK)
+            plain = x0 * y0
+            deposit_products(sums, xa + x_at, x_length, ya + y_at, y_length, one, count, mask, BLOCK)
+            if both:
+                v_at, x_length = places(at, 1, size, X_PARTS, X_ONE)
+                w_at, y_length = places(at, 1 - part, size, Y_PARTS, Y_ONE)
+                v0 = tl.load(xa + v_at, mask=mask, other=1.0)
+                w0 = tl.load(ya + w_at, mask=mask, other=1.0)
+                sign = one * (2 * part - 1)
+                plain += sign * (v0 * w0)
+                deposit_products(
+                    sums, xa + v_at, x_length, ya + w_at, y_length, sign, count, mask, BLOCK
+                )
+        elif OPERATION == DIVIDE:
+            digits = sums + (count + 2) * BLOCK
+            divisor = digits + (count + 1) * BLOCK
+            clear(sums, count + 2, x0, BLOCK)
+            up, down = scale_exponent(x0, DOUBLE), scale_exponent(y0, DOUBLE)
+            for l in range(0, count):
+                x = tl.load(xa + l * x_length + x_at, mask=mask, other=1.0)
+                y = tl.load(ya + l * y_length + y_at, mask=mask, other=1.0)
+                tl.store(sums + l * BLOCK, x * power_of(-up, DOUBLE))
+                tl.store(divisor + l * BLOCK, y * power_of(-down, DOUBLE))
+            quotient_digits(sums, digits, divisor, count, BLOCK, DOUBLE)
+            half = (up - down) >> 1
+            for l in range(0, count + 1):
+                digit = tl.load(digits + l * BLOCK) * power_of(half, DOUBLE)
+                tl.store(digits + l * BLOCK, digit * power_of(up - down - half, DOUBLE))
+            plain = quotient(x0, y0, DOUBLE)
+            result = digits
+        elif OPERATION == ROOT:
+            digits = sums + (count + 2) * BLOCK
+            clear(sums, count + 2, x0, BLOCK)
+            half = scale_exponent(x0, DOUBLE) >> 1
+            for l in range(0, count):
+                x = tl.load(xa + l * x_length + x_at, mask=mask, other=1.0)
+                tl.store(sums + l * BLOCK, x * power_of(-2 * half, DOUBLE))
+            root_digits(sums, digits, count, BLOCK, DOUBLE)
+            for l in range(0, count + 1):
+                digit = tl.load(digits + l * BLOCK) * power_of(half, DOUBLE)
+                tl.store(digits + l * BLOCK, digit)
+            plain = square_root(x0, DOUBLE)
+            result = digits
+        else:
+            for l in range(0, count):
+                x = tl.load(xa + l * x_length + x_at, mask=mask, other=1.0)
+                y = tl.load(ya + l * y_length + y_at, mask=mask, other=1.0)
+                if OPERATION == SUBTRACT:
+                    y = -y
+                tl.store(sums + l * BLOCK, x)
+                tl.store(sums + (count + l) * BLOCK, y)
+            plain = x0 - y0 if OPERATION == SUBTRACT else x0 + y0
+            last = 2 * count - 1
+        grow(result, last, BLOCK)
+        round_words(result, last, count, BLOCK)
+        z_at, z_length = places(at, part, size, PARTS, False)
+        first = first_word(tl.load(result), plain)
+        tl.store(za + z_at, first, mask=mask)
+        for l in range(1, count):
+            word = later_word(tl.load(result + l * BLOCK), first)
+            tl.store(za + l * z_length + z_at, word, mask=mask)
