@@ -40,7 +40,7 @@ ORDER = [
     ["stages", "device"],
     ["call"],
     ["native"],
-    ["on_cpu"],
+    ["on_cpu", "tensor_words"],
     ["tensors"],
     ["api"],
     ["papers", "cli"],
@@ -55,6 +55,7 @@ LIBRARIES = {
     "device": {"torch"},  # the stages of tensors
     "repair_device": {"torch"},
     "on_cpu": {"torch", "ml_dtypes"},  # what the interface does with them
+    "tensor_words": {"torch"},
     "tensors": {"torch"},
     "cli": {"typer", "rich", "torch", "matplotlib"},  # the last two for `widen bench`
     "papers": set(),

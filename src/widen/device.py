@@ -14,6 +14,7 @@ import torch
 from widen import bounds
 from widen.backends import cuts, recording
 from widen.backends import torch as backend
+from widen.backends import torch_constants as constants
 from widen.backends import torch_units as units
 from widen.backends import torch_words as words
 from widen.backends.clock import Clock
@@ -22,7 +23,7 @@ from widen.backends.torch_scaled import Scaling
 from widen.backends.torch_units import Engine, in_blocks
 from widen.bounds import Certificate
 from widen.contract import Contract
-from widen.device_plan import LEAD_BITS, MOST_WIDE_BITS, Question, Side, cached_plan
+from widen.device_plan import LEAD_BITS, Question, Side, cached_plan
 from widen.encoded import Encoded
 from widen.formats import Format
 from widen.plan import Plan
@@ -335,7 +336,7 @@ def encode_operand(
         found = Side(*needs[0, 0].tolist())
         own, own_width = max(found.norm, 0) / 256, found.sigma + 1
     wide = len(fmt.part.words) > 1 or operand.block is not None
-    eighths = math.ceil(8 * min(own + other, MOST_WIDE_BITS if wide else MOST_BITS))
+    eighths = math.ceil(8 * min(own + other, constants.MOST_BITS if wide else MOST_BITS))
     shape, at = (operand.shape[0], operand.shape[1], k, 1), 0 if side == "left" else 1
     widths = (own_width, width)[:: 1 - 2 * at]
     plan = cached_plan(

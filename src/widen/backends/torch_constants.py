@@ -93,7 +93,7 @@ def any_reconstruction(layout: Residues, device: torch.device) -> tuple[Tensor, 
     rows = [[p, *_pairs((modulus << lift) // p, limbs)] for p in layout.moduli]
     rows.append([*_pairs(-modulus << lift, limbs), 0])
     table = constant(rows, torch.int64, device)
-    return table, lift, limbs, 2.0 ** (32 * limbs - 32 - lift) / modulus
+    return table, lift, limbs, (1 << 32 * limbs - 32) / (modulus << lift)
 
 
 def _pairs(number: int, limbs: int) -> list[int]:

@@ -118,13 +118,13 @@ def lines_of_words(words: list[Tensor], side: str, parts: int) -> Lines:
     same = [x.to(widest) for x in words]
     if same[0].shape[0] < parts:
         same = [torch.cat([x, torch.zeros_like(x)]) for x in same]
-    block = _in_place(same)
+    block = in_place(same)
     block = block if side == "left" else block.mT
     bits = block.view(INTEGERS[block.element_size()])
     return Lines(bits[0], BINARY[str(widest).removeprefix("torch.")], bits)
 
 
-def _in_place(words: list[Tensor]) -> Tensor:
+def in_place(words: list[Tensor]) -> Tensor:
     """Words on a leading axis, a view if they lie at equal distances in one memory."""
     first = words[0]
     size = first.element_size()
@@ -132,10 +132,11 @@ def _in_place(words: list[Tensor]) -> Tensor:
     storage = {x.untyped_storage().data_ptr() for x in words}
     alike = {(x.shape, x.stride()) for x in words}
     step = max(steps, default=0)
-    if len(words) > 1 and len(steps) == len(storage) == len(alike) == 1 and step > 0:
-        if step % size == 0:
-            shape, strides = (len(words), *first.shape), (step // size, *first.stride())
-            return first.as_strided(shape, strides, first.storage_offset())
+    if len(words) == 1:
+        return first[None]
+    if len(steps) == len(storage) == len(alike) == 1 and step > 0 and step % size == 0:
+        shape, strides = (len(words), *first.shape), (step // size, *first.stride())
+        return first.as_strided(shape, strides, first.storage_offset())
     return torch.stack(words)
 
 

@@ -40,7 +40,8 @@ def survey(
         form = (*x.fields, tile.lines, tile.inner)
         launch(
             line_kernels.largest, grid,
-            (x.words, table, x.count, count, inner, share, *strides, words, parts), form, tile.warps,
+            (x.words, table, x.count, count, inner, share, *strides, words, parts), form,
+            tile.warps,
         )  # fmt: skip
         launch(
             line_kernels.norms, grid,
@@ -74,6 +75,13 @@ def encode(
     return made
 
 
+def _some(planes: Tensor, streams: int, which: slice) -> Tensor:
+    """Some planes of every stream, a view if there is one stream."""
+    if streams == 1:
+        return planes[which]
+    return planes.view(streams, -1, *planes.shape[1:])[:, which].flatten(0, 1).contiguous()
+
+
 def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor | Groups:
     """Residues of X; moduli in two digits give three 16-bit numbers each, whose sum counts."""
     if not layout.bases:
@@ -86,13 +94,7 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor | 
     )
     found = []
     for which, planes, dtype in kinds:
-        ours, theirs = (
-            x if streams == 1 else x.unflatten(0, (streams, each)) for x in (left, right)
-        )
-        if streams == 1:
-            ours, theirs = ours[which], theirs[which]
-        else:
-            ours, theirs = (x[:, which].flatten(0, 1).contiguous() for x in (ours, theirs))
+        ours, theirs = (_some(x, streams, which) for x in (left, right))
         found.append(backend.products(ours, theirs, planes * streams, k, dtype))
     return Groups(found[0], found[1])
 

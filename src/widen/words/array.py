@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from widen.formats import FORMATS, complex_of
-from widen.words import renormalise
 from widen.backends.planes import (
     Wide,
     cast,
@@ -21,6 +19,8 @@ from widen.backends.planes import (
     place_of,
     words_of,
 )
+from widen.formats import FORMATS, complex_of
+from widen.words import renormalise
 
 WIDE = {name: fmt for name, fmt in FORMATS.items() if len(fmt.part.words) > 1}
 

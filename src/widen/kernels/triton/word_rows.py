@@ -48,7 +48,7 @@ def grow(e, last, ROW: tl.constexpr):
     for back in range(1, last + 1):
         i = last - back
         total = tl.load(e + i * ROW)
-        for up in range(0, back):
+        for up in range(back):
             l = last - up
             total, rest = two_sum(total, tl.load(e + l * ROW))
             tl.store(e + l * ROW, rest)
@@ -58,11 +58,11 @@ def grow(e, last, ROW: tl.constexpr):
 @triton.jit
 def round_words(e, last, count, ROW: tl.constexpr):
     """Make the first `count` rows canonical words of the sum, a nonadjacent expansion."""
-    for l in range(0, tl.minimum(count, last)):
+    for l in range(tl.minimum(count, last)):
         total = tl.load(e + last * ROW)
         rest = tl.zeros_like(total)
         below = tl.zeros_like(total)
-        for up in range(0, last - l):
+        for up in range(last - l):
             i = last - 1 - up
             below = tl.where(rest != 0, rest, below)
             total, rest = fast_two_sum(tl.load(e + i * ROW), total)
@@ -78,16 +78,16 @@ def round_words(e, last, count, ROW: tl.constexpr):
 @triton.jit
 def clear(rows, count, like, ROW: tl.constexpr):
     """Set rows to zero."""
-    for l in range(0, count):
+    for l in range(count):
         tl.store(rows + l * ROW, tl.zeros_like(like))
 
 
 @triton.jit
 def lead(sums, last, ROW: tl.constexpr):
     """Bring what rows 0 .. last hold to the top: nearly all of it, which is given back."""
-    for _ in range(0, 2):
+    for _ in range(2):
         total = tl.load(sums + last * ROW)
-        for up in range(0, last):
+        for up in range(last):
             l = last - up
             total, rest = two_sum(tl.load(sums + (l - 1) * ROW), total)
             tl.store(sums + l * ROW, rest)
@@ -98,9 +98,9 @@ def lead(sums, last, ROW: tl.constexpr):
 @triton.jit
 def deposit_products(sums, x, x_length, y, y_length, sign, count, mask, ROW: tl.constexpr):
     """Add sign x y to rows 0 .. count, for the count words of x and y."""
-    for i in range(0, count):
+    for i in range(count):
         a = tl.load(x + i * x_length, mask=mask, other=1.0)
-        for j in range(0, count - i):
+        for j in range(count - i):
             b = tl.load(y + j * y_length, mask=mask, other=1.0)
             deposit_product(sums, a, b, sign, i + j, count, ROW)
         if i > 0:
@@ -113,10 +113,10 @@ def quotient_digits(sums, digits, divisor, count, ROW: tl.constexpr, DOUBLE: tl.
     """The digits of what is in `sums` divided by `divisor`; remainders stay in `sums`."""
     y0 = tl.load(divisor)
     minus = tl.zeros_like(y0) - 1
-    for k in range(0, count + 1):
+    for k in range(count + 1):
         digit = quotient(lead(sums, count + 1, ROW), y0, DOUBLE)
         tl.store(digits + k * ROW, digit)
-        for j in range(0, tl.minimum(count, count + 2 - k)):
+        for j in range(tl.minimum(count, count + 2 - k)):
             y = tl.load(divisor + j * ROW)
             deposit_product(sums, digit, y, minus, k + j, count + 1, ROW)
 
@@ -131,7 +131,7 @@ def root_digits(sums, digits, count, ROW: tl.constexpr, DOUBLE: tl.constexpr):
     for k in range(1, count + 1):
         digit = quotient(lead(sums, count + 1, ROW), first + first, DOUBLE)
         tl.store(digits + k * ROW, digit)
-        for j in range(0, tl.minimum(k, count + 2 - k)):
+        for j in range(tl.minimum(k, count + 2 - k)):
             y = tl.load(digits + j * ROW)
             deposit_product(sums, digit, y, minus + minus, k + j, count + 1, ROW)
         if 2 * k <= count + 1:
@@ -165,7 +165,9 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
         if OPERATION == MULTIPLY:
             clear(sums, count + 1, x0, BLOCK)
             plain = x0 * y0
-            deposit_products(sums, xa + x_at, x_length, ya + y_at, y_length, one, count, mask, BLOCK)
+            deposit_products(
+                sums, xa + x_at, x_length, ya + y_at, y_length, one, count, mask, BLOCK
+            )
             if both:
                 v_at, x_length = places(at, 1, size, X_PARTS, X_ONE)
                 w_at, y_length = places(at, 1 - part, size, Y_PARTS, Y_ONE)
@@ -181,14 +183,14 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
             divisor = digits + (count + 1) * BLOCK
             clear(sums, count + 2, x0, BLOCK)
             up, down = scale_exponent(x0, DOUBLE), scale_exponent(y0, DOUBLE)
-            for l in range(0, count):
+            for l in range(count):
                 x = tl.load(xa + l * x_length + x_at, mask=mask, other=1.0)
                 y = tl.load(ya + l * y_length + y_at, mask=mask, other=1.0)
                 tl.store(sums + l * BLOCK, x * power_of(-up, DOUBLE))
                 tl.store(divisor + l * BLOCK, y * power_of(-down, DOUBLE))
             quotient_digits(sums, digits, divisor, count, BLOCK, DOUBLE)
             half = (up - down) >> 1
-            for l in range(0, count + 1):
+            for l in range(count + 1):
                 digit = tl.load(digits + l * BLOCK) * power_of(half, DOUBLE)
                 tl.store(digits + l * BLOCK, digit * power_of(up - down - half, DOUBLE))
             plain = quotient(x0, y0, DOUBLE)
@@ -197,17 +199,17 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
             digits = sums + (count + 2) * BLOCK
             clear(sums, count + 2, x0, BLOCK)
             half = scale_exponent(x0, DOUBLE) >> 1
-            for l in range(0, count):
+            for l in range(count):
                 x = tl.load(xa + l * x_length + x_at, mask=mask, other=1.0)
                 tl.store(sums + l * BLOCK, x * power_of(-2 * half, DOUBLE))
             root_digits(sums, digits, count, BLOCK, DOUBLE)
-            for l in range(0, count + 1):
+            for l in range(count + 1):
                 digit = tl.load(digits + l * BLOCK) * power_of(half, DOUBLE)
                 tl.store(digits + l * BLOCK, digit)
             plain = square_root(x0, DOUBLE)
             result = digits
         else:
-            for l in range(0, count):
+            for l in range(count):
                 x = tl.load(xa + l * x_length + x_at, mask=mask, other=1.0)
                 y = tl.load(ya + l * y_length + y_at, mask=mask, other=1.0)
                 if OPERATION == SUBTRACT:

@@ -101,9 +101,9 @@ def norms(
     base = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
     at_line = table + b * lines + line
     magnitude = tl.load(at_line + LARGEST * count, line < lines, other=0)
-    m, e = decode(magnitude, FRACTION, EXPONENT)
-    top = highest_bit(m) + e
-    counts = (line < lines) & (m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
+    largest_m, largest_e = decode(magnitude, FRACTION, EXPONENT)
+    top = highest_bit(largest_m) + largest_e
+    counts = (line < lines) & (largest_m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
     target = leads + wide(b) * lines * pitch + line.to(tl.int64)[:, None] * pitch
     q1, q2 = tl.zeros((LINES, INNER), tl.int64), tl.zeros((LINES, INNER), tl.int64)
     last = tl.full((LINES, INNER), FAR_OFF, tl.int32)
@@ -121,9 +121,9 @@ def norms(
             lead += one
             for w in range(words):
                 z = tl.load(at + wide(w) * word_stride, inside, other=0).to(tl.int64)
-                m, e = decode(z, FRACTION, EXPONENT)
-                place = lowest_bit(m) + e + lowest_place(FRACTION, EXPONENT)
-                last = tl.minimum(last, tl.where(m > 0, place, FAR_OFF))
+                of_word, at_bit = decode(z, FRACTION, EXPONENT)
+                at_bit += lowest_bit(of_word) + lowest_place(FRACTION, EXPONENT)
+                last = tl.minimum(last, tl.where(of_word > 0, at_bit, FAR_OFF))
         written = (line < lines)[:, None] & (h < pitch)[None, :]
         if kept > 7:  # too long for an int8: two planes of seven bits
             tl.store(target + h[None, :], (lead >> 7).to(tl.int8), written)
