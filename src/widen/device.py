@@ -263,16 +263,20 @@ def _compute(
                 leads[0], leads[1], tables, k, test, prepared.kept, prepared.terms
             )
     recording.read_here()
+    used = sum(x.nbytes for x in (*prepared.tables, *(prepared.leads or ()), right))
+    used += math.prod(out.shape[1:])  # marks
+    passing = left.nbytes + engine.element_bytes * math.prod(out.shape[1:])
+    room = problem.workspace - used - passing
     with ledger.stage("multiply"):
-        groups = engine.multiply(left, right)
+        scratch = engine.scratch(left, right, room)
+        groups = engine.multiply(left, right, room)
     with ledger.stage("reconstruct"):
         batches = (sides[0].shape[0], sides[1].shape[0])
         final: Tensor = scaled.reconstruct(
             groups, engine.carrier, engine.fitted(tables), batches, fmt.part, out, marks,
             slack=plan.cap is not None,
         )  # fmt: skip
-    used = sum(x.nbytes for x in (*prepared.tables, *(prepared.leads or ()), right, final))
-    passing = left.nbytes + groups.nbytes + engine.passing_bytes * final.numel()
+    passing = left.nbytes + groups.nbytes + engine.passing_bytes * final.numel() + scratch
     ledger.workspace = max(ledger.workspace, used + passing)
     del left, groups
     recording.check_here()

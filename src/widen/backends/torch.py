@@ -26,9 +26,12 @@ from widen.kernels.triton import crt, crt_scaled, elements, lines
 from widen.kernels.triton import encode as encode_kernels
 from widen.kernels.triton import multiply as multiply_kernels
 from widen.kernels.triton import reconstruct as reconstruct_kernels
+from widen.kernels.triton.numbers import FLAGS, INEXACT, SIGMA, WEIGHT
 from widen.systems import Residues
 
 Tensor = torch.Tensor
+Planes = tuple[tuple[int, int], ...]
+"""Modulus and coefficient of every plane."""
 
 ROWS_OF_TABLE = 9
 
@@ -141,7 +144,7 @@ def room(operand: Lines, planes: int, dtype: torch.dtype = torch.int8) -> Tensor
 
 def _programs(device: torch.device, tile_count: int, warps: int) -> int:
     """Programs of a persistent launch."""
-    return min(tile_count, _processors(device) * (2 if warps == 4 else 1))
+    return min(tile_count, _processors(device) * max(1, 8 // warps))
 
 
 @lru_cache(maxsize=16)
@@ -154,56 +157,59 @@ def _processors(device: torch.device) -> int:
 
 def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
     """Bytes (planes, batch, m, pitch): residues of X times their Chinese remainder coefficient."""
-    streams = len(layout.products) // len(layout.moduli)
-    return products(left, right, constants.of_planes(layout) * streams, k)
+    return products(left, right, constants.of_planes(layout), k)
 
 
 def products(
-    left: Tensor, right: Tensor, planes: tuple[tuple[int, int], ...], k: int,
-    dtype: torch.dtype = torch.uint8,
-) -> Tensor:  # fmt: skip
+    left: Tensor, right: Tensor, planes: Planes, k: int, dtype: torch.dtype = torch.uint8
+) -> Tensor:
     """(planes, batch, m, pitch): products of planes times w modulo p, (p, w) being given of each.
 
     Moduli up to 256 give bytes; 16-bit numbers hold those in two digits.
     """
-    _, left_batch, m, _ = left.shape
-    _, right_batch, n, _ = right.shape
-    batch = max(left_batch, right_batch)
-    pitch = -(-n // 16) * 16
+    (left_batch, m), (right_batch, n) = left.shape[1:3], right.shape[1:3]
+    batch, pitch = max(left_batch, right_batch), -(-n // 16) * 16
     out = torch.empty((len(planes), batch, m, pitch), dtype=dtype, device=left.device)
-    if _hopper(left.device) and dtype == torch.uint8:
+    multiply_into(left, right, planes, k, out)
+    return out
+
+
+def multiply_into(left: Tensor, right: Tensor, planes: Planes, k: int, out: Tensor) -> None:
+    """The same into memory that is there."""
+    batch, m, pitch = out.shape[1:]
+    n = right.shape[2]
+    if _hopper(left.device) and out.dtype == torch.uint8:
         from widen.kernels.cuda import multiply as cuda
 
+        moduli, coefficients = zip(*planes, strict=True)
         recorder = listener()
         for start in range(0, len(planes), cuda.MAX_PLANES):
-            some = slice(start, start + cuda.MAX_PLANES)
-            pieces = (left[some], right[some], out[some])
-            moduli, coefficients = zip(*planes[some], strict=True)
-            run = cuda.launcher(*pieces, k, n, moduli, coefficients)
+            now = slice(start, start + cuda.MAX_PLANES)
+            pieces = (left[now], right[now], out[now])
+            run = cuda.launcher(*pieces, k, n, moduli[now], coefficients[now])
             run(*(piece.data_ptr() for piece in pieces))
             if recorder is not None:
                 recorder.launched(pieces, run, tensors=False)
-        return out
+        return
     tile = tiles.MULTIPLY
     count = len(planes) * batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         multiply_kernels.residues, (_programs(left.device, count, tile.warps),),
         (_descriptor(left, k, tile.rows, tile.inner),
          _descriptor(right, k, tile.columns, tile.inner), out,
-         constants.multiplying(planes, left.device), m, n, k, pitch, len(planes), batch, left_batch,
-         right_batch, tiles.LONGEST_SUM),
+         constants.multiplying(planes, left.device), m, n, k, pitch, len(planes), batch,
+         left.shape[1], right.shape[1], tiles.LONGEST_SUM),
         (tile.rows, tile.columns, tile.inner, tile.group), tile.warps, tile.stages,
     )  # fmt: skip
-    return out
 
 
 @lru_cache(maxsize=16)
 def _hopper(device: torch.device) -> bool:
     if device.type != "cuda":
         return False
-    from widen.kernels.cuda import multiply as cuda
+    from widen.kernels.cuda.launcher import available
 
-    return cuda.available(device)
+    return available(device)
 
 
 def _descriptor(planes: Tensor, k: int, rows: int, inner: int) -> Any:
@@ -223,16 +229,28 @@ def certify(
     planes, left_batch, m, _ = left.shape
     _, right_batch, n, _ = right.shape
     batch = max(left_batch, right_batch)
-    marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-    tile = tiles.certify_tile(_hopper(left.device), planes, batch, m, n, terms)
     longest = tiles.LONGEST_SUM // planes  # products of two kinds meet in one sum
+    terms, shift = min(terms, k, longest), test.shift + 2 * (bounds.lead_bits(k) - kept)
+    if _hopper(left.device):
+        from widen.kernels.cuda.certify import launcher
+
+        marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
+        run = launcher(left, right, batch, k, terms, shift, float(test.both), int(INEXACT))
+        rows = [table[int(row)] for table in tables for row in (SIGMA, FLAGS, WEIGHT)]
+        given = (left, right, marks, *rows)
+        run(*(tensor.data_ptr() for tensor in given))
+        recorder = listener()
+        if recorder is not None:
+            recorder.launched(given, run, tensors=False)
+        return marks
+    marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
+    tile = tiles.CERTIFY[planes]
     count = batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         multiply_kernels.certify, (_programs(left.device, count, tile.warps),),
         (_descriptor(left, k, tile.rows, tile.inner),
-         _descriptor(right, k, tile.columns, tile.inner), marks, *tables, m, n,
-         min(terms, k, longest), batch, left_batch, right_batch,
-         test.shift + 2 * (bounds.lead_bits(k) - kept), float(test.both)),
+         _descriptor(right, k, tile.columns, tile.inner), marks, *tables, m, n, terms, batch,
+         left_batch, right_batch, shift, float(test.both)),
         (tile.rows, tile.columns, tile.inner, tile.group, planes), tile.warps, tile.stages,
     )  # fmt: skip
     return marks
@@ -335,11 +353,13 @@ def repair(
     parts, batch, m, n = out.shape
     k = left.bits.shape[3]
     shift, both, always = (0, 0, 0) if test is None else (test.shift, test.both, test.always)
+    tile = tiles.REPAIR
     launch(
-        elements.repair, (_programs(out.device, -(-batch * m * n // tiles.ELEMENTS), 4),),
+        elements.repair, (_programs(out.device, -(-batch * m * n // tile.marks), tile.warps),),
         (left.bits, right.bits, out, marks, repaired, *tables, m, n, k, batch, left.bits.shape[1],
          right.bits.shape[1], *left.bits.stride(), *right.bits.stride(), *out.stride(),
          test is not None, bounds.lead_bits(k), shift, both, min(always, 1 << 61), *scaling[:9]),
-        (parts, *left.fields, *right.fields, fmt.precision, fmt.lowest, fmt.highest, tiles.TERMS,
-         tiles.ELEMENTS, *scaling[9:]),
+        (parts, *left.fields, *right.fields, fmt.precision, fmt.lowest, fmt.highest, tile.terms,
+         tile.marks, *scaling[9:]),
+        tile.warps,
     )  # fmt: skip

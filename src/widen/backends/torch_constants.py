@@ -51,9 +51,10 @@ def multiplying(planes: tuple[tuple[int, int], ...], device: torch.device) -> Te
 
 @lru_cache(maxsize=256)
 def of_planes(layout: Residues) -> tuple[tuple[int, int], ...]:
-    """The modulus and the Chinese remainder coefficient of every plane of bytes of a stream."""
+    """The modulus and the Chinese remainder coefficient of every plane of bytes."""
     short = layout.bases.count(0) if layout.bases else len(layout.moduli)
-    return tuple((p, pow(layout.modulus // p, -1, p)) for p in layout.moduli[:short])
+    streams = 1 if layout.parts == 1 else 3
+    return tuple((p, pow(layout.modulus // p, -1, p)) for p in layout.moduli[:short]) * streams
 
 
 @lru_cache(maxsize=256)
@@ -128,9 +129,9 @@ def _four(numbers: list[int]) -> int:
 
 @lru_cache(maxsize=256)
 def of_long_planes(layout: Residues) -> tuple[tuple[int, int], ...]:
-    """(p, coefficient) of every group of a stream by moduli in two digits, as planes have them.
+    """(p, coefficient) of every plane for moduli in two digits: low digits, high ones, sums.
 
-    Their sums are then the residue of X times (P/p)^-1.
+    The sum of a modulus's three products is then the residue of X times (P/p)^-1.
     """
     count, short = len(layout.moduli), layout.bases.count(0)
     split = count - short
@@ -140,7 +141,7 @@ def of_long_planes(layout: Residues) -> tuple[tuple[int, int], ...]:
         for i, p in enumerate(long):
             group = short + i + place * split
             found.append((p, layout.weights[0][group] // (layout.modulus // p) % p))
-    return tuple(found)
+    return tuple(found) * (1 if layout.parts == 1 else 3)
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ import torch
 
 from widen import bounds
 from widen.backends import torch as backend
-from widen.backends import torch_words
+from widen.backends import torch_halves, torch_words
 from widen.backends.torch_constants import limit_of
 from widen.backends.torch_lines import Groups, Lines, Tensor
 from widen.backends.triton_launch import general, launch
@@ -151,9 +151,23 @@ class Engine:
             )  # fmt: skip
         return planes
 
-    def multiply(self, left: Tensor, right: Tensor) -> Tensor | Groups:
+    def scratch(self, left: Tensor, right: Tensor, room: int) -> int:
+        """Bytes of `room` that products of these planes will use."""
+        planes = self._by_halves(left, right, room)
+        return torch_halves.scratch_bytes(left, right, self.k, planes)
+
+    def _by_halves(self, left: Tensor, right: Tensor, room: int) -> int:
+        """How many planes are multiplied by halves at a time."""
+        if not self.fast or self.carrier.bases:
+            return 0
+        return torch_halves.planes_at_once(left, right, self.k, room)
+
+    def multiply(self, left: Tensor, right: Tensor, room: int = 0) -> Tensor | Groups:
         """Bytes (planes of the carrier, batch, m, pitch) as `backends.torch.multiply` gives."""
         if self.fast:
+            planes = self._by_halves(left, right, room)
+            if planes > 0:
+                return torch_halves.multiply(left, right, self.carrier, self.k, planes)
             return torch_words.multiply(left, right, self.carrier, self.k)
         return self.as_bytes(self.products(left, right))
 

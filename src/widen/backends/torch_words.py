@@ -95,7 +95,7 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor | 
     found = []
     for which, planes, dtype in kinds:
         ours, theirs = (_some(x, streams, which) for x in (left, right))
-        found.append(backend.products(ours, theirs, planes * streams, k, dtype))
+        found.append(backend.products(ours, theirs, planes, k, dtype))
     return Groups(found[0], found[1])
 
 
@@ -125,7 +125,8 @@ class Verbs:
         numbers = out if isinstance(out, Numbers) else Numbers(out[None], None)
         second = numbers.block[0] if numbers.second is None else numbers.second
         shift, both, always = (0, 0, 0) if test is None else (test.shift, test.both, test.always)
-        programs = backend._programs(out.device, -(-batch * m * n // tiles.ELEMENTS), 4)
+        tile = tiles.REPAIR
+        programs = backend._programs(out.device, -(-batch * m * n // tile.marks), tile.warps)
         room = torch.empty(programs * tiles.DOT_LIMBS, dtype=torch.int32, device=out.device)
         told, fields = (self.scaling or NOTHING_ADDED).told(out.device)
         first = fmt.words[0]
@@ -136,8 +137,9 @@ class Verbs:
              *numbers.block.stride(), len(left.words), len(right.words), len(numbers.block), parts,
              test is not None, bounds.lead_bits(k), shift, both, min(always, 1 << 61), *told[:-1]),
             (parts, *left.fields, *right.fields, first.precision, first.lowest, first.highest,
-             numbers.second is not None, tiles.TERMS, tiles.ELEMENTS, tiles.DOT_LIMBS,
+             numbers.second is not None, tile.terms, tile.marks, tiles.DOT_LIMBS,
              self.scaling is not None, told[7], fields),
+            tile.warps,
         )  # fmt: skip
 
 

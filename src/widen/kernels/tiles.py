@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 CACHE_BYTES = 60 * 10**6
@@ -86,19 +86,30 @@ HOPPER = (
 )
 
 
+# A certificate keeps what it knows of columns in shared memory too; two planes, two sets of sums.
+HOPPER_CERTIFY = {
+    planes: tuple(
+        replace(tile, stages=min(tile.stages, 6))
+        for tile in HOPPER
+        if planes * tile.blocks * tile.columns <= 256
+    )
+    for planes in (1, 2)
+}
+
+
 @lru_cache(maxsize=1024)
-def choose(rows: int, columns: int, inner: int, slices: int, processors: int) -> Tile:
+def choose(
+    rows: int, columns: int, inner: int, slices: int, processors: int,
+    tiles: tuple[Tile, ...] = HOPPER,
+) -> Tile:  # fmt: skip
     """The tile of the lowest predicted cost for `slices` products of one shape."""
-    return min(HOPPER, key=lambda tile: tile.cost(rows, columns, inner, slices, processors))
+    return min(tiles, key=lambda tile: tile.cost(rows, columns, inner, slices, processors))
 
 
 # ── the Triton kernels ───────────────────────────────────────────────────────────────────────────
 
 LONGEST_SUM = (1 << 17) - 128
 """Terms of entries up to 128 that an int32 holds, a multiple of every inner tile."""
-
-ELEMENTS, TERMS = 4096, 256
-"""Marks looked at together, and terms of a dot product added together, in repairs."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +132,17 @@ class ProductTile:
     stages: int = 3
     group: int = 8
 
+
+@dataclass(frozen=True)
+class RepairTile:
+    """Marks that a program looks at together, and terms of a dot product that it adds together."""
+
+    marks: int
+    terms: int
+    warps: int
+
+
+REPAIR = RepairTile(1024, 128, 1)
 
 # Of lines whose entries are neighbours and of lines that are, for numbers of one part and of two.
 SURVEY = {
@@ -151,30 +173,11 @@ def line_tile(tiles: tuple[LineTile, LineTile], lines_near: bool, inner: int) ->
     return LineTile(tile.lines * tile.inner // width, width, tile.warps)
 
 
-MULTIPLY, CERTIFY = ProductTile(128, 128), ProductTile(128, 128)
-CERTIFY_PAIRS = ProductTile(128, 64)
-CERTIFY_HOPPER, CERTIFY_PAIRS_HOPPER = (
-    ProductTile(256, 128, warps=8),
-    ProductTile(128, 128, warps=8),
-)
-"""Larger tiles for a GPU with more than 200 KB of shared memory."""
+MULTIPLY = ProductTile(128, 128)
+CERTIFY = {1: ProductTile(128, 128), 2: ProductTile(128, 64)}
+"""By planes of leading integers."""
 
-
-def certify_tile(
-    hopper: bool, planes: int, batch: int, m: int, n: int, terms: int
-) -> ProductTile:  # fmt: skip
-    """The tile of a certificate from leading integers in one plane or two.
-
-    Long sums of few elements would leave half of the GPU idle in large tiles.
-    """
-    if planes == 2:
-        large = hopper and n > CERTIFY_PAIRS.columns
-        return CERTIFY_PAIRS_HOPPER if large else CERTIFY_PAIRS
-    tile = CERTIFY_HOPPER
-    few = batch * -(-m // tile.rows) * -(-n // tile.columns) < 66 and terms > 8192
-    return tile if hopper and not few else CERTIFY
-
-
+HALVES = ProductTile(4, 512, inner=0)
 DECIDE = ProductTile(1, 512, inner=0)
 RECONSTRUCT_LONG = ProductTile(1, 128, inner=0)  # long integers: many registers an element
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.kernels.triton.dot import FAR, WINDOW, signed_word, spread
+from widen.kernels.triton.dot import FAR, WINDOW, in_window, spread
 from widen.kernels.triton.encode_words import word_integer
 from widen.kernels.triton.limbs import NEVER, last_bit
 from widen.kernels.triton.numbers import decode, wide
@@ -90,6 +90,16 @@ def addend_term(c, at, part, c_part, c_word, c_words, beta, beta_i, C_FIELDS: tl
 
 
 @triton.jit
+def plus_signed(sums, words, negative):
+    """Sums with words added or subtracted."""
+    more = ()
+    for i in tl.static_range(len(sums)):
+        word = words[i].to(tl.int64)
+        more = more + (sums[i] + tl.where(negative, -word, word),)
+    return more
+
+
+@triton.jit
 def exact_dot(
     left, right, c, limbs, inner, part, left_word, left_part, left_inner, left_words, right_word,
     right_part, right_inner, right_words, rounding, s, t, c_word, c_part, c_words, alpha, alpha_i,
@@ -140,11 +150,9 @@ def exact_dot(
                     RIGHT_FRACTION, RIGHT_EXPONENT, SCALED,
                 )  # fmt: skip
                 up = tl.maximum(e - base, 0)
-                pieces = spread(low, high, top, up)
-                more = ()
-                for i in tl.static_range(WINDOW):
-                    more = more + (sums[i] + signed_word(pieces, up // 32 - window, negative, i),)
-                sums = more
+                sums = plus_signed(
+                    sums, in_window(spread(low, high, top, up), up // 32 - window), negative
+                )
         totals = ()
         for i in tl.static_range(WINDOW):
             totals = totals + (tl.sum(sums[i], 0),)
@@ -154,11 +162,9 @@ def exact_dot(
                     c, at, part, c_part, c_word, c_words, beta, beta_i, C_FIELDS
                 )
                 up = tl.maximum(e - base, 0)
-                pieces = spread(low, high, high & 0, up)
-                more = ()
-                for i in tl.static_range(WINDOW):
-                    more = more + (totals[i] + signed_word(pieces, up // 32 - window, minus, i),)
-                totals = more
+                totals = plus_signed(
+                    totals, in_window(spread(low, high, high & 0, up), up // 32 - window), minus
+                )
         for i in tl.static_range(WINDOW):
             carry += totals[i]
             limb = (carry & 0xFFFFFFFF).to(tl.uint32)
