@@ -178,7 +178,7 @@ def multiply_into(left: Tensor, right: Tensor, planes: Planes, k: int, out: Tens
     """The same into memory that is there."""
     batch, m, pitch = out.shape[1:]
     n = right.shape[2]
-    if _hopper(left.device) and out.dtype == torch.uint8:
+    if _hopper(left.device):
         from widen.kernels.cuda import multiply as cuda
 
         moduli, coefficients = zip(*planes, strict=True)
