@@ -9,12 +9,14 @@ the last one says how many cases were done, and how many differ.
 from __future__ import annotations
 
 import argparse
+import importlib
 import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -50,15 +52,21 @@ class Case:
         said = {"case": self.number, "format": name, "accuracy": accuracy, "family": family}
         return said | {"shape": (m, k, n), "layouts": layouts}, a, b
 
+    def on_gpu(self) -> np.ndarray[Any, Any]:
+        """The product on the GPU."""
+        import widen
+
+        said, a, b = self.draw()
+        x, y = (laid_out(z, layout) for z, layout in zip((a, b), said["layouts"], strict=True))
+        found: np.ndarray[Any, Any] = widen.matmul(x, y, accuracy=said["accuracy"]).cpu().numpy()
+        return found
+
     def differs(self) -> dict[str, Any] | None:
         """What the case is, if the GPU's bits are not the CPU's."""
         import widen
 
         said, a, b = self.draw()
-        x, y = (laid_out(z, layout) for z, layout in zip((a, b), said["layouts"], strict=True))
-        found = widen.matmul(x, y, accuracy=said["accuracy"]).cpu().numpy()
-        wanted = widen.matmul(a, b, accuracy=said["accuracy"])
-        wrong = differing(found, wanted)
+        wrong = differing(self.on_gpu(), widen.matmul(a, b, accuracy=said["accuracy"]))
         return said | {"elements": wrong} if wrong else None
 
 
@@ -102,14 +110,30 @@ def cases(count: int, first: int, seed: int) -> list[Case]:
     return [Case(seed, number) for number in range(first, first + count)]
 
 
+def compile_one(what: str | Case) -> None:
+    """Compile a module of CPU kernels (a minute for all), or what a case needs on the GPU."""
+    if isinstance(what, str):
+        importlib.import_module(what)
+    else:
+        what.on_gpu()
+
+
 def run(chosen: list[Case], processes: int) -> Iterator[dict[str, Any] | None]:
-    """The cases' outcomes as they come."""
+    """The cases' outcomes as they come.
+
+    Compilers run first, each process at something else: caches on disk then have it all.
+    """
     if processes == 1:
         yield from map(work, chosen)
         return
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    import widen.kernels.numba as kernels
+
+    modules = [f"{kernels.__name__}.{module.name}" for module in iter_modules(kernels.__path__)]
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        combinations = chosen[: len(FORMATS) * len(ACCURACIES)]
+        pool.map(compile_one, [*modules, *combinations], chunksize=1)
         yield from pool.imap_unordered(work, chosen)
 
 

@@ -16,7 +16,7 @@ import torch
 
 from widen import bounds, device
 from widen.backends import torch as backend
-from widen.backends import torch_short
+from widen.backends import torch_lines, torch_short
 from widen.contract import as_contract
 from widen.formats import FORMATS
 
@@ -56,9 +56,10 @@ def measured(name: str, batch: int, m: int, k: int, n: int) -> tuple[int, list[f
     """The number of moduli, and milliseconds of every stage."""
     fmt, dtype = FORMATS[name], getattr(torch, name)
     a, b = operand(dtype, (batch, m, k)), operand(dtype, (batch, k, n))
-    out = backend.bits_of(torch.empty((batch, m, n), dtype=dtype, device="cuda"), fmt.parts)
+    out = torch_lines.bits_of(torch.empty((batch, m, n), dtype=dtype, device="cuda"), fmt.parts)
     sides = [
-        backend.as_lines(x, side, fmt.parts, fmt.part) for x, side in ((a, "left"), (b, "right"))
+        torch_lines.as_lines(x, side, fmt.parts, fmt.part)
+        for x, side in ((a, "left"), (b, "right"))
     ]
     problem = device.Problem(*sides, as_contract("standard"), fmt, 1 << 40)
     prepared = device.prepare(problem)

@@ -15,7 +15,7 @@ import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
 from widen import bounds, device
-from widen.backends import definition, torch_constants
+from widen.backends import definition, torch_constants, torch_lines
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
 from widen.contract import CONTRACTS, as_contract
@@ -51,7 +51,7 @@ def product(a, b, accuracy="standard", dtype="float64", plan=None, workspace=1 <
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     out = torch.full(shape, torch.nan, dtype=getattr(torch, dtype), device=ON)
     problem = Problem(left, right, as_contract(accuracy), fmt, workspace, plan)
-    bits = backend.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
+    bits = torch_lines.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
     return device.run(problem, bits, Clock(timed=False)), out.cpu().numpy()
 
 

@@ -12,8 +12,7 @@ import widen
 from helpers import assert_same_bits, draw
 from test_device import ON, surveyed, tensor
 from widen import bounds, device, tensors
-from widen.backends import definition
-from widen.backends import torch as backend
+from widen.backends import definition, torch_lines
 from widen.backends import torch_units as units
 from widen.backends.clock import Clock
 from widen.backends.torch_units import Engine
@@ -57,7 +56,7 @@ def product(a, b, unit, system, accuracy="standard", dtype="float64", plan=None,
     problem = Problem(
         left, right, as_contract(accuracy), fmt, workspace, plan, unit=unit, system=system
     )
-    bits = backend.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
+    bits = torch_lines.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
     ran = device.run(problem, bits, Clock(timed=False))
     assert (ran.unit, ran.system) == (unit, system)
     return ran, out.cpu().numpy()

@@ -40,7 +40,7 @@ ORDER = [
     ["stages", "device"],
     ["call"],
     ["native"],
-    ["on_cpu"],
+    ["on_cpu", "tensor_words"],
     ["tensors"],
     ["api"],
     ["papers"],
@@ -57,6 +57,7 @@ LIBRARIES = {
     "device": {"torch"},  # the stages of tensors
     "repair_device": {"torch"},
     "on_cpu": {"torch", "ml_dtypes"},  # what the interface does with them
+    "tensor_words": {"torch"},
     "tensors": {"torch"},
     "cli": {"typer", "rich", "torch", "matplotlib"},  # the last for figures
     "papers": set(),

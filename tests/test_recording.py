@@ -14,7 +14,7 @@ import widen
 from helpers import assert_same_bits, draw
 from widen import device, tensors
 from widen.backends import torch as backend
-from widen.backends import torch_short
+from widen.backends import torch_lines, torch_short
 from widen.backends.clock import Clock
 from widen.backends.driver import Launch
 from widen.backends.recording import Kind, Recorder
@@ -55,7 +55,7 @@ class Calls:
         left, right = (lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
         contract = as_contract(self.accuracy)
         problem = Problem(left, right, contract, fmt, self.workspace, self.plan)
-        device.run(problem, backend.bits_of(out[None], fmt.parts), Clock(timed=False))
+        device.run(problem, torch_lines.bits_of(out[None], fmt.parts), Clock(timed=False))
 
     def check(self, a, b):
         wanted = widen.matmul(a, b, accuracy=self.accuracy, dtype=self.dtype)

@@ -207,7 +207,9 @@ def result_dims(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[tuple[in
 def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
     """Whether a result fits the caller's array."""
     if fmt.name not in PLAIN:
-        _check_words(out, dims, fmt)
+        check_words(out, dims, fmt)
+        if not all(plane.flags.writeable for plane in out.planes):
+            raise ValueError("out is read-only; give one that can be written")
         return
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"out is a {type(out).__name__}; give a NumPy array that is not masked")
@@ -220,14 +222,13 @@ def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
         raise ValueError("out is read-only; give an array that can be written")
 
 
-def _check_words(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
+def check_words(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
+    """Whether a result of several words fits the caller's `Words`."""
     need = f"the result needs shape {dims} and {fmt.name}"
     if not isinstance(out, Words):
         raise TypeError(f"out is a {type(out).__name__}; {need}: give widen.Words")
     if out.shape != dims or out.format != fmt:
         raise ValueError(f"out has shape {out.shape} and {out.format.name}; {need}")
-    if not all(plane.flags.writeable for plane in out.planes):
-        raise ValueError("out is read-only; give one that can be written")
 
 
 def check_encoded(encoded: Encoded, side: str, fmt: Format, options: dict[str, Any]) -> None:

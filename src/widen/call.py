@@ -89,6 +89,11 @@ class Call:
         """The operands' own shapes."""
         return _dims(self.left), _dims(self.right)
 
+    @property
+    def formats(self) -> tuple[Format, Format]:
+        """The operands' own formats."""
+        return _format(self.left), _format(self.right)
+
     def as_matrices(self, x: Array | Words | Stack) -> Stack:
         """An array of the result's shape with the axes that vectors take away, as views."""
         whole = x if isinstance(x, Stack) else stack(x)

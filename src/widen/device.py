@@ -14,10 +14,12 @@ import torch
 from widen import bounds
 from widen.backends import cuts, recording
 from widen.backends import torch as backend
+from widen.backends import torch_constants as constants
 from widen.backends import torch_short as short_lines
 from widen.backends import torch_units as units
+from widen.backends import torch_words as words
 from widen.backends.clock import Clock
-from widen.backends.torch import Lines, Tensor
+from widen.backends.torch_lines import Lines, Target, Tensor, cut
 from widen.backends.torch_scaled import Scaling
 from widen.backends.torch_units import Engine, in_blocks
 from widen.bounds import Certificate
@@ -66,6 +68,11 @@ class Problem:
         """(batch, m, k, n)."""
         ours, theirs = self.left.shape, self.right.shape
         return max(ours[0], theirs[0]), ours[1], ours[2], theirs[1]
+
+    @cached_property
+    def wide(self) -> bool:
+        """Whether numbers have several words."""
+        return len(self.fmt.part.words) > 1 or any(x.block is not None for x in self.lines)
 
     @cached_property
     def test(self) -> Certificate | None:
@@ -147,7 +154,7 @@ def _question(problem: Problem, caps: tuple[int | None, ...]) -> Question:
     return Question(
         problem.contract, problem.fmt, problem.shape, caps, problem.workspace,
         problem.test is not None, layout, problem.unit, problem.system,
-        units.name_of(problem.lines[0].bits.device.index),
+        units.name_of(problem.lines[0].bits.device.index), problem.wide,
     )  # fmt: skip
 
 
@@ -159,7 +166,8 @@ def _look(
     first = sources[0]
     device = first.planes.device if isinstance(first, Encoded) else first.bits.device
     sizes = [backend.ROWS_OF_TABLE * source.count for source in fresh]
-    short = bool(fresh) and short_lines.will_do(fresh)
+    several = any(x.block is not None for x in fresh)
+    short = bool(fresh) and not several and short_lines.will_do(fresh)
     take = torch.empty if short else torch.zeros
     arena = take(sum(sizes) + choices * 2 * 5 + 1, dtype=torch.int64, device=device)
     starts = [0, *itertools.accumulate(sizes)]
@@ -177,7 +185,7 @@ def _look(
     if short:
         short_lines.survey(fresh, tables, leads, kept, arena[starts[-1] :])
     elif fresh:
-        backend.survey(fresh, tables, leads, kept)
+        (words.survey if several else backend.survey)(fresh, tables, leads, kept)
     known = iter(tables)
     found = [x.lines[0] if isinstance(x, Encoded) else next(known) for x in sources]
     both = None
@@ -202,11 +210,14 @@ def _tables(
 
 
 def run(
-    problem: Problem, out: Tensor, ledger: Clock,
+    problem: Problem, out: Target, ledger: Clock,
     progress: Callable[[float], None] | None = None,
     bound: Callable[[Prepared, tuple[slice, slice, slice], Tensor], None] | None = None,
 ) -> Plan:  # fmt: skip
-    """Compute the product (k >= 1) into the bits `out`, (parts, batch, m, n), block by block."""
+    """Compute the product (k >= 1) into the bits `out`, (parts, batch, m, n), block by block.
+
+    Numbers of several words have as many such planes.
+    """
     with ledger.stage("quantise"):
         prepared = prepare(problem)
     plan = prepared.plan
@@ -216,8 +227,7 @@ def run(
         recorder.give_up()
     kept: dict[str, Any] = {}
     for done, block in enumerate(blocks, start=1):
-        batch, rows, columns = block
-        marks = _compute(problem, prepared, block, out[:, batch, rows, columns], kept, ledger)
+        marks = _compute(problem, prepared, block, cut(out, *block), kept, ledger)
         if bound is not None:
             bound(prepared, block, marks)
         if progress is not None:
@@ -230,7 +240,7 @@ def run(
 
 
 def _compute(
-    problem: Problem, prepared: Prepared, block: tuple[slice, slice, slice], out: Tensor,
+    problem: Problem, prepared: Prepared, block: tuple[slice, slice, slice], out: Target,
     kept: dict[str, Any], ledger: Clock,
 ) -> Tensor:  # fmt: skip
     """Fill a block of the result; give its marks, which say what was repaired."""
@@ -241,7 +251,7 @@ def _compute(
     sides = [side.cut(batch, piece) for side, piece in zip(problem.lines, pieces, strict=True)]
     tables = prepared.tables_of(problem, block)
     scaling = None if problem.scaling is None else problem.scaling.cut(*block)
-    scaled: Any = scaling or backend
+    scaled: Any = words.Verbs(scaling) if problem.wide else scaling or backend
     with ledger.stage("encode"):
         if kept.get("columns") != (batch, columns):  # columns stay while blocks of rows pass
             kept.clear()
@@ -277,6 +287,7 @@ def _compute(
     recording.check_here()
     with ledger.stage("repair"):
         if prepared.many:
+            assert isinstance(out, torch.Tensor)
             room = max(problem.workspace - used, problem.workspace // 4)
             more = repair_many(
                 sides, tables, fmt, out, final, test, prepared.repaired, scaling, room
@@ -333,7 +344,8 @@ def encode_operand(
     else:
         found = Side(*needs[0, 0].tolist())
         own, own_width = max(found.norm, 0) / 256, found.sigma + 1
-    eighths = math.ceil(8 * min(own + other, MOST_BITS))
+    wide = len(fmt.part.words) > 1 or operand.block is not None
+    eighths = math.ceil(8 * min(own + other, constants.MOST_BITS if wide else MOST_BITS))
     shape, at = (operand.shape[0], operand.shape[1], k, 1), 0 if side == "left" else 1
     widths = (own_width, width)[:: 1 - 2 * at]
     plan = cached_plan(

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from widen import bounds, repair_device
+from widen.backends.torch_constants import MOST_BITS as MOST_WIDE_BITS
 from widen.backends.torch_units import in_blocks
 from widen.contract import Contract
 from widen.formats import Format
@@ -118,6 +119,13 @@ class Question:
     unit: str | None = None
     system: str | None = None
     gpu: str = ""
+    wide: bool = False
+    """Whether numbers have several words: moduli in two digits may then follow the bytes."""
+
+    @property
+    def most(self) -> float:
+        """Bits of X that planes may hold."""
+        return MOST_WIDE_BITS if self.wide else MOST_BITS
 
     def decide(self, needs: list[list[list[int]]]) -> Choice:
         """The choice for `needs`, (caps, sides, 5), as `kernels.triton.lines.scale` leaves them.
@@ -128,20 +136,20 @@ class Question:
         k, parts = self.shape[2], self.fmt.parts
         read = [[Side(*side) for side in pair] for pair in needs]
         bits = [sum(side.norm for side in pair) / 256 for pair in read]
-        one = len(self.caps) == 1 or bits[0] <= min(EXACT_SHARE * bits[1], MOST_BITS)
+        one = len(self.caps) == 1 or bits[0] <= min(EXACT_SHARE * bits[1], self.most)
         taken = 0 if one else 1
         terms = first_look(read[taken], k, parts)
         cap, long = self.caps[taken], self.certified and terms > k
         kept = (LONG_LEAD_BITS if long else LEAD_BITS)[parts]
         many = cap is not None or (long and skewed(read[taken], k * parts))
-        many &= self.shape[0] * self.shape[1] * self.shape[3] > repair_device.FEW
+        many &= not self.wide and self.shape[0] * self.shape[1] * self.shape[3] > repair_device.FEW
         left, right = (side.sigma + 1 for side in read[taken])
         plan = self.plan(bits[taken], cap, (left, right))
         return Choice(taken, kept, min(terms, k), plan, many)
 
     def plan(self, bits: float, cap: int | None, widths: tuple[int, int]) -> Plan:
         """The plan for |X| < 2^bits, and |a'|, |b'| <= 2^widths."""
-        eighths = math.ceil(8 * min(max(bits, 0.0), MOST_BITS))
+        eighths = math.ceil(8 * min(max(bits, 0.0), self.most))
         if self.system in (None, "residues"):
             widths = (1, 1)
         return cached_plan(

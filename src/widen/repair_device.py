@@ -18,11 +18,11 @@ from widen import bounds
 from widen.backends import cuts, torch_repair
 from widen.backends import torch as backend
 from widen.backends.cuts import ALL, Piece
-from widen.backends.torch import Lines, Tensor
+from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_scaled import Scaling
 from widen.bounds import Certificate
 from widen.contract import CONTRACTS
-from widen.formats import Format
+from widen.formats import Binary, Format
 from widen.systems import residues
 
 FEW = 1 << 13
@@ -151,6 +151,7 @@ def _exact_product(
     planes = backend.encode(even.sides, tables, layout)
     groups = backend.multiply(planes[0], planes[1], layout, k)
     batches = (sides[0].shape[0], sides[1].shape[0])
+    assert isinstance(fmt.part, Binary)
     exact = torch_repair.round_long(
         groups, layout, even.final(tables), batches, fmt.part, out, scaling
     )

@@ -12,12 +12,12 @@ import torch
 
 from widen import arguments, device
 from widen import native as ordinary
-from widen.backends import torch as backend
+from widen.backends import torch_lines
 from widen.backends import torch_units as units
 from widen.backends.clock import Clock
 from widen.backends.recording import Kind, Recorder, Recordings
-from widen.backends.torch import Lines, Tensor
 from widen.backends.torch_bounds import error_bound
+from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_repair import REPAIRED
 from widen.backends.torch_scaled import Scaling
 from widen.call import Call, check_call, check_plan, empty_plan
@@ -25,9 +25,24 @@ from widen.contract import Contract
 from widen.device import Prepared, Problem
 from widen.device_plan import cached_plan
 from widen.encoded import Encoded
-from widen.formats import FORMATS, Format
+from widen.formats import FORMATS, PLAIN, Format
 from widen.plan import Info, Plan
 from widen.planner import first_cap, typical_needs
+from widen.tensor_words import (
+    addend_lines,
+    bits_of,
+    copied,
+    copy_into,
+    empty,
+    expanded,
+    first_words,
+    in_one_block,
+    lines_of,
+    planes,
+    reshaped,
+    share_memory,
+)
+from widen.words import Words
 
 
 def workspace(place: str, asked: int | str | None) -> int:
@@ -47,11 +62,24 @@ def check_choices(unit: str | None, system: str | None, place: torch.device | No
         raise ValueError("system='triangle' does not run on a GPU; use 'residues' or 'digits'")
 
 
+def check_words(unit: str | None, system: str | None, *formats: Format) -> None:
+    """Whether a GPU serves them for numbers of several words, if there are any."""
+    if all(len(fmt.part.words) == 1 for fmt in formats):
+        return
+    if unit not in (None, "int8") or system not in (None, "residues"):
+        asked = f"unit={unit!r}, system={system!r}"
+        raise ValueError(
+            f"{asked} does not multiply numbers of several words on a GPU; "
+            "use unit='int8', system='residues', or leave both out"
+        )
+
+
 def typical_plan(
     contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int,
     unit: str | None = None, system: str | None = None, place: str | None = None,
 ) -> Plan:  # fmt: skip
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
+    check_words(unit, system, fmt)
     needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
     return cached_plan(
@@ -63,6 +91,7 @@ def typical_plan(
 def plan(call: Call) -> Plan:
     """What a call would run."""
     check_choices(call.unit, call.system, call.device)
+    check_words(call.unit, call.system, call.work, *call.formats)
     if math.prod(call.dims) == 0 or call.inner_dims[0][-1] == 0:
         return empty_plan(call)
     left, right = _merged(call)
@@ -74,26 +103,14 @@ def plan(call: Call) -> Plan:
 
 
 def encode(
-    x: Tensor, side: str, contract: Contract, fmt: Format, unit: str | None, system: str | None
+    x: Any, side: str, contract: Contract, fmt: Format, unit: str | None, system: str | None
 ) -> Encoded:
     """An operand on a GPU, encoded."""
     check_choices(unit, system, x.device)
+    check_words(unit, system, fmt, arguments.format_of(x.dtype, "x"))
     with torch.cuda.device(x.device):
-        operand = lines_of(x.clone(), side, fmt.parts)  # a copy: it cannot go stale
+        operand = lines_of(copied(x), side, fmt.parts)  # a copy: it cannot go stale
         return device.encode_operand(operand, tuple(x.shape), side, contract, fmt, unit, system)
-
-
-def lines_of(matrices: Tensor, side: str, parts: int) -> Lines:
-    """(A batch of) matrices as lines, with one batch axis."""
-    if matrices.ndim == 2:
-        flat = matrices[None]
-    else:
-        dims = arguments.matrix_dims(tuple(matrices.shape), side)
-        flat = matrices.reshape(math.prod(dims[:-2]), *dims[-2:])
-    fmt = arguments.format_of(matrices.dtype, "operand").part
-    if parts == 2 and not matrices.is_complex():
-        fmt = FORMATS["float64" if matrices.dtype == torch.float64 else "float32"].part
-    return backend.as_lines(flat, side, parts, fmt)
 
 
 _recordings = Recordings()
@@ -154,7 +171,8 @@ def _key_of_call(a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan 
 
 def _kind(x: Any) -> Any:
     if isinstance(x, Encoded):
-        return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, x.operand.fmt
+        held = (x.operand.fmt, len(x.operand.words))
+        return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, held
     if type(x) is not torch.Tensor or x.is_conj() or x.is_neg():
         return None
     if x.requires_grad and torch.is_grad_enabled():
@@ -168,14 +186,14 @@ def _owned(*operands: Any) -> list[Tensor]:
     for x in operands:
         if isinstance(x, Encoded):
             table, leads = x.lines
-            found += [x.planes, x.operand.bits, table, *([] if leads is None else [leads])]
+            found += [x.planes, x.operand.words, table, *([] if leads is None else [leads])]
         else:
             found.append(x)
     return found
 
 
 def product(
-    call: Call, out: Tensor | None, info: bool, progress: Callable[[float], None] | None,
+    call: Call, out: Any, info: bool, progress: Callable[[float], None] | None,
     plan: Plan | None, native: bool = False, scaling: Scaling | None = None,
     kind: Kind | None = None,
 ) -> Any:  # fmt: skip
@@ -184,23 +202,25 @@ def product(
     It is recorded if it has a kind.
     """
     check_choices(call.unit, call.system, call.device)
+    check_words(call.unit, call.system, call.work, *call.formats)
     where = call.device
+    plain = call.fmt.name in PLAIN
     with torch.cuda.device(where), _explained(call.workspace):
         target = _target(call, out, where)
-        if native and _ordinary_is_fast(call, where):
+        if native and plain and _ordinary_is_fast(call, where):
             found = ordinary.product(call, out, info, torch, on_gpu=True)
             if found is not None:
                 return found
         bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
         ledger = Clock(timed=info)
-        if kind is None or kind.hopeless:
+        if kind is None or kind.hopeless or not plain:
             ran = _run(call, target, bound, ledger, progress, plan, scaling)
         else:
             with Recorder([*_owned(call.left, call.right), target]) as recorder:
                 ran = _run(call, target, bound, ledger, progress, plan, scaling)
             kind.keep(recorder)
         if out is not None and target is not out:
-            out.copy_(target)
+            copy_into(out, target)
     result = target if out is None else out
     if bound is None:
         return result
@@ -220,7 +240,7 @@ def _explained(room: int) -> Iterator[None]:
 
 
 def gemm(
-    call: Call, alpha: complex, beta: complex, c: Any, out: Tensor | None, info: bool,
+    call: Call, alpha: complex, beta: complex, c: Any, out: Any, info: bool,
     progress: Callable[[float], None] | None,
 ) -> Any:  # fmt: skip
     """Alpha a b + beta c of operands on a GPU, and an Info if asked for."""
@@ -232,26 +252,24 @@ def gemm(
     return product(call, out, info, progress, None, scaling=Scaling(alpha, beta, addend))
 
 
-def _addend(call: Call, c: Any, out: Tensor | None, where: torch.device) -> Lines:
+def _addend(call: Call, c: Any, out: Any, where: torch.device) -> Lines:
     """Bits of c, (parts, batch, m, n), of the parts it has; a copy if the result goes there.
 
     c is read again where elements are repaired, after the result was first written.
     """
-    name = arguments.format_of(c.dtype, "c").name
-    if not isinstance(c, torch.Tensor):  # a number
-        name = "complex128" if FORMATS[name].parts == 2 else "float64"
-        c = torch.full((), c.item(), dtype=getattr(torch, name), device=where)
+    fmt = arguments.format_of(c.dtype, "c")
+    if not isinstance(c, (torch.Tensor, Words)):  # a number
+        fmt = FORMATS["complex128" if fmt.parts == 2 else "float64"]
+        c = torch.full((), c.item(), dtype=getattr(torch, fmt.name), device=where)
     try:
-        full = c.detach().expand(call.dims)
+        full = expanded(c if isinstance(c, Words) else c.detach(), call.dims)
     except RuntimeError:
         raise ValueError(
             f"c has shape {tuple(c.shape)}, which does not broadcast to the result's {call.dims}"
         ) from None
-    if isinstance(out, torch.Tensor) and _same_storage(c, out):
-        full = full.clone()
-    matrices: Any = call.as_matrices(full)
-    items = matrices.reshape(-1, *matrices.shape[-2:])
-    return Lines(backend.bits_of(items, FORMATS[name].parts), FORMATS[name].part)
+    if isinstance(out, (torch.Tensor, Words)) and share_memory(c, out):
+        full = copied(full)
+    return addend_lines(reshaped(full, (math.prod(call.batch), call.m, call.n)), fmt)
 
 
 def _ordinary_is_fast(call: Call, where: torch.device) -> bool:
@@ -261,22 +279,28 @@ def _ordinary_is_fast(call: Call, where: torch.device) -> bool:
     return not torch.backends.cuda.matmul.allow_tf32
 
 
-def _target(call: Call, out: Tensor | None, where: torch.device) -> Tensor:
+def _target(call: Call, out: Any, where: torch.device) -> Any:
     """Where the result is written: `out`, unless an operand lives there."""
-    dtype = getattr(torch, call.fmt.name)
-    fresh = torch.empty(call.dims, dtype=dtype, device=where) if out is None else out
-    if not isinstance(fresh, torch.Tensor):
+    if out is None:
+        return empty(call.fmt, call.dims, where)
+    if call.fmt.name not in PLAIN:
+        arguments.check_words(out, call.dims, call.fmt)
+        if out.device != where:
+            raise ValueError(f"out is on {out.device}; the result needs to be on {where}")
+    elif not isinstance(out, torch.Tensor):
         raise TypeError(f"out is a {type(out).__name__}; give a tensor on {where}")
-    if tuple(fresh.shape) != call.dims or fresh.dtype != dtype or fresh.device != where:
-        raise ValueError(
-            f"out has shape {tuple(fresh.shape)}, {fresh.dtype}, on {fresh.device}; the result "
-            f"needs torch.empty({call.dims}, dtype={dtype}, device='{where}')"
-        )
+    else:
+        dtype = getattr(torch, call.fmt.name)
+        if tuple(out.shape) != call.dims or out.dtype != dtype or out.device != where:
+            raise ValueError(
+                f"out has shape {tuple(out.shape)}, {out.dtype}, on {out.device}; the result "
+                f"needs torch.empty({call.dims}, dtype={dtype}, device='{where}')"
+            )
     operands: list[Any] = [call.left, call.right]
-    owned = [x for x in operands if isinstance(x, torch.Tensor)]
-    if any(_same_storage(x, fresh) for x in owned):
-        return torch.empty(call.dims, dtype=dtype, device=where)
-    return fresh
+    owned = [x for x in operands if not isinstance(x, Encoded)]
+    if any(share_memory(x, out) for x in owned) or not in_one_block(out):
+        return empty(call.fmt, call.dims, where)
+    return out
 
 
 def _same_storage(x: Tensor, y: Tensor) -> bool:
@@ -284,18 +308,20 @@ def _same_storage(x: Tensor, y: Tensor) -> bool:
 
 
 def _run(
-    call: Call, out: Tensor, bound: Tensor | None, ledger: Clock,
+    call: Call, out: Any, bound: Tensor | None, ledger: Clock,
     progress: Callable[[float], None] | None, plan: Plan | None, scaling: Scaling | None = None,
 ) -> Plan:  # fmt: skip
     parts = call.work.parts
     k = arguments.matrix_dims(call.inner_dims[0], "left")[-1]
-    if out.numel() == 0 or (k == 0 and scaling is None):
-        out.zero_()
+    if math.prod(call.dims) == 0 or (k == 0 and scaling is None):
+        for plane in planes(out):
+            plane.zero_()
         if bound is not None:
             bound.fill_(2.0**call.fmt.part.lowest / 2)
         return empty_plan(call)
     if call.fmt.parts > parts:
-        out.imag.zero_()
+        for plane in planes(out):
+            (plane[1] if isinstance(out, Words) else plane.imag).zero_()
     unread = k == 0 or (scaling is not None and scaling.alpha == 0)
     left, right = _zeros(call, out.device) if unread else _merged(call)
     batch, m, n = max(left.shape[0], right.shape[0]), left.shape[1], right.shape[1]
@@ -304,17 +330,16 @@ def _run(
     problem = Problem(
         left, right, call.contract, call.work, call.workspace, plan, scaling, call.unit, call.system
     )
-    flat = out.reshape(batch, m, n)  # a copy where batch axes do not merge
-    written = flat if call.fmt.parts == parts else flat.real
-    bits = backend.bits_of(written, parts)
+    flat = reshaped(out, (batch, m, n))  # a copy where batch axes do not merge
+    if not in_one_block(flat):
+        flat = empty(call.fmt, (batch, m, n), out.device)
+    bits = bits_of(flat, parts)
     report = None
     if bound is not None:
         limits = bound.view(batch, m, n)
 
         def report(prepared: Prepared, block: tuple[slice, slice, slice], marks: Tensor) -> None:
-            values = (
-                torch.view_as_real(flat).movedim(-1, 0)[:parts] if flat.is_complex() else flat[None]
-            )
+            values = first_words(flat)[:parts]
             rounded_once = (marks == REPAIRED) | call.contract.correct
             limits[block] = error_bound(
                 prepared.tables_of(problem, block), problem.shape[2], parts, call.work.part,
@@ -322,15 +347,15 @@ def _run(
             )  # fmt: skip
 
     ran = device.run(problem, bits, ledger, progress, report)
-    if not _same_storage(flat, out):
-        out.copy_(flat.view(out.shape))
+    if not share_memory(flat, out):
+        copy_into(out, reshaped(flat, call.dims))
     return replace(ran, result=call.work.name, shape=(*ran.shape[:2], k, ran.shape[3]))
 
 
 def _zeros(call: Call, where: torch.device) -> tuple[Lines, Lines]:
     """Operands of one column and one row of zeros, in place of what is not read."""
-    part = call.work.part
-    dtype = backend.INTEGERS[8 if part.precision == 53 else 4]
+    part = call.work.part.words[0]
+    dtype = torch_lines.INTEGERS[8 if part.precision == 53 else 4]
     ours, theirs = (
         torch.zeros((1, count, 1, call.work.parts), dtype=dtype, device=where).movedim(-1, 0)
         for count in (math.prod(call.batch) * call.m, call.n)
@@ -354,15 +379,14 @@ def _merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:
             sides.append(x)
             continue
         dims = arguments.matrix_dims(tuple(x.shape), side)
-        matrices = x.reshape(dims)
+        matrices = reshaped(x, dims)
         if math.prod(dims[:-2]) != 1:
-            matrices = matrices.expand(*call.batch, *dims[-2:])
+            matrices = expanded(matrices, (*call.batch, *dims[-2:]))
         sides.append(matrices)
     left, right = sides
     count = right.shape[0] if isinstance(right, Encoded) else math.prod(right.shape[:-2])
     if not isinstance(left, Encoded) and count == 1 and math.prod(left.shape[:-2]) > 1:
-        tall = left.reshape(1, -1, left.shape[-1])
-        left = tall.view(1, math.prod(call.batch) * call.m, -1)
+        left = reshaped(left, (1, math.prod(call.batch) * call.m, left.shape[-1]))
     ours, theirs = (
         x if isinstance(x, Encoded) else lines_of(x, side, parts)
         for x, side in ((left, "left"), (right, "right"))

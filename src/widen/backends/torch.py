@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -17,9 +16,10 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from widen import bounds
 from widen.backends import torch_constants as constants
 from widen.backends.recording import listener
+from widen.backends.torch_lines import Groups, Lines, Numbers, Target
 from widen.backends.triton_launch import general, launch
 from widen.bounds import Certificate, Goal
-from widen.formats import Binary
+from widen.formats import Binary, Part
 from widen.kernels import tiles
 from widen.kernels.tiles import ProductTile
 from widen.kernels.triton import crt, crt_scaled, elements, lines
@@ -30,89 +30,10 @@ from widen.kernels.triton.numbers import FLAGS, INEXACT, SIGMA, WEIGHT
 from widen.systems import Residues
 
 Tensor = torch.Tensor
-
-INTEGERS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
-"""Integers that hold a float's bits, by size."""
+Planes = tuple[tuple[int, int], ...]
+"""Modulus and coefficient of every plane."""
 
 ROWS_OF_TABLE = 9
-
-
-@dataclass(frozen=True)
-class Lines:
-    """An operand as lines, the bits of its floats: a view (parts, batch, lines, inner).
-
-    Parts of a number lie side by side in memory.
-    """
-
-    bits: Tensor
-    fmt: Binary
-
-    @cached_property
-    def shape(self) -> tuple[int, int, int]:
-        """(batch, lines, inner)."""
-        _, batch, count, inner = self.bits.shape
-        return batch, count, inner
-
-    @cached_property
-    def count(self) -> int:
-        """Lines of all batch items."""
-        return self.bits.shape[1] * self.bits.shape[2]
-
-    @cached_property
-    def lines_near(self) -> bool:
-        """Whether neighbouring lines lie closer in memory than neighbours within a line."""
-        return self.bits.stride(2) < self.bits.stride(3)
-
-    @cached_property
-    def paired(self) -> Lines:
-        """The same with the parts of a number side by side, as `load_parts` reads them."""
-        if self.bits.shape[0] == 1 or self.bits.stride(0) == 1:
-            return self
-        return Lines(self.bits.movedim(0, -1).contiguous().movedim(-1, 0), self.fmt)
-
-    @cached_property
-    def fields(self) -> tuple[int, int]:
-        """Widths of a float's fields, fraction and exponent."""
-        return self.fmt.precision - 1, self.fmt.highest.bit_length()
-
-    @cached_property
-    def nbytes(self) -> int:
-        """Bytes of all parts."""
-        return self.bits.nbytes
-
-    @cached_property
-    def small(self) -> bool:
-        """Whether kernels compiled for its layout are not worth their compilation."""
-        return self.bits[0].numel() <= tiles.SMALL
-
-    @cached_property
-    def pitch(self) -> int:
-        """Bytes from line to line of a plane: a multiple of 16, as bulk copies need it."""
-        return -(-self.bits.shape[3] // 16) * 16
-
-    def cut(self, batch: slice, some: slice) -> Lines:
-        """A block of lines, a view. A batch of 1 stays whole."""
-        batch = slice(None) if self.bits.shape[1] == 1 else batch
-        part = self.bits[:, batch, some]
-        return self if part.shape == self.bits.shape else Lines(part, self.fmt)
-
-
-def as_lines(matrices: Tensor, side: str, parts: int, fmt: Binary) -> Lines:
-    """An operand (batch, m, k) or (batch, k, n) as its rows or columns, a view if it can be."""
-    if parts == 2 and not matrices.is_complex():
-        matrices = torch.complex(*_wide(matrices, torch.zeros_like(matrices)))
-    return Lines(bits_of(matrices if side == "left" else matrices.mT, parts), fmt)
-
-
-def _wide(*parts: Tensor) -> list[Tensor]:
-    """Complex tensors have parts of float32 or float64 (complex32 is not for arithmetic)."""
-    return [x.float() if x.dtype in (torch.float16, torch.bfloat16) else x for x in parts]
-
-
-def bits_of(x: Tensor, parts: int) -> Tensor:
-    """The bits of a tensor's floats, parts first, a view."""
-    split = torch.view_as_real(x.resolve_conj()).movedim(-1, 0) if parts == 2 else x[None]
-    return split.resolve_neg().view(INTEGERS[split.element_size()])
 
 
 def survey(
@@ -236,27 +157,33 @@ def _processors(device: torch.device) -> int:
 
 def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
     """Bytes (planes, batch, m, pitch): residues of X times their Chinese remainder coefficient."""
-    planes, left_batch, m, _ = left.shape
-    _, right_batch, n, _ = right.shape
-    batch = max(left_batch, right_batch)
-    pitch = -(-n // 16) * 16
-    out = torch.empty((planes, batch, m, pitch), dtype=torch.uint8, device=left.device)
-    multiply_into(left, right, layout, slice(0, planes), k, out)
+    return products(left, right, constants.of_planes(layout), k)
+
+
+def products(
+    left: Tensor, right: Tensor, planes: Planes, k: int, dtype: torch.dtype = torch.uint8
+) -> Tensor:
+    """(planes, batch, m, pitch): products of planes times w modulo p, (p, w) being given of each.
+
+    Moduli up to 256 give bytes; 16-bit numbers hold those in two digits.
+    """
+    (left_batch, m), (right_batch, n) = left.shape[1:3], right.shape[1:3]
+    batch, pitch = max(left_batch, right_batch), -(-n // 16) * 16
+    out = torch.empty((len(planes), batch, m, pitch), dtype=dtype, device=left.device)
+    multiply_into(left, right, planes, k, out)
     return out
 
 
-def multiply_into(
-    left: Tensor, right: Tensor, layout: Residues, some: slice, k: int, out: Tensor
-) -> None:
-    """The same of some of the layout's planes, which are all that is given."""
-    planes, batch, m, pitch = out.shape
+def multiply_into(left: Tensor, right: Tensor, planes: Planes, k: int, out: Tensor) -> None:
+    """The same into memory that is there."""
+    batch, m, pitch = out.shape[1:]
     n = right.shape[2]
     if _hopper(left.device):
         from widen.kernels.cuda import multiply as cuda
 
-        moduli, coefficients = (numbers[some] for numbers in constants.of_planes(layout))
+        moduli, coefficients = zip(*planes, strict=True)
         recorder = listener()
-        for start in range(0, planes, cuda.MAX_PLANES):
+        for start in range(0, len(planes), cuda.MAX_PLANES):
             now = slice(start, start + cuda.MAX_PLANES)
             pieces = (left[now], right[now], out[now])
             run = cuda.launcher(*pieces, k, n, moduli[now], coefficients[now])
@@ -265,12 +192,12 @@ def multiply_into(
                 recorder.launched(pieces, run, tensors=False)
         return
     tile = tiles.MULTIPLY
-    count = planes * batch * -(-m // tile.rows) * -(-n // tile.columns)
+    count = len(planes) * batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         multiply_kernels.residues, (_programs(left.device, count, tile.warps),),
         (_descriptor(left, k, tile.rows, tile.inner),
          _descriptor(right, k, tile.columns, tile.inner), out,
-         constants.multiplying(layout, left.device)[some], m, n, k, pitch, planes, batch,
+         constants.multiplying(planes, left.device), m, n, k, pitch, len(planes), batch,
          left.shape[1], right.shape[1], tiles.LONGEST_SUM),
         (tile.rows, tile.columns, tile.inner, tile.group), tile.warps, tile.stages,
     )  # fmt: skip
@@ -364,37 +291,51 @@ def reconstruct(
 
 
 def reconstruct_any(
-    groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor], batches: tuple[int, int],
-    fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
+    groups: Tensor | Groups, layout: Residues, tables: tuple[Tensor, Tensor],
+    batches: tuple[int, int], fmt: Part, out: Target, marks: Tensor | None, *, slack: bool,
     addend: tuple[tuple[Any, ...], tuple[int, int]] | None = None,
 ) -> Tensor:  # fmt: skip
-    """The same by the kernels that serve every list of moduli.
+    """The same by the kernels that serve every list of moduli, and numbers of several words.
 
     `addend` is what the one that knows alpha, beta and c is told of them: arguments, and the widths
     of c's fields.
     """
     parts, batch, m, n = out.shape
     table, lift, limbs, inverse = constants.any_reconstruction(layout, out.device)
-    columns = tiles.ANY_COLUMNS
-    programs = _programs(out.device, batch * m * -(-n // columns), 4)
+    tile = tiles.any_tile(limbs, addend is not None)
+    programs = _programs(out.device, batch * m * -(-n // tile.columns), tile.warps)
     fresh = marks is None
     if marks is None:
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
-    room = torch.empty(2 * programs * limbs * columns, dtype=torch.int32, device=out.device)
+    numbers = out if isinstance(out, Numbers) else Numbers(out[None], None)
+    short, long = groups, groups
+    if isinstance(groups, Groups):
+        short, long = groups.short, groups.long
+    assert isinstance(short, torch.Tensor)
+    assert isinstance(long, torch.Tensor)
+    count = layout.bases.count(0) if layout.bases else len(layout.moduli)
+    mixed = numbers.second is not None
+    second = numbers.block[0] if numbers.second is None else numbers.second
+    room = torch.empty(2 * programs * limbs * tile.columns, dtype=torch.int32, device=out.device)
     arguments = (
-        groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
-        constants.limit_of(layout), 29, parts, *out.stride(), 0, 1, batch, int(slack),
-        int(not fresh), table, len(layout.moduli), lift, inverse, room,
+        short, numbers.block, marks, *tables, m, n, short.shape[-1], short.stride(0), *batches,
+        constants.limit_of(layout), 29, parts, *numbers.block.stride()[1:],
+        numbers.block.stride(0), len(numbers.block), batch, int(slack), int(not fresh), table,
+        count, lift, inverse, room, long, long.stride(0), len(layout.moduli) - count, second,
     )  # fmt: skip
-    form = (limbs, fmt.precision, fmt.lowest, fmt.highest, columns, assembly(out.device))
+    first = fmt.words[0]
+    form = (
+        limbs, first.precision, first.lowest, first.highest, mixed, tile.columns,
+        assembly(out.device),
+    )  # fmt: skip
     if addend is None:
-        launch(crt.round_any, (programs,), arguments, form)
+        launch(crt.round_any, (programs,), arguments, form, tile.warps)
         return marks
     span = limbs + tiles.FURTHEST_LIMBS
-    sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)
+    sums = torch.empty(programs * span * tile.columns, dtype=torch.int64, device=out.device)
     launch(
         crt_scaled.round_any_scaled, (programs,), (*arguments, sums, *addend[0]),
-        (*form, addend[1], span),
+        (*form, addend[1], span), tile.warps,
     )  # fmt: skip
     return marks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from widen import bounds
-from widen.formats import Binary
+from widen.formats import Part
 from widen.kernels.triton.numbers import FLAGS, INEXACT, LARGEST, SCALE, SIGMA, SPECIAL, SUM
 
 Tensor = torch.Tensor
@@ -16,7 +16,7 @@ def error_bound(
     tables: tuple[Tensor, Tensor],
     k: int,
     parts: int,
-    fmt: Binary,
+    fmt: Part,
     out: Tensor,
     rounded_once: Tensor,
     scale: float = 1.0,
@@ -72,7 +72,7 @@ def _times(x: Tensor, y: Tensor) -> Tensor:
     return torch.where((x == 0) | (y == 0), 0.0, x * y)
 
 
-def _ulp(x: Tensor, fmt: Binary) -> Tensor:
+def _ulp(x: Tensor, fmt: Part) -> Tensor:
     """Distance to the next number above |x|."""
     wide = x.to(torch.float64)
     exponents = torch.frexp(wide).exponent

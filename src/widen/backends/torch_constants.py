@@ -43,21 +43,18 @@ def _byte_weights(p: int, skipped: int) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def multiplying(layout: Residues, device: torch.device) -> Tensor:
-    """Rows (p, w, floor(2^32 w/p), first multiple of p from 2^31 on) of every plane, uint32."""
-    rows = []
-    for p in layout.moduli:
-        w = pow(layout.modulus // p, -1, p)
-        rows.append([p, w, (w << 32) // p, -(-(1 << 31) // p) * p])
-    rows *= len(layout.products) // len(layout.moduli)
+def multiplying(planes: tuple[tuple[int, int], ...], device: torch.device) -> Tensor:
+    """Rows (p, w, floor(2^32 w/p), first multiple of p from 2^31 on) for planes (p, w), uint32."""
+    rows = [[p, w, (w << 32) // p, -(-(1 << 31) // p) * p] for p, w in planes]
     return constant(rows, torch.uint32, device)
 
 
 @lru_cache(maxsize=256)
-def of_planes(layout: Residues) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The modulus and the Chinese remainder coefficient of every plane."""
-    moduli = layout.moduli * (len(layout.products) // len(layout.moduli))
-    return moduli, tuple(pow(layout.modulus // p, -1, p) for p in moduli)
+def of_planes(layout: Residues) -> tuple[tuple[int, int], ...]:
+    """The modulus and the Chinese remainder coefficient of every plane of bytes."""
+    short = layout.bases.count(0) if layout.bases else len(layout.moduli)
+    streams = 1 if layout.parts == 1 else 3
+    return tuple((p, pow(layout.modulus // p, -1, p)) for p in layout.moduli[:short]) * streams
 
 
 @lru_cache(maxsize=256)
@@ -81,8 +78,11 @@ def reconstruction(layout: Residues) -> tuple[Any, ...]:
     return basis, pieces, taken, 2.0 ** (32 * words) / modulus
 
 
-LIMBS = (6, 12)
-"""Lengths of long integers that kernels are compiled for: up to 192 and 384 bits."""
+LIMBS = (6, 8, 12, 16, 24, 32, 44, 56, 64)
+"""Lengths of X, in limbs of 32 bits, that kernels are compiled for."""
+
+MOST_BITS = 32.0 * LIMBS[-1] - 8
+"""|X| that these hold, as a power of two, a few bits to spare."""
 
 
 @lru_cache(maxsize=256)
@@ -94,13 +94,54 @@ def any_reconstruction(layout: Residues, device: torch.device) -> tuple[Tensor, 
     rows = [[p, *_pairs((modulus << lift) // p, limbs)] for p in layout.moduli]
     rows.append([*_pairs(-modulus << lift, limbs), 0])
     table = constant(rows, torch.int64, device)
-    return table, lift, limbs, 2.0 ** (32 * limbs - 32 - lift) / modulus
+    return table, lift, limbs, (1 << 32 * limbs - 32) / (modulus << lift)
 
 
 def _pairs(number: int, limbs: int) -> list[int]:
     """A number in two's complement, two limbs of 32 bits in every int64."""
     pairs = [number >> 64 * i & (1 << 64) - 1 for i in range(limbs // 2)]
     return [pair - (1 << 64) if pair >> 63 else pair for pair in pairs]
+
+
+@lru_cache(maxsize=256)
+def words_encoding(layout: Residues, limbs: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Constants and weights of `kernels.triton.encode_words.residues`, as int32."""
+    rows, weights = [], []
+    for p, base in zip(layout.moduli, layout.bases or [0] * len(layout.moduli), strict=True):
+        bias = balanced(-(1 << 32 * limbs - 1), p)
+        rows.append([-p, unpack("i", pack("f", 1 / p))[0], bias, 0])
+        powers = [balanced(pow(256, i, p), p) for i in range(4 * limbs)]
+        for j in range(0, 4 * limbs, 4):
+            four = powers[j : j + 4]
+            if not base:
+                weights.append(_four(four))
+                continue
+            lows = [balanced(w, base) for w in four]
+            highs = [(w - low) // base for w, low in zip(four, lows, strict=True)]
+            weights += [_four(lows), _four(highs)]
+    return constant(rows, torch.int32, device), constant(weights, torch.int32, device)
+
+
+def _four(numbers: list[int]) -> int:
+    """Four numbers as bytes of one word."""
+    return int.from_bytes((x & 255 for x in numbers), "little", signed=True)
+
+
+@lru_cache(maxsize=256)
+def of_long_planes(layout: Residues) -> tuple[tuple[int, int], ...]:
+    """(p, coefficient) of every plane for moduli in two digits: low digits, high ones, sums.
+
+    The sum of a modulus's three products is then the residue of X times (P/p)^-1.
+    """
+    count, short = len(layout.moduli), layout.bases.count(0)
+    split = count - short
+    long = layout.moduli[short:]
+    found = []
+    for place in range(3):
+        for i, p in enumerate(long):
+            group = short + i + place * split
+            found.append((p, layout.weights[0][group] // (layout.modulus // p) % p))
+    return tuple(found) * (1 if layout.parts == 1 else 3)
 
 
 @lru_cache(maxsize=256)

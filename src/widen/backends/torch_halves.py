@@ -10,7 +10,7 @@ import torch
 
 from widen.backends import torch as backend
 from widen.backends import torch_constants as constants
-from widen.backends.torch import Tensor
+from widen.backends.torch_lines import Tensor
 from widen.backends.triton_launch import launch
 from widen.kernels import tiles
 from widen.kernels.triton import halves
@@ -61,7 +61,8 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int, planes: int)
             ((half_m, half_n), torch.uint8),
         )
     )
-    table, tile = constants.multiplying(layout, left.device), tiles.HALVES
+    every, tile = constants.of_planes(layout), tiles.HALVES
+    table = constants.multiplying(every, left.device)
 
     def programs(some: slice, rows: int, columns: int) -> tuple[int]:
         tiles_of_plane = -(-rows // tile.rows) * -(-columns // tile.columns)
@@ -78,7 +79,7 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int, planes: int)
                  half_lines, half_k),
                 (bool(side), tile.rows, tile.columns), tile.warps,
             )  # fmt: skip
-        backend.multiply_into(ours[now], theirs[now], layout, some, half_k, products[now])
+        backend.multiply_into(ours[now], theirs[now], every[some], half_k, products[now])
         launch(
             halves.join, programs(some, half_m, half_n),
             (products, out[some], table[some], m, out.shape[3], half_m, half_n),

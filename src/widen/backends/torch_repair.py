@@ -8,11 +8,12 @@ import torch
 
 from widen import bounds
 from widen.backends import torch as backend
-from widen.backends.torch import ROWS_OF_TABLE, Lines, Tensor
+from widen.backends.torch import ROWS_OF_TABLE
+from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_scaled import Scaling
 from widen.backends.triton_launch import launch
 from widen.bounds import Certificate, Goal
-from widen.formats import FORMATS, Binary
+from widen.formats import BINARY, Binary
 from widen.kernels import tiles
 from widen.kernels.triton import many
 from widen.kernels.triton.numbers import NORM, SCALE
@@ -54,7 +55,7 @@ def certify_exactly(
     products = torch.empty((1, batch, m, n), dtype=torch.int64, device=marks.device)
     backend.reconstruct(
         backend.multiply(planes[0], planes[1], layout, left.shape[2]), layout, found,
-        (left.shape[0], right.shape[0]), FORMATS["float64"].part, products, None, slack=False,
+        (left.shape[0], right.shape[0]), BINARY["float64"], products, None, slack=False,
     )  # fmt: skip
     tile = tiles.DECIDE
     launch(
@@ -87,7 +88,7 @@ def _leads(side: Lines, table: Tensor, kept: int) -> Lines:
          *out.stride()[1:]),
         (side.bits.shape[0], *side.fields, shape.lines, shape.inner), shape.warps,
     )  # fmt: skip
-    return Lines(out, FORMATS["float32"].part)
+    return Lines(out, BINARY["float32"])
 
 
 def _room(side: Lines, parts: int, dtype: torch.dtype) -> Tensor:
@@ -147,7 +148,7 @@ def balanced(left: Lines, right: Lines) -> Balanced:
              *out.stride()),
             (side.bits.shape[0], *side.fields, shape.lines, shape.inner), shape.warps,
         )  # fmt: skip
-        sides.append(Lines(out, FORMATS["float64"].part))
+        sides.append(Lines(out, BINARY["float64"]))
         moves.append(moved)
         losses.append(lost)
     return Balanced(sides, moves, losses)

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import torch
 
 from widen.backends import cuts
 from widen.backends import torch as backend
 from widen.backends.cuts import Piece
-from widen.backends.torch import Lines, Tensor
+from widen.backends.torch_constants import constant
+from widen.backends.torch_lines import Lines, Tensor
 from widen.bounds import Certificate
 from widen.formats import Binary
 from widen.kernels import tiles
 from widen.kernels.triton import scaled
 from widen.systems import Residues
+
+
+@lru_cache(maxsize=16)
+def nowhere(device: torch.device) -> Tensor:
+    """Something to point at where there is no c."""
+    return constant([0], torch.int64, device)
 
 
 @dataclass(frozen=True)
@@ -37,15 +47,16 @@ class Scaling:
         """The same for some rows and columns."""
         if self.addend is None:
             return self
-        block = cuts.elements(self.addend.bits[:, batch], rows, columns)
-        return replace(self, addend=Lines(block, self.addend.fmt))
+        words = cuts.elements(self.addend.words[:, :, batch], rows, columns)
+        return replace(self, addend=self.addend.like(words))
 
     def reshaped(self, batch: int, m: int, n: int) -> Scaling:
         """The same for a result whose batch is cut otherwise: a view, or a copy of c."""
         if self.addend is None:
             return self
-        bits = self.addend.bits.reshape(-1, batch, m, n)
-        return replace(self, addend=Lines(bits, self.addend.fmt))
+        words = self.addend.words
+        shaped = words.reshape(*words.shape[:2], batch, m, n)
+        return replace(self, addend=self.addend.like(shaped))
 
     @property
     def modulus(self) -> float:
@@ -70,6 +81,20 @@ class Scaling:
             return 0, (52, 11)
         return self.addend.bits.shape[0], self.addend.fields
 
+    def told(self, device: torch.device) -> tuple[tuple[Any, ...], tuple[int, int]]:
+        """What kernels for any moduli and words are told: c, strides, scalars; and c's fields."""
+        alpha = self.alpha
+        largest = max(abs(alpha.real), abs(alpha.imag))
+        bits = math.frexp(largest)[1] + int(alpha.real != 0 and alpha.imag != 0)
+        scalars = np.array(self._numbers).view(np.int64).tolist()
+        if self.addend is None:
+            return (nowhere(device), *[0] * 5, 1, 0, *scalars, bits), (52, 11)
+        words = self.addend.words
+        return (
+            (words, *words.stride(), len(words), words.shape[1], *scalars, bits),
+            self.addend.fields,
+        )
+
     def reconstruct(
         self, groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor],
         batches: tuple[int, int], fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
@@ -79,13 +104,10 @@ class Scaling:
         # |re| + |im| < 2^e, e one more than the larger one's if both are there.
         largest = max(abs(self.alpha.real), abs(self.alpha.imag))
         alpha_bits = math.frexp(largest)[1] + (used[0] and used[1])
-        parts, fields = self._form
         if out[0].numel() <= tiles.SMALL:
-            c, *strides = self._arguments(out)
-            told = (c, 0, *strides[:4], 1, parts, *strides[4:], alpha_bits)
             return backend.reconstruct_any(
                 groups, layout, tables, batches, fmt, out, marks, slack=slack,
-                addend=(told, fields),
+                addend=self.told(out.device),
             )  # fmt: skip
         return backend.reconstruct(
             groups, layout, tables, batches, fmt, out, marks, slack=slack,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from widen.backends.torch import Lines, Tensor
+from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.triton_launch import launch
 from widen.kernels import tiles
 from widen.kernels.triton import short_lines

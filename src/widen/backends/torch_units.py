@@ -7,19 +7,21 @@ that int8 would have given, so that what follows (rounding, marks, repair) is th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 import torch
 
 from widen import bounds
 from widen.backends import torch as backend
-from widen.backends import torch_halves
-from widen.backends.torch import Lines, Tensor
+from widen.backends import torch_halves, torch_words
+from widen.backends import torch_tables as told
 from widen.backends.torch_constants import limit_of
+from widen.backends.torch_lines import Groups, Lines, Tensor
 from widen.backends.triton_launch import general, launch
+from widen.formats import FORMATS
 from widen.kernels import tiles
 from widen.kernels.triton import groups as group_kernels
 from widen.kernels.triton import planes as plane_kernels
@@ -40,9 +42,6 @@ STORAGE = {
 CAPABILITY = {"fp8": (8, 9), "bf16": (8, 0)}
 """The compute capability that units need, where not every GPU that runs Triton has it."""
 
-LONGEST_POWER = 512
-"""2^j mod p is tabled for j below this."""
-
 UNFIT = 1 << 20
 """Added to the norm of a line whose integers are too wide for its digits."""
 
@@ -59,6 +58,8 @@ class Engine:
     depth: int
     bits: float
     k: int
+    width: int | None = None
+    """|a'| and |b'| are at most 2^width, if that is known beside X."""
 
     @cached_property
     def fast(self) -> bool:
@@ -98,12 +99,18 @@ class Engine:
     @cached_property
     def element_bytes(self) -> int:
         """Bytes of an element: its groups, the bytes that they become, and marks."""
-        return self.passing_bytes + self.carrier.groups + 2
+        long = sum(base > 0 for base in self.carrier.bases) * (3 if self.layout.parts == 1 else 9)
+        return self.passing_bytes + self.carrier.groups + long + 2
 
     def encode(
         self, operands: Sequence[Lines], tables: Sequence[Tensor], sides: Sequence[int]
     ) -> list[Tensor]:
         """Planes of one or both operands, (planes, batch, lines, pitch)."""
+        if self.fast and (self.carrier.bases or any(x.block is not None for x in operands)):
+            width = math.ceil(self.bits) + 1
+            return torch_words.encode(
+                operands, tables, self.carrier, min(width, self.width or width)
+            )
         if self.fast and not all(operand.small for operand in operands):
             return backend.encode(operands, tables, self.carrier)
         given = zip(operands, tables, sides, strict=True)
@@ -121,7 +128,7 @@ class Engine:
         )  # fmt: skip
         form = (operand.bits.shape[0], *operand.fields)
         if isinstance(layout, Residues):
-            constants, powers = _remainders(
+            constants, powers = told.remainders(
                 layout.moduli, layout.bases, tuple(layout.sums), planes.device
             )
             each = count // (1 if layout.parts == 1 else 3)
@@ -129,7 +136,7 @@ class Engine:
             launch(
                 general(kernel) if operand.small else kernel, grid,
                 (*common, constants, powers, len(layout.moduli), each),
-                (*form, LONGEST_POWER, bool(layout.bases), tile.lines, tile.inner), tile.warps,
+                (*form, told.LONGEST_POWER, bool(layout.bases), tile.lines, tile.inner), tile.warps,
             )  # fmt: skip
         else:
             assert isinstance(layout, Digits)
@@ -143,16 +150,22 @@ class Engine:
 
     def scratch(self, left: Tensor, right: Tensor, room: int) -> int:
         """Bytes of `room` that products of these planes will use."""
-        planes = torch_halves.planes_at_once(left, right, self.k, room) if self.fast else 0
+        planes = self._by_halves(left, right, room)
         return torch_halves.scratch_bytes(left, right, self.k, planes)
 
-    def multiply(self, left: Tensor, right: Tensor, room: int = 0) -> Tensor:
+    def _by_halves(self, left: Tensor, right: Tensor, room: int) -> int:
+        """How many planes are multiplied by halves at a time."""
+        if not self.fast or self.carrier.bases:
+            return 0
+        return torch_halves.planes_at_once(left, right, self.k, room)
+
+    def multiply(self, left: Tensor, right: Tensor, room: int = 0) -> Tensor | Groups:
         """Bytes (planes of the carrier, batch, m, pitch) as `backends.torch.multiply` gives."""
         if self.fast:
-            planes = torch_halves.planes_at_once(left, right, self.k, room)
+            planes = self._by_halves(left, right, room)
             if planes > 0:
                 return torch_halves.multiply(left, right, self.carrier, self.k, planes)
-            return backend.multiply(left, right, self.carrier, self.k)
+            return torch_words.multiply(left, right, self.carrier, self.k)
         return self.as_bytes(self.products(left, right))
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
@@ -177,7 +190,7 @@ class Engine:
         if shallow:  # such sums are added in float32, which is exact up to 2^24
             depth *= (1 << 24) // UNITS[self.unit].exact
         count = layout.groups * batch * -(-m // tile.rows) * -(-n // tile.columns)
-        firsts, pairs = _pairs(layout, left.device)
+        firsts, pairs = told.pairs_of(layout, left.device)
         launch(
             group_kernels.products, (backend._programs(left.device, count, tile.warps),),
             (backend._descriptor(left, k, tile.rows, tile.inner),
@@ -197,13 +210,13 @@ class Engine:
         size, block = groups.stride(0), tiles.BYTES_OF_GROUPS
         grid = (-(-size // block),)
         if not isinstance(layout, Residues) or layout.moduli == carrier.moduli:
-            terms, moduli = _direct(layout, carrier, groups.device)
+            terms, moduli = told.direct(layout, carrier, groups.device)
             launch(
                 group_kernels.as_bytes, grid,
                 (groups, out, size, terms, moduli, *terms.shape[:2]), (block,),
             )  # fmt: skip
             return out
-        terms, moduli, inverses, targets, basis = _through_x(layout, carrier, groups.device)
+        terms, moduli, inverses, targets, basis = told.through_x(layout, carrier, groups.device)
         launch(
             group_kernels.through_x, grid,
             (groups, out, size, terms, moduli, inverses, targets, basis, len(carrier.moduli),
@@ -247,12 +260,17 @@ def name_of(index: int | None) -> str:
 
 def engine_of(plan: Plan) -> Engine:
     """The engine of a plan."""
-    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, plan.shape[2])
+    fmt, k = FORMATS[plan.result], plan.shape[2]
+    goal = bounds.goal(plan.contract, fmt.precision, k, fmt.parts, plan.cap)
+    width = None if goal is None else math.ceil(math.log2(goal.root) + goal.shift) + 1
+    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width)
 
 
 @lru_cache(maxsize=256)
-def _engine(unit: str, layout: Layout, depth: int, bits: float, k: int) -> Engine:
-    return Engine(unit, layout, depth, bits, k)
+def _engine(
+    unit: str, layout: Layout, depth: int, bits: float, k: int, width: int | None
+) -> Engine:
+    return Engine(unit, layout, depth, bits, k, width)
 
 
 def in_blocks(plan: Plan) -> Plan:
@@ -287,108 +305,3 @@ def cut_planes(planes: Tensor, own: Layout, layout: Layout, side: int) -> Tensor
     if chosen == list(range(len(chosen))):
         return planes[: len(chosen)]
     return torch.stack([planes[i] for i in chosen])
-
-
-def _reciprocal(p: int) -> int:
-    """floor(2^64 / p) as the int64 of the same bits."""
-    found = (1 << 64) // p
-    return found - (1 << 64) if found >= 1 << 63 else found
-
-
-def _table(rows: Any, device: torch.device) -> Tensor:
-    return torch.tensor(rows, dtype=torch.int64, device=device)
-
-
-@lru_cache(maxsize=64)
-def _remainders(
-    moduli: tuple[int, ...], bases: tuple[int, ...], sums: tuple[int, ...], device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Constants and powers of `kernels.triton.planes.residues`."""
-    rows = [
-        [p, _reciprocal(p), base, at]
-        for p, base, at in zip(moduli, bases or [0] * len(moduli), sums, strict=True)
-    ]
-    powers = [[pow(2, j, p) for j in range(LONGEST_POWER)] for p in moduli]
-    return _table(rows, device), _table(powers, device)
-
-
-@lru_cache(maxsize=64)
-def _pairs(layout: Layout, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Products sorted by group, and where every group begins."""
-    ordered = sorted(layout.products, key=lambda product: product.group)
-    counts = [0] * (layout.groups + 1)
-    for product in ordered:
-        counts[product.group + 1] += 1
-    firsts = [sum(counts[: group + 1]) for group in range(layout.groups + 1)]
-    pairs = [[product.left, product.right] for product in ordered]
-    return (
-        torch.tensor(firsts, dtype=torch.int32, device=device),
-        torch.tensor(pairs, dtype=torch.int32, device=device),
-    )
-
-
-def _coefficients(carrier: Residues) -> list[tuple[int, int]]:
-    """Moduli of the carrier and their Chinese remainder coefficients."""
-    return [(p, pow(carrier.modulus // p, -1, p)) for p in carrier.moduli]
-
-
-def _term(group: int, w: int, p: int) -> list[int]:
-    return [group, w % p, (w << int(group_kernels.LOW_BITS)) % p]
-
-
-@lru_cache(maxsize=64)
-def _direct(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Terms and moduli of `kernels.triton.groups.as_bytes`.
-
-    Residues by the carrier's own moduli have one group a byte. Otherwise X is a sum of weighted
-    groups; complex numbers give re, 0 and re + im, as which reconstruction takes three products.
-    """
-    moduli = _coefficients(carrier)
-    rows: list[list[list[int]]]
-    if isinstance(layout, Residues):
-        streams = len(layout.products) // len(moduli)
-        rows = [
-            [_term(stream * len(moduli) + i, w, p)]
-            for stream in range(streams)
-            for i, (p, w) in enumerate(moduli)
-        ]
-    else:
-        weights = list(layout.weights)
-        if layout.parts == 2:
-            real, imaginary = weights
-            both = tuple(x + y for x, y in zip(real, imaginary, strict=True))
-            weights = [real, (0,) * len(real), both]
-        rows = [
-            [_term(group, weight * w, p) for group, weight in enumerate(of_stream)]
-            for of_stream in weights
-            for p, w in moduli
-        ]
-    every = [[p, _reciprocal(p)] for p, _ in moduli] * (len(rows) // len(moduli))
-    return _table(rows, device), _table(every, device)
-
-
-@lru_cache(maxsize=64)
-def _through_x(
-    layout: Residues, carrier: Residues, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Tables of `kernels.triton.groups.through_x`."""
-    terms = [
-        [
-            [_term(max(group, 0), w, p) for group, w in of_p]
-            for p, of_p in zip(layout.moduli, of_part, strict=True)
-        ]
-        for of_part in layout.terms
-    ]
-    whole = layout.modulus
-    basis = [
-        [*(w * (whole // q) % p for q in layout.moduli), -w * whole % p]
-        for p, w in _coefficients(carrier)
-    ]
-    inverses = torch.tensor([1 / p for p in layout.moduli], dtype=torch.float32, device=device)
-    return (
-        _table(terms, device),
-        _table([[p, _reciprocal(p)] for p in layout.moduli], device),
-        inverses,
-        _table([[p, _reciprocal(p)] for p in carrier.moduli], device),
-        _table(basis, device),
-    )

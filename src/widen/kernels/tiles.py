@@ -218,8 +218,22 @@ def reconstruct_tile(
     return tile, tile.rows * -(-steps // (wave * waves))
 
 
-ANY_COLUMNS = 128
-"""Elements that a program of the kernels for any moduli takes at a time."""
+def any_tile(limbs: int, scaled: bool) -> ProductTile:
+    """Elements that a program of the kernels for any moduli takes at a time.
+
+    Constants are loaded once for all elements of a thread, which hold two registers a limb each.
+    """
+    return ProductTile(1, 128 if scaled or limbs > 16 else 256, inner=0)
+
+
+WORDS = (LineTile(2, 256, 4), LineTile(16, 32, 4))
+"""Lines of several words: where their entries are neighbours, and where the lines are."""
+
+WORDS_LIMBS = (2, 3, 4, 6, 8, 12, 16, 22, 28, 32, 48, 64)
+"""Lengths of their integers, in limbs of 32 bits, that encoding is compiled for."""
+
+DOT_LIMBS = 256
+"""Limbs of a sum of products of two floats, times a third, and of one more product of two."""
 
 FURTHEST_LIMBS = 320
 """Limbs of 32 bits by which c, times beta, may lie beyond X, times alpha: both ends together.

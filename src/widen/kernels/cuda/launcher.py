@@ -61,7 +61,7 @@ def divisor(value: int) -> Divisor:
 @lru_cache(maxsize=64)
 def options(
     tile: Tile, *, certify: bool = False, integers: bool = False, permuted: bool = False,
-    long: bool = False, pairs: bool = False,
+    long: bool = False, pairs: bool = False, wide: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
     """Of the compiler. Registers: 64K a multiprocessor, in eights, most of them to consumers."""
     registers = {2: (240, 24), 3: (160, 32)}[tile.consumers]
@@ -77,6 +77,7 @@ def options(
         "PERMUTED": int(permuted),
         "LONG": int(long),
         "PAIRS": int(pairs),
+        "WIDE": int(wide),
         "CONSUMER_REGISTERS": registers[0],
         "PRODUCER_REGISTERS": registers[1],
     }

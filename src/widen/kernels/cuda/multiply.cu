@@ -18,7 +18,7 @@
 //   TILE_N      columns of a tile            STAGES      stages of 128 bytes of K
 //   CLUSTER     blocks of a cluster, 1 or 2  SHARE_LEFT  1: they share left's tile, side by side
 //   CERTIFY, INTEGERS   which end                        0: they share right's, one above the other
-//   PERMUTED, LONG; PAIRS                    of the ends
+//   PERMUTED, LONG, WIDE; PAIRS              of the ends
 //   CONSUMER_REGISTERS, PRODUCER_REGISTERS   what a thread of each kind holds
 #include "hopper.cuh"
 #include "walk.cuh"

@@ -45,6 +45,20 @@ class Plane(ctypes.Structure):
     )
 
 
+class WidePlane(ctypes.Structure):
+    """`Plane` of residues.cuh with WIDE; a recipe is a coefficient and its fraction."""
+
+    _fields_ = (
+        ("last", Recipe),
+        ("folding", Recipe),
+        ("multiple", ctypes.c_uint32),
+        ("minus_modulus", ctypes.c_uint32),
+    )
+
+
+assert ctypes.sizeof(Plane) == ctypes.sizeof(WidePlane)
+
+
 class Residues(Finish):
     """`Finish` of residues.cuh."""
 
@@ -106,6 +120,30 @@ def _planes(moduli: tuple[int, ...], coefficients: tuple[int, ...]) -> bytes:
     return bytes(table)
 
 
+def wide_recipe(modulus: int, coefficient: int) -> tuple[int, int]:
+    """(w, f = floor(2^32 w / p)): u w - floor(u f / 2^32) p is (u w) mod p or p more, u < 2^32.
+
+    floor(u f / 2^32) is above u w / p - u / 2^32 - 1, so at most one less than floor(u w / p). All
+    of it modulo 2^32, where a number below 2 p is itself.
+    """
+    return coefficient, (coefficient << 32) // modulus
+
+
+@lru_cache(maxsize=256)
+def _wide_planes(moduli: tuple[int, ...], coefficients: tuple[int, ...]) -> bytes:
+    """The same for moduli up to 2^15, and 16-bit results."""
+    table = (WidePlane * MAX_PLANES)()
+    for z, (p, w) in enumerate(zip(moduli, coefficients, strict=True)):
+        if not (2 <= p <= 1 << 15 and 0 <= w < p):
+            raise ValueError(
+                f"plane {z}: got modulus {p}, coefficient {w}; expected 2 <= modulus <= 2^15 and"
+                " 0 <= coefficient < modulus"
+            )
+        recipes = (Recipe(*wide_recipe(p, w)), Recipe(*wide_recipe(p, 1)))
+        table[z] = WidePlane(*recipes, -(-(1 << 31) // p) * p, 2**32 - p)
+    return bytes(table)
+
+
 # ── launch ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -125,11 +163,13 @@ def _launcher(
     permuted = permutable(right)
     right_map = permuted_map if permuted else plain_map
     finish = Residues(pitch=out.shape[3])
-    ctypes.memmove(finish.plane, _planes(moduli, coefficients), ctypes.sizeof(finish.plane))
+    wide = out.dtype.itemsize == 2
+    planes_of = _wide_planes if wide else _planes
+    ctypes.memmove(finish.plane, planes_of(moduli, coefficients), ctypes.sizeof(finish.plane))
     return Launcher(
         left.device, work(left, right, planes, batch, k, tile), finish,
         (plain_map(left, k, tile.left_box), right_map(right, k, tile.right_box)),
-        tile, options(tile, permuted=permuted, long=k > LONGEST),
+        tile, options(tile, permuted=permuted, long=k > LONGEST, wide=wide),
     )  # fmt: skip
 
 
@@ -140,7 +180,7 @@ def _check(left: Any, right: Any, out: Any, k: int, n: int) -> None:
         left.device,
         ("left", left, torch.int8),
         ("right", right, torch.int8),
-        ("out", out, torch.uint8),
+        ("out", out, out.dtype if out.dtype == torch.uint16 else torch.uint8),
     )
     batch = max(left.shape[1], right.shape[1])
     if left.shape[1] not in (1, batch) or right.shape[1] not in (1, batch):
@@ -175,11 +215,12 @@ def multiply(
         int8 (planes, batch or 1, M or n, pitch), the first k of each row used, pitch in 16s.
         Fastest if n is a multiple of 64, or right's storage goes on for up to 63 more rows.
     out
-        uint8 (planes, batch, M, pitch); what comes after n of each row is left undefined.
+        uint8 (planes, batch, M, pitch); what comes after n of each row is left undefined. uint16
+        for moduli up to 2^15.
     k, n
         Length of the sums; columns of the product.
     moduli, coefficients
-        One for each plane: 2 <= p <= 256, 0 <= w < p.
+        One for each plane: 2 <= p <= 256 (or 2^15), 0 <= w < p.
     tile
         A row of `tiles.HOPPER`; chosen by its predicted time unless given.
     """

@@ -1,17 +1,25 @@
 // The end of a product of residue planes: one byte an element, times a coefficient modulo p.
 //
 //   PERMUTED    1: TMA has reordered right's rows     LONG    1: sums beyond int32
+//   WIDE        1: moduli up to 2^15, two bytes an element
 constexpr int MAX_PLANES = 64;
 // 1023 steps of products up to 2^14 in magnitude, and a residue: 1023 * 2^21 + 255 < 2^31.
 [[maybe_unused]] constexpr int LONGEST = 1023;
 
 // How to reduce a sum modulo p: multiply.py derives the numbers and proves that they suffice.
+#if WIDE
+struct Recipe { u32 coefficient, fraction; };
+struct Plane { Recipe last, folding; u32 multiple, minus_modulus; };
+constexpr int SIZE = 2;  // bytes of an element of out
+#else
 struct Recipe { u32 weights, offset; };
 struct Plane { Recipe last, folding; float inverse; u32 minus_modulus; };
+constexpr int SIZE = 1;
+#endif
 
 struct Finish {
   u8* out;
-  int pitch;  // bytes from row to row of out
+  int pitch;  // elements from row to row of out
   Plane plane[MAX_PLANES];
 };
 
@@ -20,6 +28,28 @@ __device__ __forceinline__ Slices slices_of(const Work& work, const Finish&, con
   return own_slices(work, tile);
 }
 
+#if WIDE
+// (sum * w) mod p for every 32-bit sum: `multiple` of p, 2^31 or a little more, makes it positive;
+// the quotient by fraction = floor(2^32 w / p) is right or one less.
+struct Reduction {
+  u32 coefficient, fraction, multiple, minus_modulus;
+  __device__ __forceinline__ void read(const Recipe& recipe, const Plane& plane) {
+    coefficient = recipe.coefficient, fraction = recipe.fraction;
+    multiple = plane.multiple, minus_modulus = plane.minus_modulus;
+  }
+  __device__ __forceinline__ void keep() {
+    asm volatile("" : "+r"(coefficient), "+r"(fraction), "+r"(multiple), "+r"(minus_modulus));
+  }
+  __device__ __forceinline__ u32 of(int sum) const {
+    const u32 u = (u32)sum + multiple;
+    const u32 rest = __umulhi(u, fraction) * minus_modulus + u * coefficient;
+    return min(rest, rest + minus_modulus);
+  }
+  __device__ __forceinline__ u32 of_two(int a, int b) const {  // in one word
+    return __byte_perm(of(a), of(b), 0x5410);
+  }
+};
+#else
 // (sum * w) mod p in the low byte, whatever in the others, for every 32-bit sum: four instructions.
 // The dot product of sum's bytes gives an integer x = sum * w (mod p), 2^23 <= x < 2^24, as the
 // bits of that float; its quotient by p, rounded down, likewise.
@@ -40,13 +70,17 @@ struct Reduction {
   __device__ __forceinline__ u32 of_four(int a, int b, int c, int d) const {  // in one word
     return __byte_perm(__byte_perm(of(a), of(b), 0x40), __byte_perm(of(c), of(d), 0x40), 0x5410);
   }
+  __device__ __forceinline__ void keep() {
+    asm volatile("" : "+r"(weights), "+r"(offset), "+r"(minus_modulus), "+f"(inverse));
+  }
 };
+#endif
 
 // In the accumulators' order a thread holds columns 2 q and 2 q + 1 of every eight, q being its
 // place in a quad, of two rows eight apart. Bytes are stored BYTES at a time, so a thread must have
 // neighbours. Where TMA has transposed 8 x 8 columns, it holds columns 16 q to 16 q + 15 of 64.
 // Else the quad transposes its pairs of four times eight columns: 0.98 of the speed.
-constexpr int BYTES = PERMUTED ? 16 : 8;
+constexpr int BYTES = PERMUTED ? 16 : WIDE ? 2 : 8;
 
 // Stores that the assembler does not turn into branches, across which it would not schedule.
 __device__ __forceinline__ void store_if(bool wanted, u8* to, const u32 (&word)[4]) {
@@ -62,7 +96,27 @@ __device__ __forceinline__ void store_if(bool wanted, u8* to, const u32 (&word)[
 // One of the two rows, to bytes from `to` on, where out has so many columns more.
 __device__ __forceinline__ void store_row(const int (&c)[TILE_N / 2], int half, u8* to, int columns,
                                           const Reduction& reduction) {
-#if PERMUTED
+#if WIDE && PERMUTED
+#pragma unroll
+  for (int group = 0; group < TILE_N / 64; group++)
+#pragma unroll
+    for (int eight = 0; eight < 2; eight++) {
+      u32 word[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const int four = 2 * eight + (i >> 1);
+        const int first = group * 32 + (four & 1) * 16 + half * 2 + (four >> 1) + (i & 1) * 8;
+        word[i] = reduction.of_two(c[first], c[first + 4]);
+      }
+      store_if(group * 64 < columns, to + SIZE * (group * 64 + eight * 8), word);
+    }
+#elif WIDE
+#pragma unroll
+  for (int group = 0; group < TILE_N / 8; group++)
+    if (group * 8 < columns)
+      *(u32*)(to + SIZE * group * 8) =
+          reduction.of_two(c[group * 4 + half * 2], c[group * 4 + half * 2 + 1]);
+#elif PERMUTED
 #pragma unroll
   for (int group = 0; group < TILE_N / 64; group++) {
     u32 word[4];
@@ -97,7 +151,7 @@ __device__ __forceinline__ void fold(int (&c)[TILE_N / 2], const Plane& plane) {
   Reduction reduction;
   reduction.read(plane.folding, plane);
 #pragma unroll
-  for (int i = 0; i < TILE_N / 2; i++) c[i] = reduction.of(c[i]) & 0xFF;
+  for (int i = 0; i < TILE_N / 2; i++) c[i] = reduction.of(c[i]) & (WIDE ? 0xFFFF : 0xFF);
 }
 struct Target {  // where a thread's sums go
   u8* out;
@@ -112,12 +166,12 @@ struct Target {  // where a thread's sums go
     const int column = tile.column + (threadIdx.x & 3) * BYTES;
     const u64 line = (u64)(tile.plane * work.batch + tile.batch) * work.M + row + own_row();
     pitch = finish.pitch;
-    out = finish.out + line * pitch + column;
+    out = finish.out + SIZE * (line * pitch + column);
     height = work.M - row, columns = pitch - column;
     plane = &finish.plane[tile.plane];
     reduction.read(plane->last, *plane);
-    asm volatile("" : "+l"(out), "+r"(height), "+r"(columns), "+r"(reduction.weights),
-                 "+r"(reduction.offset), "+r"(reduction.minus_modulus), "+f"(reduction.inverse));
+    asm volatile("" : "+l"(out), "+r"(height), "+r"(columns));
+    reduction.keep();
   }
   // Between two steps.
   __device__ __forceinline__ void between(int (&c)[BLOCKS][TILE_N / 2], int step, int) {
@@ -132,7 +186,7 @@ struct Target {  // where a thread's sums go
     for (int half = 0; half < 2; half++) {
       const int down = block * 64 + half * 8;
       const int room = down + own_row() < height ? columns : 0;
-      store_row(c, half, out + (u64)pitch * down, room, reduction);
+      store_row(c, half, out + SIZE * (u64)pitch * down, room, reduction);
     }
   }
 };

@@ -18,45 +18,81 @@ SPARE_BITS = tl.constexpr(12)  # |X| is at least 2^-9 P away from P/2, and P has
 
 
 @triton.jit
-def value_of(groups, stream, i, moduli, p, part, parts, inside):
-    """A number in [0, 4p) that is the residue of a part of X modulo p_i, times its coefficient.
+def of_parts(ours, theirs, third, part, p):
+    """A part's residue from the products x x', y y' and (x + y)(x' + y'), plus a multiple of p."""
+    return third * part + ours * (1 - 2 * part) - theirs + (1 + part) * p
 
-    Complex numbers have three streams of residues: x x', y y' and (x + y)(x' + y').
-    """
+
+@triton.jit
+def byte_of(groups, stream, i, moduli, p, part, parts, inside):
+    """A number in [0, 4p) that is the residue of a part of X modulo p_i, times its coefficient."""
     at = groups + wide(i) * stream
     value = tl.load(at, inside, other=0).to(tl.int32)
     if parts == 2:
         apart = wide(moduli) * stream
         theirs = tl.load(at + apart, inside, other=0).to(tl.int32)
         third = tl.load(at + 2 * apart, inside, other=0).to(tl.int32)
-        value = third * part + value * (1 - 2 * part) - theirs + (1 + part) * p
+        value = of_parts(value, theirs, third, part, p)
     return value.to(tl.uint32)
 
 
 @triton.jit
+def three_of(groups, stream, i, moduli, inside):
+    """The sum of a modulus's three groups: products of low digits, of high ones, and of sums."""
+    at = groups + wide(i) * stream
+    total = tl.load(at, inside, other=0).to(tl.int32)
+    total += tl.load(at + wide(moduli) * stream, inside, other=0).to(tl.int32)
+    return total + tl.load(at + 2 * wide(moduli) * stream, inside, other=0).to(tl.int32)
+
+
+@triton.jit
+def long_of(groups, stream, i, moduli, p, part, parts, inside):
+    """The same in [0, 12p) of a modulus in two digits."""
+    value = three_of(groups, stream, i, moduli, inside)
+    if parts == 2:
+        theirs = three_of(groups, stream, 3 * moduli + i, moduli, inside)
+        third = three_of(groups, stream, 6 * moduli + i, moduli, inside)
+        value = of_parts(value, theirs, third, part, 3 * p)
+    return value.to(tl.uint32)
+
+
+@triton.jit
+def plus_multiple(sums, value, row, LIMBS: tl.constexpr, ASSEMBLY: tl.constexpr):
+    """Sums, with a value times a row of the table added."""
+    more = ()
+    for pair in tl.static_range(LIMBS // 2):
+        both = tl.load(row + 1 + pair)
+        low, high = both.to(tl.uint32), (both >> 32).to(tl.uint32)
+        more = more + (
+            times_add(value, low, sums[2 * pair], ASSEMBLY),
+            times_add(value, high, sums[2 * pair + 1], ASSEMBLY),
+        )
+    return more
+
+
+@triton.jit
 def summed_limbs(
-    groups, stream, basis, moduli, part, parts, inside, LIMBS: tl.constexpr, ASSEMBLY: tl.constexpr
+    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, part, parts, inside,
+    LIMBS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """Sum of c_i P'/p_i, carried: LIMBS limbs, the last with all that is above it, 64 bits.
 
-    A row of `basis` is (p_i, then P'/p_i two limbs at a time). c_i < 2^17, so that 2^14 terms and a
-    carry fit 64 bits.
+    A row of `basis` is (p_i, then P'/p_i two limbs at a time), moduli in two digits last. c_i is
+    below 2^18, so that 2^13 terms and a carry fit 64 bits.
     """
     sums = ()
     for _ in tl.static_range(LIMBS):
         sums = sums + (tl.zeros(inside.shape, tl.uint64),)
     for i in range(moduli):
         row = basis + i * (LIMBS // 2 + 1)
-        value = value_of(groups, stream, i, moduli, tl.load(row).to(tl.int32), part, parts, inside)
-        more = ()
-        for pair in tl.static_range(LIMBS // 2):
-            both = tl.load(row + 1 + pair)
-            low, high = both.to(tl.uint32), (both >> 32).to(tl.uint32)
-            more = more + (
-                times_add(value, low, sums[2 * pair], ASSEMBLY),
-                times_add(value, high, sums[2 * pair + 1], ASSEMBLY),
-            )
-        sums = more
+        p = tl.load(row).to(tl.int32)
+        value = byte_of(groups, stream, i, moduli, p, part, parts, inside)
+        sums = plus_multiple(sums, value, row, LIMBS, ASSEMBLY)
+    for i in range(long_moduli):
+        row = basis + (moduli + i) * (LIMBS // 2 + 1)
+        p = tl.load(row).to(tl.int32)
+        value = long_of(long_groups, long_stream, i, long_moduli, p, part, parts, inside)
+        sums = plus_multiple(sums, value, row, LIMBS, ASSEMBLY)
     total = sums[0]
     carried = ()
     for w in tl.static_range(1, LIMBS):
@@ -110,8 +146,8 @@ def error_of(at_row, at_column, heights, widths, real, row_flags, column_flags, 
 
 SIZES = [
     "m", "n", "pitch", "stream", "left_batch", "right_batch", "limit", "always", "parts",
-    "part_stride", "batch_stride", "row_stride", "column_stride", "word_stride", "words", "slack",
-    "marked", "moduli", "lifted", "inverse",
+    "part_stride", "batch_stride", "row_stride", "column_stride", "word_stride", "words", "batch",
+    "slack", "marked", "moduli", "lifted", "inverse", "long_stream", "long_moduli",
 ]  # fmt: skip
 
 
@@ -119,23 +155,27 @@ SIZES = [
 def round_any(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
     limit, always, parts, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
-    batch, slack, marked, basis, moduli, lifted, inverse, scratch,
+    batch, slack, marked, basis, moduli, lifted, inverse, scratch, long_groups, long_stream,
+    long_moduli, second,
     LIMBS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
-    COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr,
+    MIXED: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """Round X 2^-(s+t) into `out`, part by part, and mark what is not final.
 
     As `reconstruct.round_residues`, with `parts`, `slack` and `marked` known when it runs. Numbers
-    have so many `words`. P' = P 2^lifted fills its LIMBS limbs, so that the highest tell
-    q = rint(sum/P'); `inverse` is 2^(32 LIMBS - 32)/P'. With `slack` X is rounded with its error
-    taken off and with it added, and what differs is marked. A program takes COLUMNS elements of a
-    row at a time, and has LIMBS * COLUMNS words of `scratch`.
+    have so many `words`, and with MIXED a float32 in `second` (whose strides are those of `out`).
+    Residues by moduli in two digits are `long_groups`, three 16-bit numbers each.
+
+    P' = P 2^lifted fills its LIMBS limbs, so that the highest tell q = rint(sum/P'); `inverse` is
+    2^(32 LIMBS - 32)/P'. With `slack` X is rounded with its error taken off and with it added, and
+    what differs is marked. A program takes COLUMNS elements of a row at a time, and has
+    LIMBS * COLUMNS words of `scratch`.
     """
     lane = tl.arange(0, COLUMNS)
     tiles = tl.cdiv(n, COLUMNS)
     heights, widths = left_batch * m, right_batch * n
     limbs = scratch + wide(tl.program_id(0)) * (LIMBS * COLUMNS) + lane
-    modulus = basis + moduli * (LIMBS // 2 + 1)
+    modulus = basis + (moduli + long_moduli) * (LIMBS // 2 + 1)
     for tile in range(tl.program_id(0), batch * m * tiles, tl.num_programs(0)):
         j = tile % tiles * COLUMNS + lane
         row = tile // tiles
@@ -155,13 +195,15 @@ def round_any(
         place = tl.minimum(place, 32 * LIMBS - SPARE_BITS)
         open_element = far
         at = groups + wide(row) * pitch + j
-        target = (
-            out + wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
-        )
+        at_long = long_groups + wide(row) * pitch + j
+        offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
         for part in range(parts):
-            carried = summed_limbs(at, stream, basis, moduli, part, parts, real, LIMBS, ASSEMBLY)
+            carried = summed_limbs(
+                at, stream, moduli, at_long, long_stream, long_moduli, basis, part, parts, real,
+                LIMBS, ASSEMBLY,
+            )  # fmt: skip
             quotient = (carried[LIMBS - 1].to(tl.float32) * inverse + 0.5).to(tl.int32)
-            to = target + part * part_stride
+            to = offset + wide(part) * part_stride
             for side in range(1 + slack):
                 tl.debug_barrier()
                 last, negative = store_integer(
@@ -170,8 +212,8 @@ def round_any(
                 )  # fmt: skip
                 tl.debug_barrier()
                 open_element |= store_words(
-                    limbs, COLUMNS, 32 * LIMBS, last, negative, base, to, word_stride, words, real,
-                    side, PRECISION, LOWEST, HIGHEST, ASSEMBLY,
+                    limbs, COLUMNS, 32 * LIMBS, last, negative, base, out + to, wide(word_stride),
+                    words, second + to, real, side, PRECISION, LOWEST, HIGHEST, MIXED, ASSEMBLY,
                 )  # fmt: skip
         special = ((row_flags | column_flags) & SPECIAL) > 0
         wrong = tl.where(slack != 0, UNSETTLED, UNFIT)

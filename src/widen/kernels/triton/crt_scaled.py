@@ -87,8 +87,9 @@ def chosen(real, imaginary, which):
 SIZES = [
     "m", "n", "pitch", "stream", "left_batch", "right_batch", "limit", "always", "parts",
     "part_stride", "batch_stride", "row_stride", "column_stride", "word_stride", "words", "batch",
-    "slack", "marked", "moduli", "lifted", "inverse", "c_word", "c_part", "c_item", "c_row",
-    "c_column", "c_words", "c_parts", "alpha", "alpha_i", "beta", "beta_i", "alpha_bits",
+    "slack", "marked", "moduli", "lifted", "inverse", "long_stream", "long_moduli", "c_word",
+    "c_part", "c_item", "c_row", "c_column", "c_words", "c_parts", "alpha", "alpha_i", "beta",
+    "beta_i", "alpha_bits",
 ]  # fmt: skip
 
 
@@ -96,10 +97,12 @@ SIZES = [
 def round_any_scaled(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
     limit, always, parts, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
-    batch, slack, marked, basis, moduli, lifted, inverse, scratch, sums, c, c_word, c_part, c_item,
-    c_row, c_column, c_words, c_parts, alpha, alpha_i, beta, beta_i, alpha_bits,
+    batch, slack, marked, basis, moduli, lifted, inverse, scratch, long_groups, long_stream,
+    long_moduli, second, sums, c, c_word, c_part, c_item, c_row, c_column, c_words, c_parts, alpha,
+    alpha_i, beta, beta_i, alpha_bits,
     LIMBS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
-    COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, C_FIELDS: tl.constexpr, SPAN: tl.constexpr,
+    MIXED: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, C_FIELDS: tl.constexpr,
+    SPAN: tl.constexpr,
 ):  # fmt: skip
     """Round alpha X 2^-(s+t) + beta c into `out`, part by part, and mark what is not final.
 
@@ -113,7 +116,7 @@ def round_any_scaled(
     heights, widths = left_batch * m, right_batch * n
     limbs = scratch + wide(tl.program_id(0)) * (2 * LIMBS * COLUMNS) + lane
     ours = sums + wide(tl.program_id(0)) * (SPAN * COLUMNS) + lane
-    modulus = basis + moduli * (LIMBS // 2 + 1)
+    modulus = basis + (moduli + long_moduli) * (LIMBS // 2 + 1)
     nothing = tl.zeros((COLUMNS,), tl.int64)
     for tile in range(tl.program_id(0), batch * m * tiles, tl.num_programs(0)):
         j = tile % tiles * COLUMNS + lane
@@ -139,10 +142,13 @@ def round_any_scaled(
         error_place = tl.maximum(error, 0) + lifted + alpha_bits
         open_element = special & False
         at = groups + wide(row) * pitch + j
-        target = out + wide(b) * batch_stride + wide(i) * row_stride
-        target += j.to(tl.int64) * column_stride
+        at_long = long_groups + wide(row) * pitch + j
+        offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
         for q in range(parts):
-            carried = summed_limbs(at, stream, basis, moduli, q, parts, real, LIMBS, ASSEMBLY)
+            carried = summed_limbs(
+                at, stream, moduli, at_long, long_stream, long_moduli, basis, q, parts, real, LIMBS,
+                ASSEMBLY,
+            )  # fmt: skip
             quotient = (carried[LIMBS - 1].to(tl.float32) * inverse + 0.5).to(tl.int32)
             store_integer(
                 carried, quotient.to(tl.uint32), modulus, nothing, lane * 0,
@@ -161,8 +167,8 @@ def round_any_scaled(
             for q in range(c_parts * c_words):
                 of_part = q // c_words
                 scalar = chosen(beta, beta_i, part ^ of_part)
-                to = addend + wide(c_part) * of_part + q % c_words * wide(c_word)
-                _, place, some, _ = addend_of(to, scalar, base, real & ~special, C_FIELDS)
+                source = addend + wide(c_part) * of_part + q % c_words * wide(c_word)
+                _, place, some, _ = addend_of(source, scalar, base, real & ~special, C_FIELDS)
                 first = tl.minimum(first, tl.where(some, place, NOWHERE))
                 last = tl.maximum(last, tl.where(some, place + ADDEND_WORDS, -NOWHERE))
             first = tl.where(last < first, 0, first)
@@ -184,9 +190,9 @@ def round_any_scaled(
                 for q in range(c_parts * c_words):
                     of_part = q // c_words
                     scalar = chosen(beta, beta_i, part ^ of_part)
-                    to = addend + wide(c_part) * of_part + q % c_words * wide(c_word)
+                    source = addend + wide(c_part) * of_part + q % c_words * wide(c_word)
                     pieces, place, some, minus = addend_of(
-                        to, scalar, base, real & ~special, C_FIELDS
+                        source, scalar, base, real & ~special, C_FIELDS
                     )
                     minus = minus != ((part == 0) & (of_part == 1))
                     for piece in tl.static_range(ADDEND_WORDS):
@@ -198,10 +204,11 @@ def round_any_scaled(
                 tl.debug_barrier()
                 last_place, negative = carried_sums(ours, COLUMNS, span, real)
                 tl.debug_barrier()
+                to = offset + wide(part) * part_stride
                 open_element |= store_words(
-                    ours, COLUMNS, 32 * span, last_place, negative, base + 32 * first,
-                    target + wide(part) * part_stride, word_stride, words, real, side, PRECISION,
-                    LOWEST, HIGHEST, ASSEMBLY,
+                    ours, COLUMNS, 32 * span, last_place, negative, base + 32 * first, out + to,
+                    wide(word_stride), words, second + to, real, side, PRECISION, LOWEST, HIGHEST,
+                    MIXED, ASSEMBLY,
                 )  # fmt: skip
         wrong = tl.where(slack != 0, UNSETTLED, UNFIT)
         code = tl.where(open_element, UNSETTLED, tl.where(norm > limit, wrong, 0))

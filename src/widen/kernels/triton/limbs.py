@@ -32,10 +32,11 @@ def next_word(
     limbs, stride, last, minus, cut, base, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
     HIGHEST: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """(bits, sign and cut of what is left) of |X|, or |-X|, modulo 2^cut, times 2^base, rounded.
+    """|X|, or |-X|, modulo 2^cut, times 2^base, rounded: bits, and what is known of the rest.
 
-    Nothing is left after an infinity, nor where a unit is the format's smallest: half of it then
-    rounds to 0, in the words that follow as well.
+    That is: sign and cut of what is left, whether it is nothing, and whether the word is half a
+    unit of the one before, 2^(cut - 1). Nothing is left after an infinity, nor where a unit is the
+    format's smallest: half of it rounds to 0, in the words that follow as well.
     """
     some = last < cut
     index = (tl.maximum(cut, 1) - 1) >> 5
@@ -50,34 +51,87 @@ def next_word(
     low = limb_of(limbs, stride, tl.where(some, index - 2, -1), last, minus)
     below = (last < 32 * (index - 2)).to(tl.uint32)
     length, head, sticky = leading_bits(high, middle, low, below, index, ASSEMBLY)
-    bits, unit, up = rounding_of(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
+    bits, whole, unit, up = rounding_of(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
     infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
     bits = tl.where(some, bits, 0)
     over = ~some | (bits == infinity) | (unit == LOWEST)
-    return bits, minus != (up & ~over), tl.where(over, 0, unit - base)
+    place = tl.minimum(tl.maximum(cut - 1 - (unit - base), 0), 62)
+    half = some & (whole == tl.full(cut.shape, 1, tl.uint64) << place.to(tl.uint64))
+    return bits, minus != (up & ~over), tl.where(over, 0, unit - base), over, half
+
+
+@triton.jit
+def settled_word(
+    bits, minus, half, final, at_before, before, before_minus, inside, BEFORE: tl.constexpr,
+    INFINITY: tl.constexpr,
+):  # fmt: skip
+    """Bits and sign of a word; a last one of half a unit may not stand after an odd one.
+
+    The word before then becomes the even one on the other side of the half (and is stored), since
+    the sum of all words is to have the same words again.
+    """
+    wrong = half & final & (before & 1 == 1)
+    beside = tl.where(minus == before_minus, before + 1, before - 1)
+    tl.store(at_before, with_sign(beside, before_minus, BEFORE), inside & wrong)
+    bits = tl.where(wrong & (beside == INFINITY), 0, bits)
+    return bits, minus != wrong
 
 
 @triton.jit
 def store_words(
-    limbs, stride, bits_held, last, negative, base, target, word_stride, words, inside, again,
-    PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr, ASSEMBLY: tl.constexpr,
+    limbs, stride, bits_held, last, negative, base, target, word_stride, words, second, inside,
+    again, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
+    MIXED: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """X 2^base in so many words, each the nearest of what is left; X has `bits_held` bits.
 
-    Gives where the words that were there before were others, if this is done `again`.
+    A single word may be -0, several are never. With MIXED a float32 follows, stored at `second`:
+    the nearest there is if it would be infinite. Gives where words that were there before were
+    others, if this is done `again`.
     """
+    infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
     minus = negative
     cut = tl.full(negative.shape, 0, tl.int32) + bits_held
     other = inside & False
+    before, before_minus = tl.zeros(negative.shape, tl.int64), negative
+    several = words > 1
+    if MIXED:
+        several = words > 0
     for word in range(words):
-        bits, left, below = next_word(
+        bits, left, below, over, half = next_word(
             limbs, stride, last, minus, cut, base, PRECISION, LOWEST, HIGHEST, ASSEMBLY
         )
         at = target + word * word_stride
-        signed = with_sign(bits, minus & (last < cut), PRECISION)
+        if word > 0:
+            final = over
+            if not MIXED:
+                final |= (last >= 0) == (word == words - 1)
+            bits, minus = settled_word(
+                bits, minus, half, final, at - word_stride, before, before_minus, inside, PRECISION,
+                infinity,
+            )  # fmt: skip
+        shown = minus & (last < cut)
+        if several:
+            shown = minus & (bits != 0)
+        signed = with_sign(bits, shown, PRECISION)
         other |= signed != tl.load(at, inside & (again != 0), other=0)
         tl.store(at, signed, inside)
+        # Both signs began as one: a bare assignment would be none to Triton's compiler.
+        before, before_minus = bits, minus & (bits >= 0)
         minus, cut = left, below
+    if MIXED:
+        bits, left, below, over, half = next_word(
+            limbs, stride, last, minus, cut, base, 24, -149, 128, ASSEMBLY
+        )
+        largest: tl.constexpr = (255 << 23) - 1
+        bits = tl.minimum(bits, largest)
+        bits, minus = settled_word(
+            bits, minus, half, half, target + (words - 1) * word_stride, before, before_minus,
+            inside, PRECISION, infinity,
+        )  # fmt: skip
+        signed_float = with_sign(bits, minus & (bits != 0), 24)
+        other |= signed_float != tl.load(second, inside & (again != 0), other=0)
+        tl.store(second, signed_float, inside)
     return other & inside & (again != 0)
 
 

@@ -80,7 +80,7 @@ def residues(
     left, right, out, constants, m, n, k, pitch, planes, batch, left_batch, right_batch, longest,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """out[z, b] = (left[z, b] right[z, b]^T w_z) mod p_z as bytes in [0, p_z).
+    """out[z, b] = (left[z, b] right[z, b]^T w_z) mod p_z in [0, p_z): bytes, or 16 bits each.
 
     `left` and `right` are descriptors of planes (planes * batch * rows, inner), `out` is
     (planes, batch, m, pitch), `constants` are (p, w, floor(2^32 w/p), offset) as uint32. The inner
@@ -106,7 +106,7 @@ def residues(
             rest = tl.minimum(rest, rest - p)
         i, j = row * ROWS + tl.arange(0, ROWS), column * COLUMNS + tl.arange(0, COLUMNS)
         at = out + (wide(item) * m + i)[:, None] * pitch + j[None, :]
-        tl.store(at, rest.to(tl.uint8), (i < m)[:, None] & (j < n)[None, :])
+        tl.store(at, rest.to(out.dtype.element_ty), (i < m)[:, None] & (j < n)[None, :])
 
 
 @triton.jit

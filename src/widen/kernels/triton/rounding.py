@@ -99,10 +99,10 @@ def rounded_normal(
 def rounding_of(
     length, head, sticky, base, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr
 ):
-    """(bits, unit, up) of head 2^(length - 64 + base) (and a little more if sticky), to nearest.
+    """(bits, whole, unit, up) of head 2^(length - 64 + base) (and more if sticky), to nearest even.
 
-    The format has multiples of 2^LOWEST with PRECISION bits, below 2^HIGHEST. It was rounded to a
-    multiple of 2^unit, away from 0 if `up`; ties go to even.
+    The format has multiples of 2^LOWEST with PRECISION bits, below 2^HIGHEST. The number became
+    whole 2^unit, away from 0 if `up`.
     """
     unit = tl.maximum(length + base - PRECISION, LOWEST)
     drop = tl.minimum(unit - (length + base - 64), 65)
@@ -116,7 +116,7 @@ def rounding_of(
     place = tl.minimum(unit, HIGHEST - PRECISION) - LOWEST
     bits = (place.to(tl.int64) << (PRECISION - 1)) + whole.to(tl.int64)  # a carry moves up
     bits = tl.where(unit > HIGHEST - PRECISION, infinity, tl.minimum(bits, infinity))
-    return bits, unit, up != 0
+    return bits, whole, unit, up != 0
 
 
 @triton.jit
@@ -124,7 +124,7 @@ def rounded(
     length, head, sticky, base, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr
 ):
     """Bits of a number rounded to nearest even; as `rounding_of`."""
-    bits, _, _ = rounding_of(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
+    bits, _, _, _ = rounding_of(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
     return bits
 
 

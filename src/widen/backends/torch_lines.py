@@ -1,0 +1,189 @@
+"""What the kernels of a GPU read and write: lines of operands, numbers of results, groups."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from widen.formats import BINARY, Binary
+from widen.kernels import tiles
+
+Tensor = torch.Tensor
+
+INTEGERS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
+"""Integers that hold a float's bits, by size."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """An operand as lines, the bits of its floats: a view (parts, batch, lines, inner).
+
+    Numbers of several words, all of one format, have them in `block`, (words, parts, batch, lines,
+    inner); `bits` are the first.
+    """
+
+    bits: Tensor
+    fmt: Binary
+    block: Tensor | None = None
+
+    @cached_property
+    def shape(self) -> tuple[int, int, int]:
+        """(batch, lines, inner)."""
+        _, batch, count, inner = self.bits.shape
+        return batch, count, inner
+
+    @cached_property
+    def words(self) -> Tensor:
+        """All words, (words, parts, batch, lines, inner)."""
+        return self.bits[None] if self.block is None else self.block
+
+    @cached_property
+    def count(self) -> int:
+        """Lines of all batch items."""
+        return self.bits.shape[1] * self.bits.shape[2]
+
+    @cached_property
+    def lines_near(self) -> bool:
+        """Whether neighbouring lines lie closer in memory than neighbours within a line."""
+        return self.bits.stride(2) < self.bits.stride(3)
+
+    @cached_property
+    def paired(self) -> Lines:
+        """The same with the parts of a number side by side, as `load_parts` reads them."""
+        if self.bits.shape[0] == 1 or self.bits.stride(0) == 1:
+            return self
+        return Lines(self.bits.movedim(0, -1).contiguous().movedim(-1, 0), self.fmt)
+
+    @cached_property
+    def fields(self) -> tuple[int, int]:
+        """Widths of a float's fields, fraction and exponent."""
+        return self.fmt.precision - 1, self.fmt.highest.bit_length()
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of all parts."""
+        return self.words.nbytes
+
+    @cached_property
+    def small(self) -> bool:
+        """Whether kernels compiled for its layout are not worth their compilation."""
+        return self.bits[0].numel() <= tiles.SMALL
+
+    @cached_property
+    def pitch(self) -> int:
+        """Bytes from line to line of a plane: a multiple of 16, as bulk copies need it."""
+        return -(-self.bits.shape[3] // 16) * 16
+
+    def like(self, words: Tensor) -> Lines:
+        """Other numbers of the same kind, (words, parts, batch, lines, inner)."""
+        return Lines(words[0], self.fmt, None if self.block is None else words)
+
+    def cut(self, batch: slice, some: slice) -> Lines:
+        """A block of lines, a view. A batch of 1 stays whole."""
+        batch = slice(None) if self.bits.shape[1] == 1 else batch
+        part = self.bits[:, batch, some]
+        if part.shape == self.bits.shape:
+            return self
+        return Lines(part, self.fmt, None if self.block is None else self.block[:, :, batch, some])
+
+
+def as_lines(matrices: Tensor, side: str, parts: int, fmt: Binary) -> Lines:
+    """An operand (batch, m, k) or (batch, k, n) as its rows or columns, a view if it can be."""
+    if parts == 2 and not matrices.is_complex():
+        matrices = torch.complex(*_wide(matrices, torch.zeros_like(matrices)))
+    return Lines(bits_of(matrices if side == "left" else matrices.mT, parts), fmt)
+
+
+def _wide(*parts: Tensor) -> list[Tensor]:
+    """Complex tensors have parts of float32 or float64 (complex32 is not for arithmetic)."""
+    return [x.float() if x.dtype in (torch.float16, torch.bfloat16) else x for x in parts]
+
+
+def bits_of(x: Tensor, parts: int) -> Tensor:
+    """The bits of a tensor's floats, parts first, a view."""
+    split = torch.view_as_real(x.resolve_conj()).movedim(-1, 0) if parts == 2 else x[None]
+    return split.resolve_neg().view(INTEGERS[split.element_size()])
+
+
+def lines_of_words(words: list[Tensor], side: str, parts: int) -> Lines:
+    """Numbers of several words, planes (parts, batch, m, k) or (parts, batch, k, n), as lines.
+
+    Words of one format that lie at equal distances are looked at in place; others are copied, a
+    float32 after a float64 as a float64, and imaginary parts that there are not as zeros.
+    """
+    widest = max((x.dtype for x in words), key=lambda dtype: dtype.itemsize)
+    same = [x.to(widest) for x in words]
+    if same[0].shape[0] < parts:
+        same = [torch.cat([x, torch.zeros_like(x)]) for x in same]
+    block = in_place(same)
+    block = block if side == "left" else block.mT
+    bits = block.view(INTEGERS[block.element_size()])
+    return Lines(bits[0], BINARY[str(widest).removeprefix("torch.")], bits)
+
+
+def in_place(words: list[Tensor]) -> Tensor:
+    """Words on a leading axis, a view if they lie at equal distances in one memory."""
+    first = words[0]
+    size = first.element_size()
+    steps = {y.data_ptr() - x.data_ptr() for x, y in itertools.pairwise(words)}
+    storage = {x.untyped_storage().data_ptr() for x in words}
+    alike = {(x.shape, x.stride()) for x in words}
+    step = max(steps, default=0)
+    if len(words) == 1:
+        return first[None]
+    if len(steps) == len(storage) == len(alike) == 1 and step > 0 and step % size == 0:
+        shape, strides = (len(words), *first.shape), (step // size, *first.stride())
+        return first.as_strided(shape, strides, first.storage_offset())
+    return torch.stack(words)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A result of several words, bits (words, parts, batch, m, n).
+
+    A float32 that comes last after float64 words is `second`, (parts, batch, m, n).
+    """
+
+    block: Tensor
+    second: Tensor | None
+
+    @property
+    def shape(self) -> torch.Size:
+        """(parts, batch, m, n)."""
+        return self.block.shape[1:]
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.block.device
+
+    def cut(self, batch: slice, rows: slice, columns: slice) -> Numbers:
+        """A block of it."""
+        second = None if self.second is None else self.second[:, batch, rows, columns]
+        return Numbers(self.block[:, :, batch, rows, columns], second)
+
+
+Target = Tensor | Numbers
+
+
+def cut(out: Target, batch: slice, rows: slice, columns: slice) -> Target:
+    """A block of a result."""
+    if isinstance(out, Numbers):
+        return out.cut(batch, rows, columns)
+    return out[:, batch, rows, columns]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Residues of X: bytes by moduli up to 256, and 16-bit numbers by moduli in two digits."""
+
+    short: Tensor
+    long: Tensor
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both."""
+        return self.short.nbytes + self.long.nbytes

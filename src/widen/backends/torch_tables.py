@@ -1,0 +1,122 @@
+"""Tables that the kernels of any unit are told: remainders, pairs of planes, terms of X."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from widen.kernels.triton import groups as group_kernels
+from widen.plan import Layout
+from widen.systems import Residues
+
+Tensor = torch.Tensor
+
+LONGEST_POWER = 512
+"""2^j mod p is tabled for j below this."""
+
+
+def _reciprocal(p: int) -> int:
+    """floor(2^64 / p) as the int64 of the same bits."""
+    found = (1 << 64) // p
+    return found - (1 << 64) if found >= 1 << 63 else found
+
+
+def _table(rows: Any, device: torch.device) -> Tensor:
+    return torch.tensor(rows, dtype=torch.int64, device=device)
+
+
+@lru_cache(maxsize=64)
+def remainders(
+    moduli: tuple[int, ...], bases: tuple[int, ...], sums: tuple[int, ...], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Constants and powers of `kernels.triton.planes.residues`."""
+    rows = [
+        [p, _reciprocal(p), base, at]
+        for p, base, at in zip(moduli, bases or [0] * len(moduli), sums, strict=True)
+    ]
+    powers = [[pow(2, j, p) for j in range(LONGEST_POWER)] for p in moduli]
+    return _table(rows, device), _table(powers, device)
+
+
+@lru_cache(maxsize=64)
+def pairs_of(layout: Layout, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Products sorted by group, and where every group begins."""
+    ordered = sorted(layout.products, key=lambda product: product.group)
+    counts = [0] * (layout.groups + 1)
+    for product in ordered:
+        counts[product.group + 1] += 1
+    firsts = [sum(counts[: group + 1]) for group in range(layout.groups + 1)]
+    pairs = [[product.left, product.right] for product in ordered]
+    return (
+        torch.tensor(firsts, dtype=torch.int32, device=device),
+        torch.tensor(pairs, dtype=torch.int32, device=device),
+    )
+
+
+def _coefficients(carrier: Residues) -> list[tuple[int, int]]:
+    """Moduli of the carrier and their Chinese remainder coefficients."""
+    return [(p, pow(carrier.modulus // p, -1, p)) for p in carrier.moduli]
+
+
+def _term(group: int, w: int, p: int) -> list[int]:
+    return [group, w % p, (w << int(group_kernels.LOW_BITS)) % p]
+
+
+@lru_cache(maxsize=64)
+def direct(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Terms and moduli of `kernels.triton.groups.as_bytes`.
+
+    Residues by the carrier's own moduli have one group a byte. Otherwise X is a sum of weighted
+    groups; complex numbers give re, 0 and re + im, as which reconstruction takes three products.
+    """
+    moduli = _coefficients(carrier)
+    rows: list[list[list[int]]]
+    if isinstance(layout, Residues):
+        streams = len(layout.products) // len(moduli)
+        rows = [
+            [_term(stream * len(moduli) + i, w, p)]
+            for stream in range(streams)
+            for i, (p, w) in enumerate(moduli)
+        ]
+    else:
+        weights = list(layout.weights)
+        if layout.parts == 2:
+            real, imaginary = weights
+            both = tuple(x + y for x, y in zip(real, imaginary, strict=True))
+            weights = [real, (0,) * len(real), both]
+        rows = [
+            [_term(group, weight * w, p) for group, weight in enumerate(of_stream)]
+            for of_stream in weights
+            for p, w in moduli
+        ]
+    every = [[p, _reciprocal(p)] for p, _ in moduli] * (len(rows) // len(moduli))
+    return _table(rows, device), _table(every, device)
+
+
+@lru_cache(maxsize=64)
+def through_x(
+    layout: Residues, carrier: Residues, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Tables of `kernels.triton.groups.through_x`."""
+    terms = [
+        [
+            [_term(max(group, 0), w, p) for group, w in of_p]
+            for p, of_p in zip(layout.moduli, of_part, strict=True)
+        ]
+        for of_part in layout.terms
+    ]
+    whole = layout.modulus
+    basis = [
+        [*(w * (whole // q) % p for q in layout.moduli), -w * whole % p]
+        for p, w in _coefficients(carrier)
+    ]
+    inverses = torch.tensor([1 / p for p in layout.moduli], dtype=torch.float32, device=device)
+    return (
+        _table(terms, device),
+        _table([[p, _reciprocal(p)] for p in layout.moduli], device),
+        inverses,
+        _table([[p, _reciprocal(p)] for p in carrier.moduli], device),
+        _table(basis, device),
+    )

@@ -1,0 +1,147 @@
+"""Numbers of several words by the GPU's stages: the CPU's bits, in the interpreter or on a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import widen
+from helpers import assert_same_words, draw_words
+from test_device import ON
+from widen import device, tensor_words
+from widen.backends import torch_constants, torch_words
+from widen.backends.clock import Clock
+from widen.backends.torch_scaled import Scaling
+from widen.contract import as_contract
+from widen.device import Problem
+from widen.formats import FORMATS, PLAIN
+from widen.systems import residues
+
+WIDE = [name for name in FORMATS if name not in PLAIN]
+# Long integers take the interpreter seconds an element: few of them there.
+SHAPE = (1, 4, 2) if ON == "cpu" else (20, 33, 17)
+SHORT = ["float32x2", "float64_float32", "float64x2", "complex64x2"]
+
+
+def moved(x):
+    """`Words` of arrays as `Words` of tensors."""
+    planes = [torch.from_numpy(np.ascontiguousarray(plane)) for plane in x.planes]
+    if len({plane.dtype for plane in planes}) == 1:
+        planes = list(torch.stack(planes).to(ON))
+    return widen.Words.of(x.format, [plane.to(ON) for plane in planes])
+
+
+def product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None):
+    """alpha a b + beta c by the GPU's stages."""
+    fmt = FORMATS[name]
+    left, right = (
+        tensor_words.lines_of(moved(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right"))
+    )
+    shape = (1, a.shape[0], b.shape[1])
+    out = tensor_words.empty(fmt, shape, torch.device(ON))
+    scaling = None
+    if c is not None:
+        added = tensor_words.addend_lines(tensor_words.reshaped(moved(c), shape), c.format)
+        scaling = Scaling(alpha, beta, added)
+    problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30, None, scaling)
+    bits = tensor_words.bits_of(out, fmt.parts)
+    plan = device.run(problem, bits, Clock(timed=False))
+    return plan, tensor_words.reshaped(out, shape[1:])
+
+
+def assert_as_on_a_cpu(a, b, name, accuracy="standard"):
+    plan, found = product(a, b, name, accuracy)
+    assert_same_words(
+        widen.Words.of(found.format, [plane.cpu().numpy() for plane in found.planes]),
+        widen.matmul(a, b, accuracy=accuracy, dtype=name),
+    )
+    return plan
+
+
+@pytest.mark.parametrize("name", SHORT if ON == "cpu" else WIDE)
+@pytest.mark.parametrize("accuracy", ["standard"] if ON == "cpu" else ["standard", "correct", 40])
+def test_formats(name, accuracy):
+    assert_as_on_a_cpu(*draw_words("phi1", SHAPE, 41, name), name, accuracy)
+
+
+@pytest.mark.parametrize(
+    ("family", "accuracy"),
+    [("graded against", "correct"), ("extremes", "standard"), ("ties", "correct")],
+)
+def test_hard_ones_are_repaired(family, accuracy):
+    assert_as_on_a_cpu(*draw_words(family, SHAPE, 42, "float32x2"), "float32x2", accuracy)
+
+
+def test_moduli_in_two_digits():
+    """Planes and products past 342 bits; in the interpreter, of one element."""
+    shape = (1, 2, 1) if ON == "cpu" else SHAPE
+    plan = assert_as_on_a_cpu(*draw_words("phi1", shape, 43, "float64x4"), "float64x4")
+    assert plan.layout.bases.count(0) == 49
+    assert len(plan.layout.bases) > 49
+
+
+@pytest.mark.parametrize("accuracy", ["standard", "correct"])
+def test_gemm(accuracy):
+    a, b = draw_words("phi1", SHAPE, 44, "float32x2")
+    c, _ = draw_words("phi4", (SHAPE[0], SHAPE[2], 1), 45, "float32x2")
+    given = {"alpha": 0.3, "beta": -1.7, "accuracy": accuracy}
+    _, found = product(a, b, "float32x2", accuracy, 0.3, -1.7, c)
+    wanted = widen.gemm(a, b, c, **given)
+    assert_same_words(
+        widen.Words.of(found.format, [plane.cpu().numpy() for plane in found.planes]), wanted
+    )
+
+
+def test_constants_of_bytes_and_of_two_digits():
+    layout = residues(128, 380.0, 1)
+    limbs = 6
+    constants, weights = torch_constants.words_encoding(layout, limbs, torch.device("cpu"))
+    short = layout.bases.count(0)
+    number = 3**100
+    held = (number + (1 << 32 * limbs - 1)).to_bytes(4 * limbs, "little")
+    for i, p in enumerate(layout.moduli):
+        minus_p, _, bias, _ = constants[i].tolist()
+        assert minus_p == -p
+        if i < short:
+            words = weights[i * limbs : (i + 1) * limbs].tolist()
+            factors = [x for word in words for x in signed_bytes(word)]
+        else:
+            start = short * limbs + (i - short) * 2 * limbs
+            words = weights[start : start + 2 * limbs].tolist()
+            pairs = zip(words[::2], words[1::2], strict=True)
+            factors = [
+                x + 128 * y
+                for low, high in pairs
+                for x, y in zip(signed_bytes(low), signed_bytes(high), strict=True)
+            ]
+        total = bias + sum(x * w for x, w in zip(held, factors, strict=True))
+        assert (total - number) % p == 0
+
+
+def signed_bytes(word):
+    return [x - 256 * (x > 127) for x in word.to_bytes(4, "little", signed=True)]
+
+
+def test_products_in_two_digits_add_up():
+    """The three 16-bit products of a modulus are the residue times its coefficient."""
+    layout = residues(128, 360.0, 1)
+    short = layout.bases.count(0)
+    rng = np.random.default_rng(7)
+    left, right = (
+        torch.from_numpy(rng.integers(-128, 128, (layout.planes[0], 1, 2, 16)).astype(np.int8))
+        for _ in range(2)
+    )
+    groups = torch_words.multiply(left.to(ON), right.to(ON), layout, 5)
+    exact = torch.einsum("pbik,pbjk->pbij", left[..., :5].long(), right[..., :5].long())
+    long = len(layout.moduli) - short
+    for i, p in enumerate(layout.moduli):
+        if i < short:
+            places = [i]
+            found = groups.short[i, 0, :, :2].cpu().long()
+        else:
+            places = [i + j * long for j in range(3)]
+            found = sum(groups.long[place - short, 0, :, :2].cpu().long() for place in places)
+        weight = [layout.weights[0][place] // (layout.modulus // p) for place in places]
+        wanted = sum(int(w % p) * exact[at, 0] for w, at in zip(weight, places, strict=True))
+        assert ((found - wanted) % p == 0).all()
