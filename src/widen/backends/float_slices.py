@@ -1,7 +1,8 @@
 """Slices with a new shift each, on a CPU: NumPy arrays, Numba kernels, BLAS products.
 
-The verbs of papers 000 and 004; `torch_float_slices` has the same for a GPU, with the same bits. Lines
-are rows of A or columns of B, a working copy (lines, inner) of float64 that slices are taken from.
+The verbs of papers 000 and 004; `torch_float_slices` has the same for a GPU, with the same bits.
+Lines are rows of A or columns of B, a working copy (lines, inner) of float64 that slices are taken
+from.
 """
 
 from __future__ import annotations

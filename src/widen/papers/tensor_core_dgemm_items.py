@@ -101,7 +101,7 @@ def figure8(setting: Setting) -> Outcome:
 
 def count(setting: Setting, n: int, phi: float, mode: str = "dp") -> Any:
     """Return what ran for some rows and columns of a product with inner dimension n."""
-    m = 64 if setting.full else 32
+    m = setting.choose(32, full=64, quick=8)
     a, b = setting.random((m, n), phi, n + 1), setting.random((n, 2 * m), phi, n + 2)
     return dgemm_tc(a, b, mode, info=True)[1]
 

@@ -1,7 +1,8 @@
 """Slices of floats with a new shift each (papers 000 and 004), and the sums of their products.
 
-`kernels.numba.float_slices` on a GPU, bit for bit. With EMULATED no float64 instruction is left. Kernels
-that add products of floats must be compiled without fused multiply-adds (`launch(fuse=False)`).
+`kernels.numba.float_slices` on a GPU, bit for bit. With EMULATED no float64 instruction is left.
+Kernels that add products of floats must be compiled without fused multiply-adds
+(`launch(fuse=False)`).
 """
 
 from __future__ import annotations
