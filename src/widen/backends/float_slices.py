@@ -120,9 +120,13 @@ def multiply(
 
 
 def exponents(tops_of: list[Array], order: list[int], bits: int) -> Array:
-    """Exponents (pairs, lines) of the unit of every slice that a list of products names."""
+    """Exponents (pairs, lines) of the unit of every slice that a list of products names.
+
+    A line that has nothing left has that of its first slice.
+    """
     stacked = np.stack([tops_of[p] for p in order])
-    return np.where(stacked == NOTHING, 0, stacked - bits)
+    stacked = np.where(stacked == NOTHING, tops_of[0], stacked) - bits
+    return np.where(stacked < NOTHING // 2, 0, stacked)
 
 
 def accumulate(
