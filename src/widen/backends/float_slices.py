@@ -1,7 +1,8 @@
 """Slices with a new shift each, on a CPU: NumPy arrays, Numba kernels, BLAS products.
 
-The verbs of papers 000 and 004; `torch_float_slices` has the same for a GPU, with the same bits. Lines
-are rows of A or columns of B, a working copy (lines, inner) of float64 that slices are taken from.
+The verbs of papers 000 and 004; `torch_float_slices` has the same for a GPU, with the same bits.
+Lines are rows of A or columns of B, a working copy (lines, inner) of float64 that slices are taken
+from.
 """
 
 from __future__ import annotations
@@ -119,9 +120,13 @@ def multiply(
 
 
 def exponents(tops_of: list[Array], order: list[int], bits: int) -> Array:
-    """Exponents (pairs, lines) of the unit of every slice that a list of products names."""
+    """Exponents (pairs, lines) of the unit of every slice that a list of products names.
+
+    A line that has nothing left has that of its first slice.
+    """
     stacked = np.stack([tops_of[p] for p in order])
-    return np.where(stacked == NOTHING, 0, stacked - bits)
+    stacked = np.where(stacked == NOTHING, tops_of[0], stacked) - bits
+    return np.where(stacked < NOTHING // 2, 0, stacked)
 
 
 def accumulate(

@@ -186,9 +186,13 @@ def _lists(pairs: tuple[tuple[int, int], ...], device: torch.device) -> tuple[Te
 
 
 def exponents(tops_of: list[Tensor], order: list[int], bits: int) -> Tensor:
-    """Exponents (pairs, lines) of the unit of every slice that a list of products names."""
+    """Exponents (pairs, lines) of the unit of every slice that a list of products names.
+
+    A line that has nothing left has that of its first slice.
+    """
     stacked = torch.stack([tops_of[p] for p in order])
-    return torch.where(stacked == NOTHING, 0, stacked - bits)
+    stacked = torch.where(stacked == NOTHING, tops_of[0], stacked) - bits
+    return torch.where(stacked < NOTHING // 2, 0, stacked).to(torch.int32)
 
 
 def accumulate(

@@ -135,7 +135,7 @@ def figure3(setting: Setting) -> Outcome:
     for at, m in enumerate(sizes):
         a, b = (uniform(setting, (m, m), 10, m + s) for s in (0, 1))
         exact = widen.matmul(a, b, accuracy="correct")
-        rows.append([m, *(relative_error(setting, run(a, b), exact) for run in versions.values())])
+        rows.append([m, *(relative_error(run(a, b), exact) for run in versions.values())])
         for run in (dgemm_fp16tc, dgemm_fp8tc):
             same &= bool((run(a, b) == run(a, b, fp64emu=True)).all())
         setting.machine.free()

@@ -6,8 +6,6 @@ from functools import partial
 from operator import matmul
 from typing import Any, Literal
 
-import numpy as np
-
 import widen
 from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting
 from widen.papers.tensor_core_dgemm import dgemm_dp_cr, dgemm_tc, sgemm_tc
@@ -27,11 +25,11 @@ V100 = {"cublasDgemm": (6761.0, 6761.0, 6761.0), "DGEMM-TC-DP": (1064.0, 914.3, 
         "DGEMM-TC-CR": (255.0, 222.5, 198.5), "DGEMM-DP-CR": (293.1, 250.7, 250.7)}  # fmt: skip
 
 
-def relative_error(setting: Setting, found: Any, exact: Any) -> float:
-    """Return the largest |c - exact| / |exact|."""
-    c, reference = (np.asarray(setting.machine.fetch(x), np.float64) for x in (found, exact))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.nanmax(abs(c - reference) / abs(reference)))
+def relative_error(found: Any, exact: Any) -> float:
+    """Return the largest |c - exact| / |exact|, where there is something to compare with."""
+    some = exact != 0
+    c, reference = found[some], exact[some]
+    return float((abs(c - reference) / abs(reference)).max())
 
 
 def accuracy(setting: Setting, dtype: str) -> Outcome:
@@ -45,7 +43,7 @@ def accuracy(setting: Setting, dtype: str) -> Outcome:
             a, b = (setting.random((n, n), phi, 10 * n + at + s, dtype) for s in (0, 5))
             exact = widen.matmul(a, b, accuracy="correct")
             ours = dgemm_tc(a, b) if double else sgemm_tc(a, b)
-            row = [phi, n, *(relative_error(setting, c, exact) for c in (a @ b, ours))]
+            row = [phi, n, *(relative_error(c, exact) for c in (a @ b, ours))]
             if double:
                 row.append(int((dgemm_tc(a, b, "cr") != exact).sum()))
             rows.append(row)
@@ -101,7 +99,7 @@ def figure8(setting: Setting) -> Outcome:
 
 def count(setting: Setting, n: int, phi: float, mode: str = "dp") -> Any:
     """Return what ran for some rows and columns of a product with inner dimension n."""
-    m = 64 if setting.full else 32
+    m = setting.choose(32, full=64, quick=8)
     a, b = setting.random((m, n), phi, n + 1), setting.random((n, 2 * m), phi, n + 2)
     return dgemm_tc(a, b, mode, info=True)[1]
 

@@ -1,7 +1,8 @@
 """Slices of floats with a new shift each (papers 000 and 004), and the sums of their products.
 
-`kernels.numba.float_slices` on a GPU, bit for bit. With EMULATED no float64 instruction is left. Kernels
-that add products of floats must be compiled without fused multiply-adds (`launch(fuse=False)`).
+`kernels.numba.float_slices` on a GPU, bit for bit. With EMULATED no float64 instruction is left.
+Kernels that add products of floats must be compiled without fused multiply-adds
+(`launch(fuse=False)`).
 """
 
 from __future__ import annotations
@@ -178,9 +179,7 @@ def accumulate(
     total = tl.zeros((BLOCK,), tl.int64 if EMULATED else kind)
     for g in range(count):
         term = tl.load(source + wide(g) * stride, inside, other=0.0)
-        e = (tl.load(left + g * rows + i) + tl.load(right + g * columns + j, inside, other=0)).to(
-            tl.int32
-        )
+        e = tl.load(left + g * rows + i) + tl.load(right + g * columns + j, inside, other=0)
         if EMULATED:
             t = term.to(tl.int64)
             value = soft64.compose(t < 0, tl.abs(t), e, t != t)
@@ -205,8 +204,8 @@ def nearest(
     i, j = tl.program_id(0) // parts, tl.program_id(0) % parts * BLOCK + tl.arange(0, BLOCK)
     inside = j < columns
     at, source = wide(i) * columns + j, products + wide(i) * pitch + j
-    low = (tl.load(low_left + i) + tl.load(low_right + j, inside, other=0)).to(tl.int32)
-    high = (tl.load(high_left + i) + tl.load(high_right + j, inside, other=0)).to(tl.int32)
+    low = tl.load(low_left + i) + tl.load(low_right + j, inside, other=0)
+    high = tl.load(high_left + i) + tl.load(high_right + j, inside, other=0)
     steps = tl.max(tl.where(inside, high - low, 0)) // 32 + 5  # |T| <= 2^53, a billion of them
     carry = tl.zeros((BLOCK,), tl.int64)
     two, head = tl.zeros((BLOCK,), tl.uint64), tl.zeros((BLOCK,), tl.uint64)
@@ -219,7 +218,7 @@ def nearest(
             e = tl.load(left + g * rows + i) + tl.load(right + g * columns + j, inside, other=0)
             t = term.to(tl.int64)
             # Bits [32 step, 32 step + 32) of t 2^(e - low) in two's complement.
-            up = e.to(tl.int32) - low - 32 * step
+            up = e - low - 32 * step
             left_by, right_by = (
                 tl.minimum(tl.maximum(up, 0), 32),
                 tl.minimum(tl.maximum(-up, 0), 63),
