@@ -34,7 +34,7 @@ test-page: $(VENV)/.installed-page
 	$(BIN)/python -m pytest -m page tests/test_page.py $(ARGS)
 
 test-gpu: $(VENV)/.installed-gpu
-	$(BIN)/python -m pytest -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py tests/test_ozimmu.py $(ARGS)
+	$(BIN)/python -m pytest -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py $(ARGS)
 
 sanitize: $(VENV)/.installed-gpu
 	for tool in memcheck racecheck; do \
