@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
+import widen
 import widen.testing as wt
 from widen.contract import CONTRACTS
 from widen.formats import FORMATS, PLAIN_RESULTS
@@ -36,6 +37,44 @@ def draw(family, shape, seed, left="float64", right=None):
         wt.as_format(x if FORMATS[name].parts == 2 else x.real, dtype_of(name))
         for x, name in zip(pair, names, strict=True)
     )
+
+
+def draw_words(family, shape, seed, name):
+    """The same for numbers of several words: lower words are random, where there is room for them.
+
+    Every third number ends in its first word, as plain floats do.
+    """
+    fmt = FORMATS[name]
+    pair = draw(family, shape, seed, "complex128" if fmt.parts == 2 else "float64")
+    rng = np.random.default_rng([seed, *shape, 1])
+    return tuple(words_near(rng, x, fmt) for x in pair)
+
+
+def words_near(rng, x, fmt):
+    """Numbers of several words whose first words are those of an array."""
+    kind = {53: "float64", 24: "float32"}[fmt.part.words[0].precision]
+    if fmt.parts == 2:
+        kind = {"float64": "complex128", "float32": "complex64"}[kind]
+    first = np.where(np.isfinite(x), wt.as_format(x, dtype_of(kind)).astype(x.dtype), x)
+    words, scale = [first], np.where(rng.integers(3, size=x.shape) == 0, 0.0, 0.5)
+    for word in fmt.part.words[:-1]:
+        scale = scale * 2.0**-word.precision
+        words.append(np.where(np.isfinite(first), first, 0) * scale * rng.uniform(-1, 1, x.shape))
+    return widen.Words.from_words(np.array(words), fmt)
+
+
+def word_arrays(x):
+    """The words of `Words` as arrays, in float64 or complex128, as the definition takes them."""
+    planes = [np.moveaxis(np.asarray(plane).astype(np.float64), 0, -1) for plane in x.planes]
+    kind = complex if x.format.parts == 2 else float
+    return tuple(np.ascontiguousarray(plane).view(kind)[..., 0] for plane in planes)
+
+
+def assert_same_words(found, wanted):
+    """Fail with the places where the bits of words differ; `wanted` may be their arrays."""
+    arrays = word_arrays(wanted) if isinstance(wanted, widen.Words) else wanted
+    for ours, theirs in zip(word_arrays(found), arrays, strict=True):
+        assert_same_bits(ours, theirs)
 
 
 def bits_of(x):

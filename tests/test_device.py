@@ -23,10 +23,11 @@ from widen.device import Problem
 from widen.formats import FORMATS
 from widen.kernels.triton import numbers
 from widen.kernels.triton.reconstruct import REPAIRED
+from widen.on_cpu import as_tensor
 from widen.planner import first_cap
 from widen.systems import residues
 from widen.systems.moduli import balanced
-from widen.tensors import as_tensor, lines_of
+from widen.tensors import lines_of
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 # Triton's interpreter takes seconds for a product: small shapes there, and fewer of them.

@@ -12,7 +12,7 @@ import torch
 import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
-from widen.tensors import as_array
+from widen.on_cpu import as_array
 
 pytestmark = [
     pytest.mark.gpu,

@@ -36,10 +36,11 @@ ORDER = [
     ["encoded"],
     ["arguments", "batches"],
     ["repair", "repair_device"],
-    ["device_plan"],
+    ["device_plan", "problem"],
     ["stages", "device"],
     ["call"],
     ["native"],
+    ["on_cpu"],
     ["tensors"],
     ["api"],
     ["papers"],
@@ -55,7 +56,8 @@ LIBRARIES = {
     "words": {"mpmath", "gmpy2", "flint"},  # numbers that words become
     "device": {"torch"},  # the stages of tensors
     "repair_device": {"torch"},
-    "tensors": {"torch", "ml_dtypes"},  # what the interface does with them
+    "on_cpu": {"torch", "ml_dtypes"},  # what the interface does with them
+    "tensors": {"torch"},
     "cli": {"typer", "rich", "torch", "matplotlib"},  # the last for figures
     "papers": set(),
     "testing": {"flint", "gmpy2", "ml_dtypes"},

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import widen
+from helpers import assert_same_words, draw_words
 from widen import ledger
 from widen.contract import CONTRACTS
 from widen.testing import FAMILIES
@@ -283,3 +284,13 @@ def test_the_number_of_threads_changes_nothing(count):
         assert same_bits(widen.matmul(a, b, accuracy="correct"), expected)
     finally:
         numba.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["float64x2", "float32x3", "float64_float32", "complex128x2"])
+@pytest.mark.parametrize(("workspace", "accuracy"), [(2**18, "standard"), (2 * MB, "correct")])
+def test_numbers_of_several_words(name, workspace, accuracy):
+    """Converted words, their first words, chunks and exact dot products: all within it."""
+    shape = (60, 130, 50) if workspace < MB else (150, 260, 100)
+    a, b = draw_words("phi2", shape, 2, name)
+    result = within(a, b, workspace, accuracy=accuracy)
+    assert_same_words(result[:9], widen.matmul(a[:9], b, accuracy=accuracy))

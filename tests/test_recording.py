@@ -18,7 +18,8 @@ from widen.backends.recording import Kind, Recorder
 from widen.contract import as_contract
 from widen.device import Problem
 from widen.formats import FORMATS
-from widen.tensors import as_tensor, lines_of
+from widen.on_cpu import as_tensor
+from widen.tensors import lines_of
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPE = (3, 9, 4) if ON == "cpu" else (70, 200, 130)

@@ -25,7 +25,7 @@ from widen.kernels.numba import lines as kernels
 from widen.planner import choose_layout, first_cap
 from widen.systems import SYSTEMS, digits, residues
 from widen.systems.digits import digit_count
-from widen.systems.moduli import balanced, moduli, split_moduli, two_digits
+from widen.systems.moduli import balanced, long_moduli, moduli, split_moduli, two_digits
 from widen.units import UNITS
 
 SIDES = ["left", "right"]
@@ -431,9 +431,36 @@ def test_split_moduli_of_fp8():
         residues(16, 800.0, 1, split=True)
 
 
+@pytest.mark.parametrize(("digit", "short"), [(64, 29), (128, 49)])
+def test_long_moduli_go_on_in_two_digits(digit, short):
+    pairs = long_moduli(digit, 1800.0)
+    assert all(base == (0 if i < short else digit) for i, (_, base) in enumerate(pairs))
+    assert all(math.gcd(p, q) == 1 for (p, _), (q, _) in itertools.combinations(pairs, 2))
+    assert pairs[: short + 3] == long_moduli(
+        digit, sum(math.log2(p) for p, _ in pairs[: short + 3]) - 1
+    )
+    for p, base in pairs[short::20]:
+        for r in range(-(p // 2), (p + 1) // 2):
+            low, high = two_digits(r, p, base)
+            assert r == low + base * high
+            assert max(map(abs, (low, high, low + high))) < digit
+
+
+def test_products_of_long_numbers():
+    """As MATH.md counts them: 49 bytes hold 341.9 bits, then three products give 14 bits."""
+    for bits, products in [(340.0, 49), (341.0, 52), (354.0, 52), (433.0, 70), (1729.0, 349)]:
+        layout = residues(128, bits, 1)
+        assert len(layout.products) == layout.planes[0] == layout.groups == products
+        assert [(x, y) for x, y, _ in layout.products] == [(i, i) for i in range(products)]
+    longer, shorter = residues(128, 500.0, 2), residues(128, 360.0, 2)
+    chosen = longer.planes_of(shorter, 0)
+    x = (-(3**100), 7**60)
+    assert [longer.write(x, 0)[plane] for plane in chosen] == shorter.write(x, 0)
+
+
 @given(st.data())
 def test_residues_hold_what_they_claim(data):
-    bits, parts = data.draw(st.integers(10, 200)), data.draw(st.sampled_from([1, 2]))
+    bits, parts = data.draw(st.integers(10, 500)), data.draw(st.sampled_from([1, 2]))
     digit = data.draw(st.sampled_from([16, 128, 2048, 2**20]))
     layout = residues(digit, float(bits), parts, split=digit == 16)
     x, y = (

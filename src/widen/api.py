@@ -10,7 +10,7 @@ import numpy as np
 from widen import arguments
 from widen import native as ordinary
 from widen.arguments import as_operand, format_of
-from widen.batches import pieces
+from widen.batches import pieces, stack
 from widen.call import (
     Accuracy,
     Progress,
@@ -26,7 +26,7 @@ from widen.formats import FORMATS, default_result
 from widen.ledger import Ledger
 from widen.plan import Info, Plan
 from widen.planner import check_system, first_cap, make_plan, typical_needs, unit_for
-from widen.stages import encode_operand, quantise_both
+from widen.problem import encode_operand, quantise_both
 
 
 @overload
@@ -113,9 +113,9 @@ def matmul(
         dtype, workspace = dtype or plan.result, plan.workspace
     place = arguments.library(a=a, b=b, out=out)
     if place == "cpu":
-        from widen import tensors
+        from widen import on_cpu
 
-        return tensors.through_numpy(
+        return on_cpu.through_numpy(
             matmul, [a, b], out, accuracy=accuracy, dtype=dtype, unit=unit, system=system,
             workspace=workspace, info=info, progress=progress, native=native, plan=plan,
         )  # fmt: skip
@@ -190,9 +190,9 @@ def gemm(
     """
     place = arguments.library(a=a, b=b, c=c, out=out)
     if place == "cpu":
-        from widen import tensors
+        from widen import on_cpu
 
-        return tensors.through_numpy(
+        return on_cpu.through_numpy(
             gemm, [a, b, c], out, alpha=alpha, beta=beta, accuracy=accuracy, dtype=dtype, unit=unit,
             system=system, workspace=workspace, info=info, progress=progress,
         )  # fmt: skip
@@ -266,9 +266,9 @@ def plan(
         )  # fmt: skip
     place = arguments.library(a=a, b=b)
     if place == "cpu":
-        from widen import tensors
+        from widen import on_cpu
 
-        a, b = (tensors.as_array(x) if arguments.is_tensor(x) else x for x in (a, b))
+        a, b = (x if isinstance(x, Encoded) else on_cpu.as_array(x) for x in (a, b))
     elif place.startswith("cuda"):
         from widen import tensors
 
@@ -279,7 +279,7 @@ def plan(
         return empty_plan(call)
     left, right = call.matrices(unread=False)
     shape = (*call.batch, call.m, call.n)
-    nowhere = np.broadcast_to(np.empty((), call.work.name), shape)
+    nowhere = stack(np.empty(())).broadcast(shape)
     first = next(pieces(left, right, call.batch, call.work.parts, nowhere, None, None))
     with np.errstate(all="ignore"):
         found = quantise_both(call.problem(first.left, first.right), Ledger())[2]
@@ -326,9 +326,9 @@ def encode(
         raise ValueError(f"side={side!r} is not known; use 'left' or 'right'")
     place = arguments.library(x=x)
     if place == "cpu":
-        from widen import tensors
+        from widen import on_cpu
 
-        x = tensors.as_array(x)
+        x = on_cpu.as_array(x)
     array = as_operand(x, "x")
     own = format_of(array.dtype, "x")
     fmt = arguments.result_format(dtype, default_result(own, own))
@@ -339,4 +339,4 @@ def encode(
 
         return tensors.encode(array, side, as_contract(accuracy), fmt, unit, system)
     with np.errstate(all="ignore"):
-        return encode_operand(array, side, as_contract(accuracy), fmt, chosen, system)
+        return encode_operand(stack(array), side, as_contract(accuracy), fmt, chosen, system)

@@ -12,8 +12,20 @@ import numpy as np
 
 from widen import bounds
 from widen.encoded import Encoded
-from widen.formats import FORMATS, RESULTS, Format
+from widen.formats import (
+    FORMATS,
+    PLAIN,
+    PLAIN_RESULTS,
+    RESULTS,
+    WORDS,
+    Binary,
+    Complex,
+    Format,
+    Multiple,
+    complex_of,
+)
 from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE
+from widen.words import Words
 
 _UNITS_OF_MEMORY = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -43,6 +55,8 @@ def library(**given: Any) -> str:
         elif isinstance(x, Encoded):
             if x.device is not None:
                 places[name] = str(x.device)
+        elif isinstance(x, Words):
+            places[name] = str(x.device) if is_tensor(x.planes[0]) else "numpy"
         elif isinstance(x, np.ndarray):
             places[name] = "numpy"
     found = dict.fromkeys(places.values())
@@ -60,7 +74,7 @@ def library(**given: Any) -> str:
 
 def as_operand(x: Any, name: str) -> Any:
     """An array or a tensor of a supported format, at least one-dimensional."""
-    if is_tensor(x):
+    if is_tensor(x) or isinstance(x, Words):
         format_of(x.dtype, name)
         if x.ndim == 0:
             raise ValueError(f"{name} is a scalar; widen multiplies vectors and matrices: use *")
@@ -88,33 +102,42 @@ def as_operand(x: Any, name: str) -> Any:
 @lru_cache(maxsize=64)
 def format_of(dtype: Any, name: str) -> Format:
     """The format of an array's (or a tensor's) numbers."""
+    if isinstance(dtype, (Multiple, Complex)):
+        return dtype
     word = getattr(dtype, "name", str(dtype).removeprefix("torch."))
-    if word in FORMATS:
-        return FORMATS[word]
+    if word in PLAIN:
+        return PLAIN[word]
+    known = f"widen multiplies {', '.join(PLAIN)} and widen.Words"
     if not isinstance(dtype, np.dtype):
-        fix = f"{name}.to(torch.float64)"
-        raise TypeError(f"{name} holds {word}; widen multiplies {', '.join(FORMATS)}: give {fix}")
+        raise TypeError(f"{name} holds {word}; {known}: give {name}.to(torch.float64)")
     fix = f"{name}.astype(float)"
     if dtype.kind == "V" and dtype.itemsize == 2:
         fix = f"{name}.view(ml_dtypes.bfloat16) if these are bfloat16 bits"
     elif dtype.kind == "c":
         fix = f"{name}.astype(complex)"
-    raise TypeError(f"{name} holds {dtype.name}; widen multiplies {', '.join(FORMATS)}: give {fix}")
+    raise TypeError(f"{name} holds {dtype.name}; {known}: give {fix}")
 
 
 def result_format(dtype: Any, default: Format) -> Format:
     """The format asked for by ``dtype=``, or the default one."""
     if dtype is None:
         return default
-    try:
-        name = np.dtype(dtype).name
-    except TypeError:
-        name = str(dtype).removeprefix("torch.")
+    if isinstance(dtype, (Binary, Multiple, Complex)):
+        name = dtype.name
+    else:
+        try:
+            name = np.dtype(dtype).name
+        except TypeError:
+            name = str(dtype).removeprefix("torch.")
     if name not in RESULTS:
-        raise ValueError(f"dtype={name} is not a result's format; use one of {', '.join(RESULTS)}")
+        raise ValueError(
+            f"dtype={name} is not a result's format; use one of {', '.join(PLAIN_RESULTS)}, or of "
+            f"several words: {', '.join(WORDS)}, and complex ones"
+        )
     if FORMATS[name].parts < default.parts:
         raise ValueError(
-            f"dtype={name} would drop imaginary parts; use complex64 or complex128, then .real"
+            f"dtype={name} would drop imaginary parts; use {complex_of(FORMATS[name].part).name}, "
+            "then .real"
         )
     return FORMATS[name]
 
@@ -176,6 +199,9 @@ def result_dims(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[tuple[in
 
 def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
     """Whether a result fits the caller's array."""
+    if fmt.name not in PLAIN:
+        _check_words(out, dims, fmt)
+        return
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"out is a {type(out).__name__}; give a NumPy array that is not masked")
     if out.shape != dims or out.dtype != np.dtype(fmt.name):
@@ -185,6 +211,16 @@ def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
         )
     if not out.flags.writeable:
         raise ValueError("out is read-only; give an array that can be written")
+
+
+def _check_words(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
+    need = f"the result needs shape {dims} and {fmt.name}"
+    if not isinstance(out, Words):
+        raise TypeError(f"out is a {type(out).__name__}; {need}: give widen.Words")
+    if out.shape != dims or out.format != fmt:
+        raise ValueError(f"out has shape {out.shape} and {out.format.name}; {need}")
+    if not all(plane.flags.writeable for plane in out.planes):
+        raise ValueError("out is read-only; give one that can be written")
 
 
 def check_encoded(encoded: Encoded, side: str, fmt: Format, options: dict[str, Any]) -> None:
@@ -218,8 +254,8 @@ def as_addend(c: Any) -> Any:
     """The array or tensor c of gemm; a float will do where an array of one element would."""
     if isinstance(c, (float, complex, np.generic)):
         c = np.asarray(c)
-    if (isinstance(c, np.ndarray) or is_tensor(c)) and c.ndim == 0:
-        as_operand(c.reshape(1), "c")
+    if (isinstance(c, (np.ndarray, Words)) or is_tensor(c)) and c.ndim == 0:
+        as_operand(c[None], "c")
         return c
     return as_operand(c, "c")
 

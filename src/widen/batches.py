@@ -8,49 +8,137 @@ other. Otherwise the items are taken one by one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from widen.backends.operands import Array, Operand, joined
+from widen.backends.operands import Array, Operand
 from widen.encoded import Encoded
+from widen.words import Words
 
 Source = Operand | Encoded
 
 
 @dataclass(frozen=True)
+class Stack:
+    """An array of numbers as views (*shape, parts) of its words, one for each of them.
+
+    Plain arrays have one word; a part more or less does not change the shape.
+    """
+
+    words: tuple[Array, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array of numbers."""
+        return tuple(self.words[0].shape[:-1])
+
+    def __getitem__(self, index: Any) -> Stack:
+        return self._each(lambda word: word[index])
+
+    def copied(self, shape: tuple[int, ...]) -> Stack:
+        """The same numbers in this shape, in memory of their own, laid out as they were."""
+        return self._each(lambda word: word.reshape(*shape, word.shape[-1]))._copy()
+
+    def _copy(self) -> Stack:
+        if len(self.words) == 1:
+            return self._each(np.array)
+        # One block, as kernels like it.
+        first = self.words[0]
+        order = sorted(range(first.ndim), key=lambda axis: -abs(first.strides[axis]))
+        back = [order.index(axis) for axis in range(first.ndim)]
+        dtype = np.result_type(*(word.dtype for word in self.words))
+        block = np.empty((len(self.words), *(first.shape[axis] for axis in order)), dtype)
+        made = Stack(tuple(word.transpose(back) for word in block))
+        for target, word in zip(made.words, self.words, strict=True):
+            target[...] = word
+        return made
+
+    def reshaped(self, shape: tuple[int, ...]) -> Stack | None:
+        """The same numbers in another shape, without a copy, or None."""
+        try:
+            return self._each(lambda word: np.reshape(word, (*shape, word.shape[-1]), copy=False))
+        except ValueError:
+            return None
+
+    def broadcast(self, shape: tuple[int, ...]) -> Stack:
+        """The same numbers, repeated to this shape."""
+        return self._each(lambda word: np.broadcast_to(word, (*shape, word.shape[-1])))
+
+    def parts(self, count: int) -> tuple[Array, ...]:
+        """Words as views (parts, *shape); imaginary parts that there are not are zeros."""
+        return tuple(
+            _with_parts(word, count).transpose(-1, *range(word.ndim - 1)) for word in self.words
+        )
+
+    def shares_memory(self, other: Stack) -> bool:
+        """Whether writing to one may change the other."""
+        return any(np.may_share_memory(x, y) for x in self.words for y in other.words)
+
+    def _each(self, change: Callable[[Array], Array]) -> Stack:
+        return Stack(tuple(change(word) for word in self.words))
+
+
+def stack(x: Any) -> Stack:
+    """An array or `Words` (of NumPy arrays) as views of its words."""
+    if isinstance(x, Words):
+        return Stack(tuple(plane.transpose(*range(1, plane.ndim), 0) for plane in x.planes))
+    if x.dtype.kind != "c":
+        return Stack((x[..., None],))
+    real = x.real
+    shape, strides = (*real.shape, 2), (*real.strides, real.itemsize)
+    whole = np.lib.stride_tricks.as_strided(real, shape, strides, writeable=real.flags.writeable)
+    return Stack((whole,))
+
+
+def _with_parts(word: Array, count: int) -> Array:
+    """As many parts as asked for: fewer, or zeros where there is no imaginary one."""
+    own = word.shape[-1]
+    return word[..., :count] if own >= count else np.concatenate([word, np.zeros_like(word)], -1)
+
+
+@dataclass(frozen=True)
 class Piece:
-    """One run: operands as lines, and views (parts, batch, m, n) of what it reads and writes."""
+    """One run: operands as lines, and views (parts, batch, m, n) of what it reads and writes.
+
+    What is written and added has one view a word.
+    """
 
     left: Source
     right: Source
-    out: Array
-    addend: Array | None
+    out: tuple[Array, ...]
+    addend: tuple[Array, ...] | None
     bound: Array | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(parts, batch, m, n)."""
+        return tuple(self.out[0].shape)
 
 
 def pieces(
-    left: Array | Encoded, right: Array | Encoded, batch: tuple[int, ...], parts: int,
-    out: Array, addend: Array | None, bound: Array | None,
+    left: Stack | Encoded, right: Stack | Encoded, batch: tuple[int, ...], parts: int,
+    out: Stack, addend: Stack | None, bound: Stack | None,
 ) -> Iterator[Piece]:  # fmt: skip
     """Split a product of matrices (..., m, k) and (..., k, n); results are (*batch, m, n)."""
     count = math.prod(batch)
     if count == 0:
         return
-    if not batch and isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
-        results = [None if x is None else x[None] for x in (out, addend, bound)]
-        yield _piece(left[None], right[None], parts, results)
-        return
     written = [out, addend, bound]
+    if not batch and isinstance(left, Stack) and isinstance(right, Stack):
+        yield _piece(
+            left[None], right[None], parts, [None if x is None else x[None] for x in written]
+        )
+        return
     merged = [_merge(x, batch) for x in (left, right)]
     results = [_reshaped(x, (count, *out.shape[-2:])) for x in written]
     if all(x is not None for x in merged) and _same(written, results):
         ours, theirs = merged
-        if isinstance(ours, np.ndarray) and len(ours) > 1 and _length(theirs) == 1:
+        if isinstance(ours, Stack) and ours.shape[0] > 1 and _length(theirs) == 1:
             tall = [_reshaped(x, (1, count * out.shape[-2], out.shape[-1])) for x in written]
-            rows = _reshaped(ours, (1, -1, ours.shape[2]))
+            rows = ours.reshaped((1, ours.shape[0] * ours.shape[1], ours.shape[2]))
             if rows is not None and _same(written, tall):
                 ours, results = rows, tall
         yield _piece(ours, theirs, parts, results)
@@ -60,7 +148,7 @@ def pieces(
         yield _piece(ours, theirs, parts, [None if x is None else x[index][None] for x in written])
 
 
-def _same(wanted: list[Array | None], found: list[Array | None]) -> bool:
+def _same(wanted: list[Stack | None], found: list[Stack | None]) -> bool:
     """Whether everything wanted was found."""
     return all((x is None) == (y is None) for x, y in zip(wanted, found, strict=True))
 
@@ -73,7 +161,7 @@ def split(piece: Piece, most: int) -> Iterator[Piece]:
     if isinstance(piece.left, Encoded) or isinstance(piece.right, Encoded):
         yield piece
         return
-    _, batch, m, n = piece.out.shape
+    _, batch, m, n = piece.shape
     if batch * (m + n) <= most:
         yield piece
         return
@@ -84,8 +172,8 @@ def split(piece: Piece, most: int) -> Iterator[Piece]:
             yield Piece(
                 piece.left.cut(*some),
                 piece.right.cut(some[0], slice(None)),
-                piece.out[:, *some],
-                None if piece.addend is None else piece.addend[:, *some],
+                tuple(word[:, *some] for word in piece.out),
+                None if piece.addend is None else tuple(word[:, *some] for word in piece.addend),
                 None if piece.bound is None else piece.bound[some],
             )
 
@@ -95,57 +183,43 @@ def _piece(left: Any, right: Any, parts: int, results: list[Any]) -> Piece:
     return Piece(
         left if isinstance(left, Encoded) else lines(left, "left", parts),
         right if isinstance(right, Encoded) else lines(right, "right", parts),
-        in_parts(out, parts),
-        None if addend is None else in_parts(addend, parts),
-        bound,
+        out.parts(parts),
+        None if addend is None else addend.parts(parts),
+        None if bound is None else bound.words[0][..., 0],
     )
 
 
-def lines(matrices: Array, side: str, parts: int) -> Operand:
+def lines(matrices: Stack, side: str, parts: int) -> Operand:
     """An operand (batch, m, k) or (batch, k, n) as its rows or columns, part by part, views."""
-    if parts == 2 and not np.iscomplexobj(matrices):
-        zero = np.broadcast_to(np.zeros((), matrices.dtype), matrices.shape)
-        split: Any = (matrices, zero)
-    else:
-        split = in_parts(matrices, parts)
-    return Operand(tuple(x if side == "left" else x.swapaxes(1, 2) for x in split))
+    words = []
+    for word in matrices.words:
+        split = [word[..., part] for part in range(word.shape[-1])][:parts]
+        if len(split) < parts:
+            split.append(np.broadcast_to(np.zeros((), word.dtype), split[0].shape))
+        words.append(tuple(x if side == "left" else x.swapaxes(1, 2) for x in split))
+    return Operand(words[0], tuple(words[1:]))
 
 
-def in_parts(x: Array, parts: int) -> Array:
-    """Parts on a leading axis, a view where `x` has as many; a real x has no imaginary part."""
-    if np.iscomplexobj(x):
-        return joined((x.real, x.imag))[:parts]
-    if parts == 1:
-        return x[None]
-    return np.stack([x, np.zeros_like(x)])
-
-
-def _merge(x: Array | Encoded, batch: tuple[int, ...]) -> Array | Encoded | None:
+def _merge(x: Stack | Encoded, batch: tuple[int, ...]) -> Stack | Encoded | None:
     """One batch axis, of length 1 if every item is the same; None if that needs a copy."""
     count = math.prod(batch)
     if isinstance(x, Encoded):
         return x if x.shape[0] in (1, count) else None
     own = x.shape[:-2]
     if math.prod(own) == 1:
-        return x.reshape(1, *x.shape[-2:])
-    return _reshaped(np.broadcast_to(x, (*batch, *x.shape[-2:])), (count, *x.shape[-2:]))
+        return x.reshaped((1, *x.shape[-2:]))
+    return x.broadcast((*batch, *x.shape[-2:])).reshaped((count, *x.shape[-2:]))
 
 
-def _reshaped(x: Array | None, shape: tuple[int, ...]) -> Array | None:
-    """The same data in another shape, without a copy, or None."""
-    if x is None:
-        return None
-    try:
-        return np.reshape(x, shape, copy=False)
-    except ValueError:
-        return None
+def _reshaped(x: Stack | None, shape: tuple[int, ...]) -> Stack | None:
+    return None if x is None else x.reshaped(shape)
 
 
-def _length(x: Array | Encoded | None) -> int:
+def _length(x: Stack | Encoded | None) -> int:
     return x.shape[0] if x is not None else 0
 
 
-def _item(x: Array | Encoded, index: tuple[int, ...], batch: tuple[int, ...]) -> Any:
+def _item(x: Stack | Encoded, index: tuple[int, ...], batch: tuple[int, ...]) -> Any:
     own = (x.dims if isinstance(x, Encoded) else x.shape)[:-2]
     place = tuple(
         0 if size == 1 else at for at, size in zip(index[len(batch) - len(own) :], own, strict=True)

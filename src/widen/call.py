@@ -13,14 +13,17 @@ from widen import arguments
 from widen.arguments import as_operand, format_of
 from widen.backends import elements
 from widen.backends.operands import Array, Operand
-from widen.batches import pieces, split
+from widen.backends.planes import new_planes
+from widen.batches import Stack, pieces, split, stack
 from widen.contract import Contract, as_contract
 from widen.encoded import Encoded
-from widen.formats import Format, default_result
+from widen.formats import PLAIN, Format, default_result
 from widen.ledger import Ledger
 from widen.plan import Info, Plan
 from widen.planner import check_system, make_plan, typical_needs, unit_for
-from widen.stages import Problem, run
+from widen.problem import Problem
+from widen.stages import run
+from widen.words import Words
 
 Accuracy = str | int | Contract | None
 Progress = Callable[[float], None]
@@ -31,8 +34,8 @@ Progress = Callable[[float], None]
 class Call:
     """A checked call: operands, the result's shape and format, and the choices made."""
 
-    left: Array | Encoded
-    right: Array | Encoded
+    left: Array | Words | Encoded
+    right: Array | Words | Encoded
     batch: tuple[int, ...]
     m: int
     n: int
@@ -56,21 +59,23 @@ class Call:
         columns = () if len(_dims(self.right)) == 1 else (self.n,)
         return (*self.batch, *rows, *columns)
 
-    def matrices(self, *, unread: bool) -> tuple[Array | Encoded, Array | Encoded]:
+    def matrices(self, *, unread: bool) -> tuple[Stack | Encoded, Stack | Encoded]:
         """Both operands as (batches of) matrices; zeros where there is nothing to read."""
         dims = [arguments.matrix_dims(_dims(x), side) for x, side in self.sides]
         if unread or dims[0][-1] == 0:
-            zero = np.zeros((), self.work.name)
+            zero = stack(np.zeros((), "complex128" if self.work.parts == 2 else "float64"))
             shapes = ((*self.batch, self.m, 1), (*self.batch, 1, self.n))
-            return np.broadcast_to(zero, shapes[0]), np.broadcast_to(zero, shapes[1])
+            return zero.broadcast(shapes[0]), zero.broadcast(shapes[1])
         left, right = (
-            x if isinstance(x, Encoded) else x.reshape(shape)
-            for (x, _), shape in zip(self.sides, dims, strict=True)
+            x if isinstance(x, Encoded) else stack(x)[_matrix_axes(_dims(x), side)]
+            for x, side in self.sides
         )
         return left, right
 
     @property
-    def sides(self) -> tuple[tuple[Array | Encoded, str], tuple[Array | Encoded, str]]:
+    def sides(
+        self,
+    ) -> tuple[tuple[Array | Words | Encoded, str], tuple[Array | Words | Encoded, str]]:
         """The operands with the names of their sides."""
         return (self.left, "left"), (self.right, "right")
 
@@ -84,11 +89,12 @@ class Call:
         """The operands' own shapes."""
         return _dims(self.left), _dims(self.right)
 
-    def as_matrices(self, x: Array) -> Array:
-        """An array of the result's shape with the axes that vectors take away, a view."""
-        if len(_dims(self.right)) == 1:
-            x = x[..., None]
-        return x[..., None, :] if len(_dims(self.left)) == 1 else x
+    def as_matrices(self, x: Array | Words | Stack) -> Stack:
+        """An array of the result's shape with the axes that vectors take away, as views."""
+        whole = x if isinstance(x, Stack) else stack(x)
+        rows = None if len(_dims(self.left)) == 1 else slice(None)
+        columns = None if len(_dims(self.right)) == 1 else slice(None)
+        return whole[*(slice(None),) * len(self.batch), rows, columns]
 
     def problem(self, left: Operand | Encoded, right: Operand | Encoded) -> Problem:
         """The product of these two, as this call wants it."""
@@ -97,11 +103,18 @@ class Call:
         )
 
 
-def _dims(x: Array | Encoded) -> tuple[int, ...]:
+def _dims(x: Array | Words | Encoded) -> tuple[int, ...]:
     return x.dims if isinstance(x, Encoded) else tuple(x.shape)
 
 
-def _format(x: Array | Encoded) -> Format:
+def _matrix_axes(dims: tuple[int, ...], side: str) -> Any:
+    """An index that makes a matrix of a vector."""
+    if len(dims) > 1:
+        return ()
+    return (None, slice(None)) if side == "left" else (slice(None), None)
+
+
+def _format(x: Array | Words | Encoded) -> Format:
     return x.fmt if isinstance(x, Encoded) else format_of(x.dtype, "operand")
 
 
@@ -163,23 +176,26 @@ def check_plan(call: Call, plan: Plan) -> None:
 
 
 def product(
-    call: Call, alpha: complex, beta: complex, c: Array | None, out: Array | None, info: bool,
+    call: Call, alpha: complex, beta: complex, c: Array | Words | None, out: Any, info: bool,
     progress: Progress | None,
 ) -> Any:  # fmt: skip
     """Alpha a b + beta c, and an Info if asked for."""
     dims = call.dims
-    target = np.empty(dims, call.fmt.name) if out is None else out
+    target = _new(call) if out is None else out
     arguments.check_out(target, dims, call.fmt)
-    sources = [x for x in (call.left, call.right) if isinstance(x, np.ndarray)]
-    if out is not None and any(np.may_share_memory(out, x) for x in sources):
-        target = np.empty(dims, call.fmt.name)
+    sources = [stack(x) for x in (call.left, call.right) if not isinstance(x, Encoded)]
+    if out is not None and any(stack(out).shares_memory(x) for x in sources):
+        target = _new(call)
     addend = None if c is None else _addend(call, c, target)
     bound = np.empty(dims) if info else None
     with np.errstate(all="ignore"):  # what is exact may well overflow or underflow on its way
         plan, ledger = _run(call, (alpha, beta), target, addend, bound, progress)
     if out is not None and target is not out:
-        out[...] = target
-    result = out if out is not None else target if target.ndim else target[()]
+        for word, found in zip(stack(out).words, stack(target).words, strict=True):
+            word[...] = found
+    result = target if out is None else out
+    if out is None and isinstance(result, np.ndarray) and not result.ndim:
+        result = result[()]
     if bound is None:
         return result
     return result, Info(
@@ -187,38 +203,48 @@ def product(
     )
 
 
-def _addend(call: Call, c: Array, out: Array) -> Array:
+def _new(call: Call) -> Any:
+    """Memory for the result."""
+    if call.fmt.name in PLAIN:
+        return np.empty(call.dims, call.fmt.name)
+    fmt: Any = call.fmt
+    return Words.of(fmt, new_planes(fmt, (fmt.parts, *call.dims), None))
+
+
+def _addend(call: Call, c: Array | Words, out: Array | Words) -> Stack:
+    whole = stack(c)
     try:
-        full = np.broadcast_to(c, call.dims)
+        full = whole.broadcast(call.dims)
     except ValueError:
         raise ValueError(
             f"c has shape {c.shape}, which does not broadcast to the result's {call.dims}"
         ) from None
     # c is read again where elements are repaired, after `out` was first written.
-    return full.copy() if np.may_share_memory(full, out) else full
+    return full.copied(call.dims) if full.shares_memory(stack(out)) else full
 
 
 def _run(
-    call: Call, scalars: tuple[complex, complex], out: Array, addend: Array | None,
+    call: Call, scalars: tuple[complex, complex], out: Array | Words, addend: Stack | None,
     bound: Array | None, progress: Progress | None,
 ) -> tuple[Plan, Ledger]:  # fmt: skip
     """Run the product, or those that a batch falls into."""
     ledger = Ledger()
     parts = call.work.parts
     left, right = call.matrices(unread=scalars[0] == 0)
-    views = [None if x is None else call.as_matrices(x) for x in (addend, bound)]
+    c, errors = (None if x is None else call.as_matrices(x) for x in (addend, bound))
     target = call.as_matrices(out)
     if call.fmt.parts > parts:
-        out.imag = 0
+        for word in target.words:
+            word[..., 1] = 0
     plan = empty_plan(call) if out.size == 0 else None
-    whole = pieces(left, right, call.batch, parts, target, *views) if out.size else ()
+    whole = pieces(left, right, call.batch, parts, target, c, errors) if out.size else ()
     # A line's exponents and norms take some 110 bytes while they are worked out.
     most = max(64, call.workspace // 1000)
     todo = [piece for item in whole for piece in split(item, most)]
     for at, piece in enumerate(todo):
         scaling = None
         if scalars[0] != 1 or piece.addend is not None:
-            scaling = elements.scaling(*scalars, piece.addend, piece.out.shape)
+            scaling = elements.scaling(*scalars, piece.addend, piece.shape)
 
         def report(done: float, at: int = at) -> None:
             if progress is not None:

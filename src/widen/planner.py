@@ -174,7 +174,9 @@ def _made_plan(
     k = shape[2]
     layout = choose_layout(contract, fmt, k, chosen, system, needs, cap)
     if system is None and isinstance(layout, Residues) and layout.bases:
-        system_reason = f"residues in two digits of {chosen.name} need three products a modulus"
+        short = layout.bases.count(0)
+        which = f"{len(layout.moduli) - short} of {len(layout.moduli)} residues are"
+        system_reason = f"{which} in two digits of {chosen.name}, for three products each"
     elif system is None and layout.system != "residues":
         system_reason = f"the moduli of {chosen.name} do not reach 2^{needs.bits:.0f}"
     digit = bounds.plane_digit(chosen, k)
@@ -187,7 +189,7 @@ def _made_plan(
         depth=chosen.depth(digit),
         cap=cap,
         bits=needs.bits,
-        blocks=choose_blocks(shape, layout, workspace),
+        blocks=choose_blocks(shape, layout, workspace, len(fmt.part.words)),
         workspace=workspace,
         why=(unit_reason, system_reason, *why),
     )
@@ -198,12 +200,14 @@ def line_bytes(layout: Layout, side: int) -> int:
     return 8 * (layout.planes[side] + 2 * layout.parts + 1)
 
 
-def element_bytes(layout: Layout) -> int:
+def element_bytes(layout: Layout, words: int = 1) -> int:
     """Bytes an element of a block takes: groups, a product on its way in, results, marks."""
-    return 8 * (layout.groups + layout.parts + 4)
+    return 8 * (layout.groups + words * layout.parts + 4)
 
 
-def choose_blocks(shape: tuple[int, int, int, int], layout: Layout, workspace: int) -> Blocks:
+def choose_blocks(
+    shape: tuple[int, int, int, int], layout: Layout, workspace: int, words: int = 1
+) -> Blocks:
     """Blocks within `workspace` bytes.
 
     Planes of columns are kept while blocks of rows pass, so they may take half of the workspace;
@@ -211,7 +215,8 @@ def choose_blocks(shape: tuple[int, int, int, int], layout: Layout, workspace: i
     columns of full length do not fit is the inner dimension cut.
     """
     batch, m, k, n = (max(size, 1) for size in shape)
-    left, right, element = line_bytes(layout, 0), line_bytes(layout, 1), element_bytes(layout)
+    left, right = line_bytes(layout, 0), line_bytes(layout, 1)
+    element = element_bytes(layout, words)
     comfort = min(COMFORT, workspace)
     whole = m * k * left + n * k * right + m * n * element
     if whole <= comfort:

@@ -77,7 +77,7 @@ class Chosen:
 def repair(
     chosen: Chosen, marks: Array, out: Array, scaling: Scaling | None, fmt: Format, workspace: int
 ) -> None:
-    """Make every marked element of `out`, (parts, batch, m, n), the correctly rounded one."""
+    """Make every marked element of `out`, (words, parts, batch, m, n), correctly rounded."""
     rest = marks.copy()
     for b in np.flatnonzero(marks.sum(axis=(1, 2)) >= FEW):
         for axis in (1, 0):
@@ -97,7 +97,7 @@ def repair(
                 operand.cut(slice(None), piece)
                 for operand, piece in zip(chosen.operands, (i, j), strict=True)
             )
-            elements.dots(ours, theirs, where, fmt.part, out[:, :, i, j], part)
+            elements.dots(ours, theirs, where, fmt.part, out[..., i, j], part)
 
 
 def _by_products(
@@ -111,7 +111,8 @@ def _by_products(
     k = chosen.operands[0].shape[2]
     # Copies of the chosen lines, two of rows and two of columns, take a quarter of the workspace,
     # blocks of planes a half.
-    step = max(1, workspace // (4 * 4 * 8 * fmt.parts * k))
+    words = max(len(operand.words) for operand in chosen.operands)
+    step = max(1, workspace // (4 * 4 * 8 * fmt.parts * words * k))
     if step < min(WORTHWHILE, rows.size, columns.size):
         return
     for i in range(0, rows.size, step):
@@ -123,12 +124,12 @@ def _by_products(
                 wanted = marks[at]
                 part = None
                 if scaling is not None:
-                    addend = np.stack([c[at][None] for c in scaling.addend])
+                    addend = scaling.addend[:, :, *at][:, :, None]
                     part = Scaling(scaling.alpha, scaling.beta, addend)
-                values = np.empty((fmt.parts, 1, *wanted.shape))
+                values = np.empty((*out.shape[:2], 1, *wanted.shape))
                 groups.round_into(values, fmt, part)
-                for target, value in zip(out, values, strict=True):
-                    target[at] = np.where(wanted, value[0], target[at])
+                for word in np.ndindex(out.shape[:2]):
+                    out[word][at] = np.where(wanted, values[word][0], out[word][at])
                 marks[at] = False
 
 
@@ -166,7 +167,7 @@ def exact_groups(
     exponents = [np.frexp(top[inner])[1].astype(np.int64) for top in tops]
     balance = (exponents[1] - exponents[0]) // 2
     shifts = (balance, -balance)
-    sides = [Operand(tuple(part[:, :, inner] for part in side.parts)) for side in (ours, theirs)]
+    sides = [side.inner(inner) for side in (ours, theirs)]
     lines = [
         backend.quantise(backend.balanced_survey(side, shift), None)
         for side, shift in zip(sides, shifts, strict=True)

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from widen import bounds
-from widen.arguments import matrix_dims
 from widen.backends import certificates, elements
 from widen.backends import numpy as backend
 from widen.backends.elements import Scaling
-from widen.backends.operands import Array, Operand, Quantised, Survey
-from widen.batches import lines
-from widen.contract import Contract
+from widen.backends.operands import Array, Quantised
 from widen.encoded import Encoded
-from widen.formats import Format
 from widen.ledger import Ledger, Scratch, scratch
 from widen.plan import Plan
-from widen.planner import Needs, block_slices, choose_layout, first_cap, make_plan
+from widen.planner import block_slices
+from widen.problem import Problem, quantise_both
 from widen.repair import Chosen, repair
-from widen.units import UNITS, Unit
+from widen.units import UNITS
 
 FIRST_LOOK = 0.625
 """Share of the inner dimension whose leading integers are multiplied first, in float32.
@@ -37,95 +33,15 @@ FEW_OPEN = 0.125
 """Share of the elements that a definitive look may take in after sketches, or all have another."""
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A product to compute: operands as lines, and what the caller asked for."""
-
-    left: Operand | Encoded
-    right: Operand | Encoded
-    contract: Contract
-    fmt: Format
-    unit: str | None
-    system: str | None
-    workspace: int
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """(batch, m, k, n)."""
-        ours, theirs = self.left.shape, self.right.shape
-        return max(ours[0], theirs[0]), ours[1], ours[2], theirs[1]
-
-    @property
-    def sources(self) -> tuple[Operand | Encoded, Operand | Encoded]:
-        """Both operands."""
-        return self.left, self.right
-
-    @property
-    def encoded(self) -> bool:
-        """Whether an operand comes with its planes."""
-        return any(isinstance(source, Encoded) for source in self.sources)
-
-
-def quantise_both(problem: Problem, ledger: Ledger) -> tuple[Quantised, Quantised, Plan]:
-    """Exponents of all lines, and the plan for the planes they need."""
-    with ledger.stage("quantise"):
-        fmt, correct = problem.fmt, problem.contract.correct
-        room = min(backend.CONVERSION, problem.workspace // 4)
-        goal = bounds.goal(problem.contract, fmt.precision, problem.shape[2], fmt.parts, None)
-        surveys = [
-            source.lines.survey
-            if isinstance(source, Encoded)
-            else backend.survey(source, goal, room)
-            for source in problem.sources
-        ]
-        if correct:
-            return _correct_lines(problem, surveys)
-        left, right, needs = _lines_at(problem, surveys, None)
-        return left, right, _plan(problem, needs, None)
-
-
-def _lines_at(
-    problem: Problem, surveys: list[Survey], cap: int | None
-) -> tuple[Quantised, Quantised, Needs]:
-    fmt, k = problem.fmt, problem.shape[2]
-    goal = bounds.goal(problem.contract, fmt.precision, k, fmt.parts, cap)
-    left, right = (backend.quantise(survey, goal) for survey in surveys)
-    return left, right, backend.needs(left, right, k)
-
-
-def _correct_lines(problem: Problem, surveys: list[Survey]) -> tuple[Quantised, Quantised, Plan]:
-    """For "correct" any quantisation will do that leaves little to repair: the cheaper one."""
-    left, right, needs = _lines_at(problem, surveys, None)
-    cap = first_cap(problem.fmt.precision, problem.shape[2])
-    if needs.bits <= 2 * cap + 2 and not problem.encoded:
-        return left, right, _plan(problem, needs, None, "every bit of both operands is kept")
-    reason = "kept to 2^-11 ulp or so; what that leaves open is repaired"
-    left, right, needs = _lines_at(problem, surveys, cap)
-    plan = _plan(problem, needs, cap, reason)
-    # Use the planes to the full: half of the spare bits on either side.
-    spare = int((plan.layout.modulus.bit_length() - 3 - needs.bits) // 2)
-    if spare > 0 and not problem.encoded:
-        left, right, needs = _lines_at(problem, surveys, cap + spare)
-        plan = _plan(problem, needs, cap + spare, reason)
-    return left, right, plan
-
-
-def _plan(problem: Problem, needs: Needs, cap: int | None, *why: str) -> Plan:
-    return make_plan(
-        problem.contract, problem.fmt, problem.shape, needs, unit=problem.unit,
-        system=problem.system, cap=cap, workspace=problem.workspace, why=why,
-    )  # fmt: skip
-
-
 def run(
     problem: Problem,
-    out: Array,
+    out: tuple[Array, ...],
     scaling: Scaling | None = None,
     bound: Array | None = None,
     progress: Callable[[float], None] = lambda done: None,
     ledger: Ledger | None = None,
 ) -> Plan:
-    """Compute the product (k >= 1) into `out`, (parts, batch, m, n), block by block."""
+    """Compute the product (k >= 1) into `out`, its words (parts, batch, m, n), block by block."""
     ledger = Ledger() if ledger is None else ledger
     left, right, plan = quantise_both(problem, ledger)
     with scratch(ledger) as memory:
@@ -135,20 +51,22 @@ def run(
 
 
 def _run_blocks(
-    stages: Stages, out: Array, scaling: Scaling | None, bound: Array | None,
+    stages: Stages, out: tuple[Array, ...], scaling: Scaling | None, bound: Array | None,
     progress: Callable[[float], None],
 ) -> None:  # fmt: skip
     blocks = list(block_slices(stages.plan))
     for done, block in enumerate(blocks, start=1):
         batch, rows, columns = block
-        target = out[:, batch, rows, columns]
+        targets = [word[:, batch, rows, columns] for word in out]
         # Kernels write float64; what they write is a number of the result's format already.
-        direct = out.dtype == np.float64
-        values = target if direct else stages.scratch.take("values", target.shape)
+        direct = len(out) == 1 and out[0].dtype == np.float64
+        shape = (len(out), *targets[0].shape)
+        values = targets[0][None] if direct else stages.scratch.take("values", shape)
         part = None if scaling is None else scaling.cut(batch, rows, columns)
         repaired = stages.compute(block, values, part)
         if not direct:
-            target[...] = values
+            for target, value in zip(targets, values, strict=True):
+                target[...] = value
         if bound is not None:
             stages.bound(block, values, repaired, part, bound[batch, rows, columns])
         progress(done / len(blocks))
@@ -169,14 +87,14 @@ class Stages:
     def compute(
         self, block: tuple[slice, slice, slice], out: Array, scaling: Scaling | None
     ) -> Array:
-        """Fill `out` with a block of the result; give the mask of repaired elements."""
+        """Fill `out`, (words, parts, batch, rows, columns); give a mask of what was repaired."""
         plan, ledger, correct = self.plan, self.ledger, self.plan.contract.correct
         chosen = self._chosen(block)
         uncertified = None
         if plan.contract.certified_by_data and not self._all_exact(chosen):
             with ledger.stage("certify"):
                 uncertified = self._uncertified(chosen, block)
-        groups = self._groups(chosen, block, out.shape[1:])
+        groups = self._groups(chosen, block, out.shape[2:])
         with ledger.stage("reconstruct"):
             approximate = plan.cap is not None or plan.layout.dropped > 0
             open_elements = backend.reconstruct(
@@ -247,7 +165,8 @@ class Stages:
         def memory(shape: tuple[int, ...]) -> Any:
             return self.scratch.take(f"planes {side}", shape)
 
-        return backend.encode(operand, chosen.lines[side], layout, side, memory=memory)
+        room = min(backend.CONVERSION, self.plan.workspace // 4)
+        return backend.encode(operand, chosen.lines[side], layout, side, memory=memory, room=room)
 
     def _all_exact(self, chosen: Chosen) -> bool:
         """Whether X is the exact product, so that there is nothing to certify."""
@@ -347,7 +266,7 @@ class Stages:
                     operand.cut(slice(None), piece)
                     for operand, piece in zip(chosen.operands, (i, j), strict=True)
                 )
-                elements.special_values(ours, theirs, rows[:, i], columns[:, j], out[:, :, i, j])
+                elements.special_values(ours, theirs, rows[:, i], columns[:, j], out[..., i, j])
         if scaling is not None:
             elements.scale_special(out, scaling, rows[:, :, None] | columns[:, None, :])
 
@@ -370,31 +289,3 @@ def _spread(marks: Array) -> float:
     """Share of the elements in rows and columns that have a mark."""
     touched = marks.any(axis=2).sum(axis=1) * marks.any(axis=1).sum(axis=1)
     return float(touched.sum()) / marks.size
-
-
-def encode_operand(
-    x: Array, side: str, contract: Contract, fmt: Format, unit: Unit, system: str | None
-) -> Encoded:
-    """Planes of a whole operand, enough of them for any operand on the other side.
-
-    The other side is scaled to the same goal, and no 2-norm is above a 1-norm, so its norm is
-    known before it is seen; "correct" is quantised at the planner's first cap for this reason.
-    """
-    dims = matrix_dims(x.shape, side)
-    matrices = x.reshape(math.prod(dims[:-2]), *dims[-2:])
-    operand = lines(np.array(matrices), side, fmt.parts)  # a copy: it cannot go stale
-    k = operand.shape[2]
-    goal = bounds.goal(contract, fmt.precision, k, fmt.parts, first_cap(fmt.precision, k))
-    assert goal is not None
-    quantised = backend.quantise(backend.survey(operand, None if contract.correct else goal), goal)
-    own = backend.needs(quantised, quantised, k)
-    largest = math.log2(goal.root) + goal.shift + 1
-    widths = (own.widths[0], math.ceil(largest))
-    needs = Needs((own.norms[0], largest), widths if side == "left" else (widths[1], widths[0]))
-    at = 0 if side == "left" else 1
-    layout = choose_layout(contract, fmt, k, unit, system, needs, None)
-    planes = backend.encode(operand, quantised, layout, at)
-    word = system or layout.system
-    return Encoded(
-        side, x.shape, contract, fmt, unit.name, word, operand, quantised, layout, planes
-    )

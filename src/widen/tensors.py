@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import replace
 from typing import Any
 
-import ml_dtypes
-import numpy as np
 import torch
 
 from widen import arguments, device
@@ -30,33 +28,6 @@ from widen.encoded import Encoded
 from widen.formats import FORMATS, Format
 from widen.plan import Info, Plan
 from widen.planner import first_cap, typical_needs
-
-
-def as_array(x: Tensor) -> np.ndarray[Any, Any]:
-    """A tensor on a CPU as a NumPy array, a view."""
-    x = x.detach().resolve_conj().resolve_neg()
-    if x.dtype == torch.bfloat16:
-        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return x.numpy()
-
-
-def as_tensor(x: Any) -> Tensor:
-    """A NumPy array (or scalar) as a tensor, a view."""
-    return torch.from_numpy(np.asarray(x))
-
-
-def through_numpy(
-    function: Callable[..., Any], given: list[Any], out: Tensor | None, **more: Any
-) -> Any:
-    """Call a function of the interface with tensors on a CPU as arrays; give tensors back."""
-    arrays = [as_array(x) if isinstance(x, torch.Tensor) else x for x in given]
-    target = None if out is None else as_array(out)
-    result = function(*arrays, out=target, **more)
-    value, record = result if isinstance(result, tuple) else (result, None)
-    tensor = as_tensor(value) if out is None else out
-    if record is None:
-        return tensor
-    return tensor, replace(record, bound=as_tensor(record.bound))
 
 
 def workspace(place: str, asked: int | str | None) -> int:

@@ -10,7 +10,7 @@ from widen import bounds
 from widen.backends.launch import launch
 from widen.backends.operands import Array, Operand, Quantised, every
 from widen.bounds import Certificate
-from widen.formats import Binary, Format
+from widen.formats import Format, Part
 from widen.plan import Layout
 
 TINY = 5e-324
@@ -111,8 +111,8 @@ def error_bound(
     what was dropped; complex numbers sqrt(2) of it; then half an ulp of each part. Every factor is
     rounded up and 2^-40 more covers the sums. `scale` is |alpha|.
     """
-    rows = out.shape[2]
-    strip = max(1, STRIP // max(1, out.shape[1] * out.shape[3]))
+    rows = out.shape[3]
+    strip = max(1, STRIP // max(1, out.shape[2] * out.shape[4]))
     for start in range(0, rows, strip):
         some = slice(start, min(start + strip, rows))
         error = _quantisation_error(left.cut(slice(None), some), right, k, layout)
@@ -120,7 +120,7 @@ def error_bound(
         exact = left.exact[:, some, None] & right.exact[:, None, :] & (layout.dropped == 0)
         error = scale * (error * (1 + 2.0**-40) * layout.parts**0.5 + 4 * TINY) + TINY
         error = np.where(exact | rounded_once[:, some], 0.0, error)
-        values = out[:, :, some]
+        values = out[0, :, :, some]
         ulps = [_ulp(part, fmt.part) for part in values]
         half = 0.5 * ulps[0] if len(ulps) == 1 else 0.5 * np.hypot(*ulps) * (1 + 2.0**-40)
         total = np.where(error > 0, np.nextafter(error + half, np.inf), np.maximum(half, TINY))
@@ -153,10 +153,15 @@ def _times(x: Array, y: Array) -> Array:
     return product
 
 
-def _ulp(x: Array, fmt: Binary) -> Array:
-    """Distance to the next number above |x|."""
-    smallest = np.ldexp(1.0, fmt.lowest)
-    ulp: Array = np.maximum(np.ldexp(1.0, np.frexp(x)[1] - fmt.precision), smallest)
+def _ulp(x: Array, fmt: Part) -> Array:
+    """Twice what rounding may lose, given the number's first word: 2^(1 - precision) |x| or so.
+
+    A last word may be too small for that, and where it is float32 after a large float64, too large.
+    """
+    smallest, length = np.ldexp(1.0, fmt.lowest), np.frexp(x)[1]
+    last, others = fmt.words[-1], sum(word.precision for word in fmt.words[:-1])
+    kept = np.where(length <= last.highest + others, fmt.precision, max(others, last.precision))
+    ulp: Array = np.maximum(np.ldexp(1.0, length - kept), smallest)
     return np.where(x == 0, smallest, ulp)
 
 

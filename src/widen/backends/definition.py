@@ -1,13 +1,13 @@
 """The living definition: the four stages in plain Python integers, slow and obviously right.
 
 Every other backend must give the bits of this one. Numbers are tuples of parts (one, or two for
-complex), each part a float; a line is a row of A or a column of B.
+complex), each part a float or the sum of several words; a line is a row of A or a column of B.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,10 +17,12 @@ import numpy as np
 from widen import bounds
 from widen.bounds import NORM_BITS, Goal
 from widen.contract import Contract
-from widen.formats import Binary
+from widen.formats import Binary, Multiple, Part
 from widen.plan import Layout, Product
 
 Number = tuple[Fraction, ...]
+Words = tuple[np.ndarray, ...]
+"""An array of numbers of several words: one array for each word."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,16 @@ class Line:
         return self.exponent + self.top
 
 
-def numbers(line: np.ndarray) -> list[Number]:
-    """The exact values of a finite line, part by part."""
-    if np.iscomplexobj(line):
-        return [(Fraction(float(x.real)), Fraction(float(x.imag))) for x in line]
-    return [(Fraction(float(x)),) for x in line]
+def numbers(*words: np.ndarray) -> list[Number]:
+    """The exact values of a finite line, part by part: the sums of its words."""
+    entries = list(zip(*words, strict=True))
+    if np.iscomplexobj(words[0]):
+        return [(_sum(x.real for x in entry), _sum(x.imag for x in entry)) for entry in entries]
+    return [(_sum(entry),) for entry in entries]
+
+
+def _sum(floats: Iterable[Any]) -> Fraction:
+    return sum((Fraction(float(x)) for x in floats), Fraction(0))
 
 
 def quantise(line: Sequence[Number], goal: Goal | None) -> Line:
@@ -113,13 +120,13 @@ def reconstruct(
     layout: Layout,
     rows: Sequence[Line],
     columns: Sequence[Line],
-    fmt: Binary,
-) -> list[list[tuple[float, ...]]]:
-    """RN(X 2^-(s+t)), element by element, part by part."""
+    fmt: Part,
+) -> list[list[tuple[tuple[float, ...], ...]]]:
+    """RN(X 2^-(s+t)), element by element, part by part, word by word."""
     return [
         [
             tuple(
-                round_once(part * Fraction(2) ** -(row.exponent + column.exponent), fmt)
+                round_words(part * Fraction(2) ** -(row.exponent + column.exponent), fmt)
                 for part in x
             )
             for column, x in zip(columns, of_row, strict=True)
@@ -137,6 +144,32 @@ def round_once(value: Fraction, fmt: Binary) -> float:
     whole = round(abs(value) / Fraction(2) ** unit)
     magnitude = math.inf if whole >= 2 ** (fmt.highest - unit) else math.ldexp(whole, unit)
     return -magnitude if value < 0 else magnitude
+
+
+def round_words(value: Fraction, fmt: Part) -> tuple[float, ...]:
+    """The nearest value of the first word, then the nearest of what is left, and so on.
+
+    Equal numbers of several words have equal bits: every zero is +0, infinity stands alone, and a
+    last word that was rounded to half a unit of the one before it has the sign that makes that one
+    even, which is what the words of the words' sum have.
+    """
+    if isinstance(fmt, Binary):
+        return (round_once(value, fmt),)
+    words = _nearest_words(value, fmt)
+    return _nearest_words(_sum(words), fmt) if math.isfinite(words[0]) else words
+
+
+def _nearest_words(value: Fraction, fmt: Multiple) -> tuple[float, ...]:
+    words: list[float] = []
+    for word in fmt.words:
+        x = round_once(value, word) + 0.0  # -0.0 + 0.0 is 0.0
+        if math.isinf(x) and not words:
+            return (x, *(0.0,) * (len(fmt.words) - 1))
+        if math.isinf(x):  # a float32 after a large float64: the nearest there is
+            x = math.copysign(math.ldexp(2.0 - 2.0 ** (1 - word.precision), word.highest - 1), x)
+        words.append(x)
+        value -= Fraction(x)
+    return tuple(words)
 
 
 def lead_product(left: Sequence[Number], row: Line, right: Sequence[Number], column: Line) -> int:
@@ -162,7 +195,10 @@ def exact_dot(left: Sequence[Number], right: Sequence[Number]) -> Number:
 
 @dataclass(frozen=True)
 class Defined:
-    """A product by the definition: the rounded elements and which of them were repaired."""
+    """A product by the definition: the rounded elements and which of them were repaired.
+
+    `values` has a leading axis of words where the format has several.
+    """
 
     values: np.ndarray
     repaired: np.ndarray
@@ -173,16 +209,19 @@ class Defined:
 
 
 def matmul(
-    a: np.ndarray, b: np.ndarray, contract: Contract, fmt: Binary, layout_of: Any
+    a: np.ndarray | Words, b: np.ndarray | Words, contract: Contract, fmt: Part, layout_of: Any
 ) -> Defined:
     """A finite two-dimensional product, k >= 1, in the part format `fmt`.
 
     ``layout_of(rows, columns)`` chooses the layout; any that holds X gives the same values.
     """
-    parts = 2 if np.iscomplexobj(a) or np.iscomplexobj(b) else 1
-    k = a.shape[1]
-    row_numbers = [_with_parts(numbers(row), parts) for row in a]
-    column_numbers = [_with_parts(numbers(column), parts) for column in b.T]
+    left, right = (x if isinstance(x, tuple) else (x,) for x in (a, b))
+    parts = 2 if any(np.iscomplexobj(x) for x in (*left, *right)) else 1
+    k = left[0].shape[1]
+    row_numbers = [_with_parts(numbers(*row), parts) for row in zip(*left, strict=True)]
+    column_numbers = [
+        _with_parts(numbers(*column), parts) for column in zip(*(x.T for x in right), strict=True)
+    ]
     goal = bounds.goal(contract, fmt.precision, k, parts, None)
     rows = [quantise(line, goal) for line in row_numbers]
     columns = [quantise(line, goal) for line in column_numbers]
@@ -200,9 +239,11 @@ def matmul(
         )  # fmt: skip
         if repaired[i, j]:
             exact = exact_dot(row_numbers[i], column_numbers[j])
-            values[i, j] = [round_once(part, fmt) for part in exact]
-    joined = values.view(np.complex128) if parts == 2 else values
-    return Defined(joined[..., 0], repaired, rows, columns, planes, groups)
+            values[i, j] = [round_words(part, fmt) for part in exact]
+    by_word = np.ascontiguousarray(np.moveaxis(values, -1, 0))
+    joined = (by_word.view(np.complex128) if parts == 2 else by_word)[..., 0]
+    found = joined if len(fmt.words) > 1 else joined[0]
+    return Defined(found, repaired, rows, columns, planes, groups)
 
 
 def certified(row: Line, column: Line, lead: int, test: bounds.Certificate) -> bool:

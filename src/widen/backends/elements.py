@@ -4,76 +4,86 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from widen.backends.launch import launch
-from widen.backends.operands import Array, Operand
-from widen.formats import Binary
+from widen.backends.operands import Array, Operand, float64_bits
+from widen.formats import Part
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """alpha and beta as float64 bits, one a part, and the addend c, (parts, batch, m, n)."""
+    """alpha and beta as float64 bits, one a part, and the addend c.
+
+    c is (words, parts, batch, m, n), float64 bits; or a tuple of words of whatever dtypes, before
+    it is cut.
+    """
 
     alpha: Array
     beta: Array
-    addend: Array
+    addend: Any
 
     def cut(self, batch: slice, rows: slice, columns: slice) -> Scaling:
         """The same for a block; its part of c as float64 bits."""
-        block = self.addend[:, batch, rows, columns]
-        if block.dtype != np.int64:
-            block = block.astype(np.float64, copy=False).view(np.int64)
+        if isinstance(self.addend, np.ndarray):
+            return Scaling(self.alpha, self.beta, self.addend[:, :, batch, rows, columns])
+        words = [float64_bits(word[:, batch, rows, columns]) for word in self.addend]
+        block = words[0][None] if len(words) == 1 else np.stack(words)
         return Scaling(self.alpha, self.beta, block)
 
 
-def scaling(alpha: complex, beta: complex, addend: Array | None, shape: tuple[int, ...]) -> Scaling:
-    """alpha, beta and c for results of this shape, (parts, batch, m, n)."""
+def scaling(
+    alpha: complex, beta: complex, addend: tuple[Array, ...] | None, shape: tuple[int, ...]
+) -> Scaling:
+    """alpha, beta and c, its words, for results of this shape, (parts, batch, m, n)."""
     if addend is None:
-        addend = np.broadcast_to(np.zeros(()), shape)
+        addend = (np.broadcast_to(np.zeros(()), shape),)
     bits = [
         np.array([x.real, x.imag][: shape[0]], np.float64).view(np.int64) for x in (alpha, beta)
     ]
     return Scaling(bits[0], bits[1], addend)
 
 
+@lru_cache(maxsize=64)
+def word_table(fmt: Part) -> Array:
+    """A format as kernels read it: (precision, lowest, highest) of every word."""
+    return np.array([[word.precision, word.lowest, word.highest] for word in fmt.words])
+
+
 def dots(
-    left: Operand, right: Operand, where: tuple[Array, ...], fmt: Binary, out: Array,
+    left: Operand, right: Operand, where: tuple[Array, ...], fmt: Part, out: Array,
     scaling: Scaling | None,
 ) -> None:  # fmt: skip
-    """Correctly rounded elements by exact dot products: out[:, b, i, j] for the listed b, i, j."""
-    parts = out.shape[0]
+    """Correctly rounded elements by exact dot products: out[..., b, i, j] for those listed."""
+    parts = out.shape[1]
     scalar = np.zeros(parts, np.int64)
     alpha, beta, addend = (
-        (scalar, scalar, np.zeros((1, 1, 1, 1), np.int64))
+        (scalar, scalar, np.zeros((1, 1, 1, 1, 1), np.int64))
         if scaling is None
         else (scaling.alpha, scaling.beta, scaling.addend)
     )
     places = [np.ascontiguousarray(index) for index in where]
-    work = 8 * left.shape[2] * places[0].size
-    settings = np.array([fmt.precision, fmt.lowest, fmt.highest])
+    pairs = len(left.words) * len(right.words)
+    work = 8 * left.shape[2] * pairs * places[0].size
     launch(
-        "dot.dots", places[0].size, work, left.joined_bits(), right.joined_bits(), *places,
-        scaling is None, alpha, beta, addend, settings, out,
+        "dot.dots", places[0].size, work, left.stacked_bits(), right.stacked_bits(), *places,
+        scaling is None, alpha, beta, addend, word_table(fmt), out,
     )  # fmt: skip
 
 
 def special_values(left: Operand, right: Operand, rows: Array, columns: Array, out: Array) -> None:
-    """Overwrite the elements of special rows and columns."""
-    _, batch, m, n = out.shape
+    """Overwrite the elements of special rows and columns, in their first words."""
+    _, _, batch, m, n = out.shape
     work = batch * m * n * left.shape[2]
     launch(
-        "special.special",
-        batch * m,
-        work,
-        left.joined_bits(),
-        right.joined_bits(),
-        rows,
-        columns,
-        out,
-    )
+        "special.special", batch * m, work, left.joined_bits(), right.joined_bits(), rows, columns,
+        out[0],
+    )  # fmt: skip
+    if len(out) > 1:
+        out[1:, :, rows[:, :, None] | columns[:, None, :]] = 0.0
 
 
 def scale_special(out: Array, scaling: Scaling, special: Array) -> None:
@@ -82,18 +92,19 @@ def scale_special(out: Array, scaling: Scaling, special: Array) -> None:
     What is finite there has no say: it stands in as 0, and by its sign beside a special part of the
     same number, since a product of finite numbers must not overflow.
     """
-    addend = scaling.addend.view(np.float64)
+    addend = scaling.addend[0].view(np.float64)
     odd: Array = np.asarray(~np.isfinite(addend).all(axis=0))
     touched: Array = special | odd
     if not touched.any():
         return
-    product, c = (_number(_signs(part[touched]) for part in parts) for parts in (out, addend))
+    product, c = (_number(_signs(part[touched]) for part in parts) for parts in (out[0], addend))
     alpha, beta = (_number(_signs(x.view(np.float64))) for x in (scaling.alpha, scaling.beta))
     total = np.zeros(product.shape, product.dtype)
     total[special[touched]] += alpha * product[special[touched]]
     total[odd[touched]] += beta * c[odd[touched]]
-    for part, value in zip(out, (total.real, total.imag), strict=False):
+    for part, value in zip(out[0], (total.real, total.imag), strict=False):
         part[touched] = value
+    out[1:, :, touched] = 0.0
 
 
 def _signs(x: Array) -> Array:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from widen import bounds
-from widen.backends.elements import Scaling
+from widen.backends.elements import Scaling, word_table
 from widen.backends.launch import launch
+from widen.backends.numpy_encode import CONVERSION as CONVERSION
+from widen.backends.numpy_encode import balanced_digits, centred
+from widen.backends.numpy_encode import encode as encode
 from widen.backends.operands import NOTHING, Array, Operand, Quantised, Survey, every
 from widen.bounds import Goal
-from widen.formats import Binary
+from widen.formats import Part
 from widen.plan import Layout, Product
 from widen.planner import Needs
-from widen.systems import Digits, Residues
+from widen.systems import Residues
 from widen.units import Unit
-
-CONVERSION = 1 << 24
-"""Bytes that lines of other formats, converted to float64, take while they are looked at."""
 
 LINES_TILE, ELEMENTS_TILE = 128, 128
 """How many lines, or elements, are one job of some kernels."""
@@ -50,15 +50,31 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
         )  # fmt: skip
         if goal is None:
             found.last[:, some] = balanced_survey(part, np.zeros(part.shape[2], np.int64)).last
+        elif part.lower:
+            _last_bits(part, goal, found, some)
     return found
 
 
+def _last_bits(operand: Operand, goal: Goal, found: Survey, some: slice) -> None:
+    """The last bits of lines of several words, lowest words first: most lines end there."""
+    last = np.full(found.last[:, some].shape, -NOTHING)
+    for bits in reversed(operand.word_bits()):
+        launch(
+            "lines.last_bits", _tiles(operand), operand.shape[1], bits, _triple(goal),
+            found.top[:, some], found.q1[:, some], found.q2[:, some], last,
+        )  # fmt: skip
+    found.last[:, some] = last
+
+
 def balanced_survey(operand: Operand, shift: Array) -> Survey:
-    """First and last bits of lines whose entry h stands for x 2^shift[h]; no norms."""
+    """First and last bits of lines whose entry h stands for x 2^shift[h]; no norms.
+
+    The first bit of several words is that of the first word, which may be one above the value's.
+    """
     shape = operand.shape[:2]
     top, last = np.full(shape, NOTHING), np.full(shape, -NOTHING)
     special = np.zeros(shape, bool)
-    for bits in operand.bits():
+    for bits in (bits for of_word in operand.word_bits() for bits in of_word):
         launch(
             "lines.extremes", _tiles(operand), bits.size,
             bits, operand.lines_near, shift, top, last, special,
@@ -115,90 +131,6 @@ def exact_needs(left: Quantised, right: Quantised, entries: int) -> Needs:
     return Needs((norms[0], norms[1]), (widths[0], widths[1]))
 
 
-@lru_cache(maxsize=64)
-def _remainder_constants(moduli: tuple[int, ...], powers: int) -> Array:
-    """Per modulus (p, 1/p, 2^26 mod p, 2^52 mod p, ...), so many powers."""
-    return np.array(
-        [[p, 1 / p, *(_centred(1 << 26 * j, p) for j in range(1, powers + 1))] for p in moduli],
-        np.float64,
-    )
-
-
-def _centred(x: int, p: int) -> int:
-    return (x + p // 2) % p - p // 2
-
-
-def _balanced(x: int, width: int, bits: int = 32) -> list[int]:
-    """X = sum(digit 2^(bits l)) with balanced digits; those of 32 bits, limbs, fit an int32."""
-    found = []
-    for _ in range(width):
-        found.append(_centred(x, 1 << bits))
-        x = (x - found[-1]) >> bits
-    return found
-
-
-@lru_cache(maxsize=64)
-def _powers(moduli: tuple[int, ...], count: int) -> Array:
-    return np.array([[_centred(pow(2, j, p), p) for j in range(count)] for p in moduli], np.float64)
-
-
-def encode(
-    operand: Operand, lines: Quantised, layout: Layout, side: int, shift: Array | None = None,
-    memory: Callable[[tuple[int, ...]], Array] = np.empty,
-) -> Array:  # fmt: skip
-    """Planes of shape (planes, batch, lines, inner), laid out in memory as the operand is.
-
-    Entry h of a line stands for x 2^shift[h]; `memory` gives an array for the planes.
-    """
-    batch, _, inner = operand.shape
-    along = np.zeros((batch, inner), np.int64)
-    if shift is not None:
-        along += shift
-    rows, columns, flip = lines.exponents, along, operand.lines_near
-    parts = operand.bits()
-    if flip:
-        rows, columns = columns, rows
-        parts = [bits.swapaxes(1, 2) for bits in parts]
-    jobs = batch * parts[0].shape[1]
-    planes = memory((layout.planes[side], *parts[0].shape))
-    if isinstance(layout, Residues):
-        most = int(lines.sigma.max(initial=0))  # |a'| <= 2^(most + 1)
-        constants = _remainder_constants(layout.moduli, 1 if most < 53 or most > 76 else 2)
-        for bits, target in zip(parts, _streams(planes, layout), strict=False):
-            if most <= 76:
-                launch(
-                    "encode.narrow_residues", jobs, target.size,
-                    bits, rows, columns, constants, target,
-                )  # fmt: skip
-            else:
-                # An entry m 2^e is shifted left by at most sigma: m = 1 if it is subnormal.
-                powers = _powers(layout.moduli, most // 64 * 64 + 64)
-                launch(
-                    "encode.wide_residues", jobs, target.size,
-                    bits, rows, columns, constants, powers, target,
-                )  # fmt: skip
-        if layout.parts == 2:
-            launch("encode.residue_sums", jobs, planes.size, constants, planes)
-        if layout.bases:
-            bases = np.array(
-                [(base, 1 / base, i) for base, i in zip(layout.bases, layout.sums, strict=True)]
-            )
-            for target in _streams(planes, layout):
-                launch("encode.two_digits", jobs, target.size, bases, target)
-    else:
-        assert isinstance(layout, Digits)
-        for bits, target in zip(parts, _streams(planes, layout), strict=True):
-            launch("encode.digits", jobs, target.size, bits, rows, columns, layout.beta, target)
-    return planes.swapaxes(2, 3) if flip else planes
-
-
-def _streams(planes: Array, layout: Layout) -> list[Array]:
-    """Planes by part: real, imaginary, and for residues their sum."""
-    count = 1 if layout.parts == 1 else 3 if layout.modulus else 2
-    each = len(planes) // count
-    return [planes[start : start + each] for start in range(0, len(planes), each)]
-
-
 def multiply(
     left: Sequence[Array] | Array, right: Sequence[Array] | Array, products: Sequence[Product],
     unit: Unit, depth: int, groups: Array, partial: Array, *, add: bool = False,
@@ -245,13 +177,13 @@ def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
         places = [[[group for group, _ in of_p] for of_p in of_part] for of_part in terms]
         constants = [
             [
-                [p, 1 / p, *(_centred(w, p) for _, w in of_p)]
+                [p, 1 / p, *(centred(w, p) for _, w in of_p)]
                 for p, of_p in zip(layout.moduli, of_part, strict=True)
             ]
             for of_part in terms
         ]
-        basis = np.array([_balanced(whole // p, width) for p in layout.moduli], np.int32)
-        modulus = np.array(_balanced(whole, width), np.int32)
+        basis = np.array([balanced_digits(whole // p, width) for p in layout.moduli], np.int32)
+        modulus = np.array(balanced_digits(whole, width), np.int32)
         return np.array(places), np.array(constants), basis, modulus, np.zeros(0, np.int64)
     largest = [max(map(abs, of_group)) for of_group in zip(*layout.weights, strict=True)]
     offsets = np.array([weight.bit_length() - 1 for weight in largest])
@@ -260,12 +192,6 @@ def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
     empty = np.zeros((0, width), np.int32)
     none = np.zeros((layout.parts, 0, 2))
     return np.array(signs), none, empty, np.zeros(width, np.int32), offsets
-
-
-@lru_cache(maxsize=64)
-def _range(fmt: Binary) -> Array:
-    """A format as kernels read it."""
-    return np.array([fmt.precision, fmt.lowest, fmt.highest])
 
 
 @lru_cache(maxsize=64)
@@ -279,23 +205,23 @@ def _expansion(layout: Layout) -> tuple[Array, Array, Array]:
         return np.zeros((0, 0)), np.zeros(0), np.zeros(0)
     step = 32 - count.bit_length()
     width = layout.modulus.bit_length() // step + 1  # a sign, too
-    basis = [_balanced(layout.modulus // p, width, step) for p in layout.moduli]
+    basis = [balanced_digits(layout.modulus // p, width, step) for p in layout.moduli]
     scales = np.ldexp(1.0, step * np.arange(width))
-    modulus = _balanced(layout.modulus, width, step)
+    modulus = balanced_digits(layout.modulus, width, step)
     return np.array(basis, np.float64), np.array(modulus, np.float64), scales
 
 
 def reconstruct(
-    groups: Array, layout: Layout, left: Quantised, right: Quantised, fmt: Binary, out: Array,
+    groups: Array, layout: Layout, left: Quantised, right: Quantised, fmt: Part, out: Array,
     *, slack: bool = False, scaling: Scaling | None = None,
 ) -> Array:  # fmt: skip
-    """Round X (or alpha X + beta c) into `out`, (parts, batch, m, n), once.
+    """Round X (or alpha X + beta c) into `out`, (words, parts, batch, m, n), once.
 
     With `slack`, gives a mask of the elements whose rounding is still open because lines were
     rounded or products dropped; without, an all-false one.
     """
-    batch = out.shape[1]
-    unsettled = np.zeros(out.shape[1:], bool)
+    batch = out.shape[2]
+    unsettled = np.zeros(out.shape[2:], bool)
     sides = (left, right)
     # 2^29 > k/4; what was dropped counts as well.
     always = max(29, layout.dropped.bit_length()) if slack else -1
@@ -307,22 +233,19 @@ def reconstruct(
     arguments = (
         groups.reshape(len(groups), -1), places, constants, basis, modulus, offsets,
         *(every(side.exponents, batch) for side in sides),
-        *(every(of_lines, batch) for of_lines in (*bits, *exact)), always, _range(fmt), out,
-        unsettled,
+        *(every(of_lines, batch) for of_lines in (*bits, *exact)), always,
     )  # fmt: skip
-    jobs = -(-unsettled.size // ELEMENTS_TILE)
-    if scaling is None:
-        launch("reconstruct.plain", jobs, groups.size, *arguments, *_expansion(layout))
+    jobs, words = -(-unsettled.size // ELEMENTS_TILE), word_table(fmt)
+    if scaling is not None:
+        scalars = (scaling.alpha, scaling.beta, scaling.addend)
+        launch("scaled.scaled", jobs, 8 * groups.size, *arguments, words, out, unsettled, *scalars)
+    elif len(words) > 1:
+        launch("wide.rounded", jobs, 8 * groups.size, *arguments, words, out, unsettled)
     else:
         launch(
-            "scaled.scaled",
-            jobs,
-            8 * groups.size,
-            *arguments,
-            scaling.alpha,
-            scaling.beta,
-            scaling.addend,
-        )
+            "reconstruct.plain", jobs, groups.size,
+            *arguments, words[0], out[0], unsettled, *_expansion(layout),
+        )  # fmt: skip
     return unsettled
 
 

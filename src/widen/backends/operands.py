@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from widen.backends.launch import launch
 
 Array = np.ndarray[Any, Any]
 
@@ -18,16 +21,23 @@ class Operand:
     """A matrix (or a batch) as lines: rows of the left operand, columns of the right one.
 
     Each part is a view of shape (batch, lines, inner), of the caller's dtype and strides. A batch
-    of 1 serves every batch of the other operand.
+    of 1 serves every batch of the other operand. Numbers of several words have `lower` words, each
+    in as many parts.
     """
 
     parts: tuple[Array, ...]
+    lower: tuple[tuple[Array, ...], ...] = ()
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(batch, lines, inner)."""
         batch, lines, inner = self.parts[0].shape
         return batch, lines, inner
+
+    @property
+    def words(self) -> tuple[tuple[Array, ...], ...]:
+        """Parts of every word."""
+        return (self.parts, *self.lower)
 
     @property
     def lines_near(self) -> bool:
@@ -39,40 +49,107 @@ class Operand:
     def viewed(self) -> bool:
         """Whether its float64 bits, parts joined, are a view of the caller's memory."""
         plain = all(part.dtype == np.float64 and part.flags.aligned for part in self.parts)
-        return plain and (len(self.parts) == 1 or joinable(self.parts))
+        return plain and not self.lower and (len(self.parts) == 1 or joinable(self.parts))
 
     @property
     def nbytes(self) -> int:
         """Bytes of all parts."""
-        return sum(part.nbytes for part in self.parts)
+        return sum(part.nbytes for word in self.words for part in word)
 
     @property
     def bytes_a_line(self) -> int:
         """Bytes of a line in float64."""
         batch, _, inner = self.shape
-        return 8 * len(self.parts) * batch * max(inner, 1)
+        return 8 * len(self.words) * len(self.parts) * batch * max(inner, 1)
 
-    def cut(self, batch: slice, lines: slice, inner: slice = slice(None)) -> Operand:
+    def cut(self, batch: slice, lines: slice, inner: Any = slice(None)) -> Operand:
         """A block of it, a view. A batch of 1 stays whole."""
         batch = slice(None) if self.shape[0] == 1 else batch
-        return Operand(tuple(part[batch, lines, inner] for part in self.parts))
+        return self._each(lambda part: part[batch, lines, inner])
 
     def pick(self, item: int, lines: Array) -> Operand:
         """Chosen lines of one batch item, copies."""
         item = item if self.shape[0] > 1 else 0
-        return Operand(tuple(part[item, lines][None] for part in self.parts))
+        return self._each(lambda part: part[item, lines][None])
 
-    def inner(self, stretch: slice) -> Operand:
-        """A stretch of the inner dimension of all lines, a view."""
+    def inner(self, stretch: Any) -> Operand:
+        """A stretch of the inner dimension of all lines, a view; or chosen places of it."""
         return self.cut(slice(None), slice(None), stretch)
 
+    def transposed(self) -> Operand:
+        """Lines and inner dimension exchanged, views."""
+        return self._each(lambda part: part.swapaxes(1, 2))
+
+    def _each(self, change: Callable[[Array], Array]) -> Operand:
+        first, *lower = (tuple(change(part) for part in word) for word in self.words)
+        return Operand(first, tuple(lower))
+
     def joined_bits(self) -> Array:
-        """The float64 bits as one array (parts, batch, lines, inner), a view where possible."""
+        """The float64 bits as one array (parts, batch, lines, inner), a view where possible.
+
+        Of several words, those of the first one, made to stand in for the value (`heads`).
+        """
+        if self.lower:
+            return np.stack(self.bits())
         return joined(self.parts).astype(np.float64, copy=False).view(np.int64)
 
     def bits(self) -> list[Array]:
-        """The float64 bits of each part; other formats are converted, which is exact."""
-        return [part.astype(np.float64, copy=False).view(np.int64) for part in self.parts]
+        """The same for each part; other formats are converted, which is exact."""
+        first = [float64_bits(part) for part in self.parts]
+        if not self.lower:
+            return first
+        return [heads(x, float64_bits(y)) for x, y in zip(first, self.lower[0], strict=True)]
+
+    def word_bits(self) -> list[Array]:
+        """The float64 bits of every word, (parts, batch, lines, inner)."""
+        return [float64_bits(joined(word)) for word in self.words]
+
+    def stacked_bits(self) -> Array:
+        """The float64 bits of all words, (words, parts, batch, lines, inner); a view if it can."""
+        if not self.lower:
+            return self.joined_bits()[None]
+        block = _block(self.words)
+        return np.stack(self.word_bits()) if block is None else block.view(np.int64)
+
+    @property
+    def in_a_block(self) -> bool:
+        """Whether `stacked_bits` is a view."""
+        return self.viewed or (len(self.lower) > 0 and _block(self.words) is not None)
+
+
+def _block(words: tuple[tuple[Array, ...], ...]) -> Array | None:
+    """Words and parts at even distances in one piece of memory as one float64 array, or None."""
+    first = words[0][0]
+    owner = first.base
+    every = [part for word in words for part in word]
+    if owner is None or first.dtype != np.float64 or not first.flags.aligned:
+        return None
+    if any(part.base is not owner or part.strides != first.strides for part in every):
+        return None
+    places = np.array([[part.__array_interface__["data"][0] for part in word] for word in words])
+    count, parts = len(words), len(words[0])
+    a_word = int(places[-1, 0] - places[0, 0]) // (count - 1)
+    a_part = int(places[0, -1] - places[0, 0]) // max(parts - 1, 1)
+    word, part = np.indices(places.shape)
+    if (places != places[0, 0] + word * a_word + part * a_part).any():
+        return None
+    shape, strides = (count, parts, *first.shape), (a_word, a_part, *first.strides)
+    return np.lib.stride_tricks.as_strided(first, shape, strides)
+
+
+def float64_bits(x: Array) -> Array:
+    """The bits of numbers as float64, a view where they are."""
+    return x.astype(np.float64, copy=False).view(np.int64)
+
+
+def heads(first: Array, second: Array) -> Array:
+    """First words (batch, lines, inner), rounded to odd; laid out in memory as they are."""
+    flip = abs(first.strides[1]) < abs(first.strides[2])
+    if flip:
+        first, second = first.swapaxes(1, 2), second.swapaxes(1, 2)
+    out: Array = np.empty(first.shape, np.int64)
+    launch("wide.heads", out.shape[0] * out.shape[1], out.size, first, second, out)
+    return out.swapaxes(1, 2) if flip else out
 
 
 def joined(parts: tuple[Array, ...]) -> Array:

@@ -18,20 +18,37 @@ def moduli(digit: int, bits: float) -> tuple[int, ...]:
     >>> len(moduli(128, 341.8)), round(math.log2(math.prod(moduli(128, 341.8))), 1)
     (49, 341.9)
     """
-    chosen: list[int] = []
+    pairs = long_moduli(digit, bits)
+    short = tuple(p for p, base in pairs if not base)
+    if len(short) < len(pairs):
+        held = math.log2(math.prod(short))
+        raise ValueError(_too_few(f"residues with entries up to {digit}", held, bits))
+    return short
+
+
+@lru_cache(maxsize=256)
+def long_moduli(digit: int, bits: float) -> tuple[tuple[int, int], ...]:
+    """`moduli` while there are any, then numbers below digit^2 in two digits: pairs (p, base).
+
+    A base of 0 says that a residue is one entry; the others, of base `digit`, take three products
+    (`two_digits` says why their entries stay within `digit`).
+
+    >>> long_moduli(128, 347.0)[47:]
+    ((37, 0), (29, 0), (16381, 128))
+    """
+    chosen, product, base, candidate = list[tuple[int, int]](), 1, 0, 2 * digit
     held = 0.0
-    candidate = 2 * digit
     while held < bits:
-        while candidate > 1 and any(math.gcd(candidate, p) > 1 for p in chosen):
+        while candidate > 1 and math.gcd(candidate, product) > 1:
             candidate -= 1
-        if candidate <= 1:
-            raise ValueError(
-                f"residues with entries up to {digit} hold {held:.1f} bits, {bits:.1f} are needed; "
-                "use system='digits' or a wider unit"
-            )
-        chosen.append(candidate)
-        held += math.log2(candidate)
-        candidate -= 1
+        if candidate > 1:
+            chosen.append((candidate, base))
+            product *= candidate
+            held += math.log2(candidate)
+        elif base == 0:
+            base, candidate = digit, digit * digit - 1
+        else:
+            raise ValueError(_too_few(f"residues with entries up to {digit}", held, bits))
     return tuple(chosen)
 
 
@@ -56,11 +73,14 @@ def split_moduli(digit: int, bits: float) -> tuple[tuple[int, int], ...]:
             chosen.append((p, bases[p]))
             held += math.log2(p)
     if held < bits:
-        raise ValueError(
-            f"residues in two digits up to {digit} hold {held:.1f} bits, {bits:.1f} are needed; "
-            "use system='digits' or a wider unit"
-        )
+        raise ValueError(_too_few(f"residues in two digits up to {digit}", held, bits))
     return tuple(chosen)
+
+
+def _too_few(what: str, held: float, bits: float) -> str:
+    return (
+        f"{what} hold {held:.1f} bits, {bits:.1f} are needed; use system='digits' or a wider unit"
+    )
 
 
 def two_digits(r: int, p: int, base: int) -> tuple[int, int]:

@@ -6,17 +6,18 @@ import numpy as np
 from numba import njit
 
 from widen.kernels.numba.limbs import (
-    BITS4,
+    BITS5,
     BOOL,
     FLOAT,
     INT,
     LIMBS,
+    MASK,
     ZERO,
     exponent,
     kernel,
     mantissa,
     place_product,
-    round_magnitude,
+    round_words,
     rounded_sum,
     settle,
 )
@@ -39,39 +40,55 @@ def _exact_dot(sums, left, right, conjugate):
     return low, min(high + 6, LIMBS - 1)
 
 
+@njit
+def _carry(sums, first, last):
+    """Limbs below the last in [0, 2^32), so that as many terms again can be added."""
+    for l in range(first, last):
+        sums[l + 1, 0] += sums[l, 0] >> 32
+        sums[l, 0] &= MASK
+
+
 @kernel(
-    BITS4, BITS4, INT[::1], INT[::1], INT[::1], BOOL, INT[::1], INT[::1], BITS4, INT[::1],
-    FLOAT[:, :, :, :],
+    BITS5, BITS5, INT[::1], INT[::1], INT[::1], BOOL, INT[::1], INT[::1], BITS5, INT[:, ::1],
+    FLOAT[:, :, :, :, :],
 )  # fmt: skip
 def dots(begin, end, left, right, batches, rows, columns, simple, alpha, beta, addend, fmt, out):
-    """out[:, b, i, j] = RN(alpha left[:, b, i] . right[:, b, j] + beta addend) where listed.
+    """out[:, :, b, i, j] = RN(alpha left[..., b, i] . right[..., b, j] + beta addend) where listed.
 
-    Operands are float64 bits, (parts, batch, lines, inner); a batch of 1 serves every batch.
-    `simple` says alpha = 1 and beta = 0. A job is an element.
+    Operands are float64 bits, (words, parts, batch, lines, inner), results and the addend (words,
+    parts, batch, rows, columns); a batch of 1 serves every batch. `simple` says alpha = 1 and
+    beta = 0. A job is an element.
     """
-    parts = out.shape[0]
-    inner = left.shape[3]
+    parts, inner = out.shape[1], left.shape[4]
     sums = np.zeros((parts, LIMBS, 1), np.int64)
     total = np.zeros((LIMBS, 1), np.int64)
-    sign = np.zeros(parts, np.int64)
+    sign, found = np.zeros(parts, np.int64), np.empty(fmt.shape[0])
     ours, theirs = np.empty((parts, inner), np.int64), np.empty((parts, inner), np.int64)
     for job in range(begin, end):
         b, i, j = batches[job], rows[job], columns[job]
-        ours[:] = left[:, b if left.shape[1] > 1 else 0, i]
         for part in range(parts):
-            for q in range(parts):
-                theirs[q] = right[q ^ part, b if right.shape[1] > 1 else 0, j]
-            low, high = _exact_dot(sums[part], ours, theirs, part == 0)
+            low, high = np.int64(LIMBS), np.int64(0)
+            for x in range(left.shape[0]):
+                ours[:] = left[x, :, b if left.shape[2] > 1 else 0, i]
+                for y in range(right.shape[0]):
+                    for q in range(parts):
+                        theirs[q] = right[y, q ^ part, b if right.shape[2] > 1 else 0, j]
+                    first, last = _exact_dot(sums[part], ours, theirs, part == 0)
+                    low, high = min(low, first), max(high, last)
+                    if low < LIMBS:
+                        _carry(sums[part], low, high)
             sign[part] = settle(sums[part], low, high) if low < LIMBS else 0
             if simple:
-                out[part, b, i, j] = 0.0
+                found[:] = 0.0
                 if sign[part] != 0:
-                    out[part, b, i, j] = sign[part] * round_magnitude(
-                        sums[part], 0, low, high, 32 * low - ZERO, fmt[0], fmt[1], fmt[2]
-                    )
+                    round_words(sums[part], 0, low, high, 32 * low - ZERO, sign[part], fmt, found)
+                for w in range(found.shape[0]):
+                    out[w, part, b, i, j] = found[w]
         if not simple:
             for part in range(parts):
-                out[part, b, i, j] = rounded_sum(
-                    total, sums, sign, -ZERO, alpha, beta, addend[:, b, i, j], part, fmt
+                rounded_sum(
+                    total, sums, sign, -ZERO, alpha, beta, addend[:, :, b, i, j], part, fmt, found
                 )
+                for w in range(found.shape[0]):
+                    out[w, part, b, i, j] = found[w]
         sums[:] = 0

@@ -35,7 +35,9 @@ def quantised(bits, shift):
     # Adding half less one, plus the last bit kept, rounds to nearest even.
     half = (np.int64(1) << right) >> 1
     up = half - 1 + ((m >> right) & 1) if half else np.int64(0)
-    return (m + up) >> right, max(left, 0)
+    r = (m + up) >> right
+    # A zero may be shifted further than its line is long.
+    return r, max(left, 0) if r else np.int64(0)
 
 
 @njit
@@ -49,7 +51,7 @@ def balance(x, p, inverse):
 
 
 @njit
-def _half_is_negative(residues, p):
+def half_is_negative(residues, p):
     """p/2 becomes -p/2: residues lie in [-p/2, p/2)."""
     for at in range(residues.shape[0]):
         r = residues[at]
@@ -107,7 +109,7 @@ def narrow_residues(begin, end, bits, row_shift, column_shift, constants, planes
                     for at in range(size):
                         target[at] = balance(high[at] * half + low[at], p, inverse)
                 if p % 2.0 == 0.0:
-                    _half_is_negative(target, p)
+                    half_is_negative(target, p)
 
 
 @kernel(BITS3, BITS2, BITS2, FLOAT[:, ::1], FLOAT[:, ::1], FLOAT[:, :, :, ::1])
@@ -145,7 +147,7 @@ def wide_residues(begin, end, bits, row_shift, column_shift, constants, powers, 
                         # Unsigned: an index that cannot wrap becomes a gather.
                         target[at] = balance(target[at] * power[np.uint64(left[at])], p, inverse)
                 if p % 2.0 == 0.0:
-                    _half_is_negative(target, p)
+                    half_is_negative(target, p)
 
 
 @kernel(FLOAT[:, ::1], FLOAT[:, :, :, ::1])
@@ -162,23 +164,23 @@ def residue_sums(begin, end, constants, planes):
             for j in range(columns):
                 target[j] = balance(real[j] + imaginary[j], p, inverse)
             if p % 2.0 == 0.0:
-                _half_is_negative(target, p)
+                half_is_negative(target, p)
 
 
 @kernel(FLOAT[:, ::1], FLOAT[:, :, :, ::1])
 def two_digits(begin, end, bases, planes):
-    """Residues in the first planes become low digits; high digits and sums follow.
+    """Residues in the first planes become low digits; high digits and sums go to their planes.
 
-    ``bases[i]`` is (base, 1/base, which plane of sums or -1). A quotient of integers below 2^11
-    errs by less than 2^-40 in float64 and is a multiple of 1/base or a half off: it rounds right.
+    ``bases[i]`` is (which modulus, base, 1/base, plane of high digits, plane of sums or -1). A
+    quotient of integers below 2^14 errs by less than 2^-37 in float64 and is a multiple of 1/base
+    or a half off: it rounds right.
     """
-    count = bases.shape[0]
     _, _, rows, columns = planes.shape
     for job in range(begin, end):
         b, i = job // rows, job % rows
-        for c in range(count):
-            base, inverse, at = bases[c, 0], bases[c, 1], np.int64(bases[c, 2])
-            low, high = planes[c, b, i], planes[count + c, b, i]
+        for c in range(bases.shape[0]):
+            base, inverse, at = bases[c, 1], bases[c, 2], np.int64(bases[c, 4])
+            low, high = planes[np.int64(bases[c, 0]), b, i], planes[np.int64(bases[c, 3]), b, i]
             for j in range(columns):
                 r = low[j]
                 if at < 0:
@@ -189,7 +191,7 @@ def two_digits(begin, end, bases, planes):
                     h = h if r >= 0 else -h
                 low[j], high[j] = r - base * h, h
                 if at >= 0:
-                    planes[2 * count + at, b, i, j] = low[j] + h
+                    planes[at, b, i, j] = low[j] + h
 
 
 @kernel(BITS3, BITS2, BITS2, INT, FLOAT[:, :, :, ::1])

@@ -63,7 +63,7 @@ def _add_times(target, x, factor):
 
 
 @njit
-def gather(groups, start, places, constants, basis, modulus, pieces, quotient, rest):
+def gather_floats(groups, start, places, constants, basis, modulus, pieces, quotient, rest):
     """pieces[l, at] = T_l, with X = sum T_l 2^(step l); `quotient` and `rest` are room for it.
 
     `basis` and `modulus` hold P/p_i and P in balanced digits of the base 2^step, which is so small

@@ -12,7 +12,9 @@ from numba import njit, types
 INT, FLOAT, BOOL = types.int64, types.float64, types.boolean
 
 # Types of what kernels read and do not write: any strides, read-only arrays as well.
-BITS1, BITS2, BITS3, BITS4 = (types.Array(INT, ndim, "A", readonly=True) for ndim in (1, 2, 3, 4))
+BITS1, BITS2, BITS3, BITS4, BITS5 = (
+    types.Array(INT, ndim, "A", readonly=True) for ndim in (1, 2, 3, 4, 5)
+)
 
 
 def kernel(*arguments, instead=None):
@@ -128,24 +130,27 @@ def settle(limbs, first, last):
 
 
 @njit
-def round_magnitude(limbs, at, first, last, base, precision, lowest, highest):
-    """Round a magnitude once, to nearest even, into a binary format.
+def rounded(limbs, at, first, last, base, precision, lowest, highest):
+    """A magnitude rounded once, to nearest even, into a binary format; what that dropped.
 
     The magnitude is sum(limbs[l, at] 2^(32 (l - first))) * 2^base over limbs first..last, each in
-    [0, 2^32); the format has multiples of 2^lowest with `precision` bits, below 2^highest.
+    [0, 2^32); the format has multiples of 2^lowest with `precision` bits, below 2^highest. Also
+    given are how many bits were dropped (all of them: the value is 0; none if negative or 0), and
+    whether the value is above the magnitude.
     """
     top = last
     while top >= first and limbs[top, at] == 0:
         top -= 1
     if top < first:
-        return 0.0
+        return 0.0, np.int64(0), False
     length = 32 * (top - first) + bit_length(limbs[top, at])
     if length + base > highest:
-        return np.inf
+        return np.inf, np.int64(0), True
     unit = max(length + base - precision, lowest)
     drop = unit - base
     if drop > length:
-        return 0.0
+        return 0.0, drop, False
+    up = np.int64(0)
     if drop <= 0:
         whole = limbs[first, at]
         if top > first:
@@ -167,20 +172,82 @@ def round_magnitude(limbs, at, first, last, base, precision, lowest, highest):
             l -= 1
             below = limbs[l, at]
         # No branch on random bits: up if above the half, or at it and odd.
-        whole += half & (whole | np.int64(below != 0))
+        up = half & (whole | np.int64(below != 0))
+        whole += up
     if whole >> min(highest - unit, np.int64(62)):
-        return np.inf
+        return np.inf, drop, True
     if unit >= -1022:
-        return np.float64(whole) * power_of_two(unit)
-    return np.float64(whole) * power_of_two(unit + 60) * power_of_two(np.int64(-60))
+        return np.float64(whole) * power_of_two(unit), drop, up != 0
+    value = np.float64(whole) * power_of_two(unit + 60) * power_of_two(np.int64(-60))
+    return value, drop, up != 0
 
 
 @njit
-def rounded_sum(sums, limbs, sign, base, alpha, beta, addend, part, fmt):
-    """RN(alpha x + beta c), one part of it, where x has magnitudes in limbs and c is float64 bits.
+def round_magnitude(limbs, at, first, last, base, precision, lowest, highest):
+    """A magnitude rounded once (`rounded`)."""
+    return rounded(limbs, at, first, last, base, precision, lowest, highest)[0]
 
-    ``limbs[q]`` with ``sign[q]`` is part q of x; its limb l weighs 2^(32 l + base). `sums` is a
-    superaccumulator (one column), all zero before and after.
+
+@njit
+def _leave(limbs, at, first, drop, up):
+    """Leave of a magnitude what rounding dropped, |magnitude - value|; its last limb.
+
+    Its low bits, or what they lack to 2^drop if the value is above it.
+    """
+    last = first + ((drop - 1) >> 5)
+    mask = (np.int64(1) << (drop - 32 * (last - first))) - 1
+    limbs[last, at] &= mask
+    if up:
+        carry = np.int64(1)
+        for l in range(first, last):
+            value = (limbs[l, at] ^ MASK) + carry
+            limbs[l, at] = value & MASK
+            carry = value >> 32
+        limbs[last, at] = ((limbs[last, at] ^ mask) + carry) & mask
+    return last
+
+
+@njit
+def round_words(limbs, at, first, last, base, sign, fmt, out):
+    """Sign times a magnitude, rounded word by word into `out`; the limbs are used up.
+
+    ``fmt[w]`` is (precision, lowest, highest) of word w. As in the definition: each word is the
+    nearest of what is left, a later word beyond its range is the largest there is, and a last word
+    that is half a unit of the one before goes to the side that makes that one even.
+    """
+    count = fmt.shape[0]
+    for w in range(count):
+        out[w] = 0.0
+    for w in range(count):
+        value, drop, up = rounded(limbs, at, first, last, base, fmt[w, 0], fmt[w, 1], fmt[w, 2])
+        if value == np.inf and w > 0:
+            value = (2.0 - power_of_two(1 - fmt[w, 0])) * power_of_two(fmt[w, 2] - 1)
+            drop = np.int64(0)
+        if value != 0.0 or count == 1:
+            out[w] = sign * value
+        if drop <= 0 or value == np.inf:
+            break
+        if value != 0.0 and w + 1 < count:
+            last = _leave(limbs, at, first, drop, up)
+            sign = -sign if up else sign
+    if count > 1 and out[count - 1] != 0.0:
+        high, low = out[count - 2], out[count - 1]
+        both = high + low
+        if fmt[count - 2, 0] == 24:
+            both = np.float64(np.float32(both))
+        if both != high:
+            out[count - 2], out[count - 1] = both, low - (both - high)
+            if np.isinf(both):
+                out[count - 1] = 0.0
+
+
+@njit
+def rounded_sum(sums, limbs, sign, base, alpha, beta, addend, part, fmt, out):
+    """Put RN(alpha x + beta c), one part of it, into `out`, word by word.
+
+    ``limbs[q]`` with ``sign[q]`` is part q of x; its limb l weighs 2^(32 l + base), and
+    ``addend[w, q]`` is word w of part q of c, float64 bits. `sums` is a superaccumulator (one
+    column), all zero before and after.
     """
     parts, count = limbs.shape[0], limbs.shape[1]
     low, high = np.int64(LIMBS), np.int64(-1)
@@ -199,14 +266,15 @@ def rounded_sum(sums, limbs, sign, base, alpha, beta, addend, part, fmt):
                 low, high = min(low, bit >> 5), max(high, (bit >> 5) + 4)
         scalar = beta[part ^ q]
         m = mantissa(scalar) * flip
-        if m != 0 and addend[q] & np.int64(0x7FFFFFFFFFFFFFFF):
-            bit = ZERO + exponent(scalar) + exponent(addend[q])
-            place_product(sums[:, 0], m, mantissa(addend[q]), bit)
-            low, high = min(low, bit >> 5), max(high, (bit >> 5) + 5)
+        for w in range(addend.shape[0]):
+            if m != 0 and addend[w, q] & MAGNITUDE:
+                bit = ZERO + exponent(scalar) + exponent(addend[w, q])
+                place_product(sums[:, 0], m, mantissa(addend[w, q]), bit)
+                low, high = min(low, bit >> 5), max(high, (bit >> 5) + 5)
+    out[:] = 0.0
     if high < 0:
-        return 0.0
+        return
     high = min(high, np.int64(LIMBS - 1))
     total = settle(sums, low, high)
-    value = total * round_magnitude(sums, 0, low, high, 32 * low - ZERO, fmt[0], fmt[1], fmt[2])
+    round_words(sums, 0, low, high, 32 * low - ZERO, total, fmt, out)
     sums[low : high + 1] = 0
-    return value

@@ -238,6 +238,25 @@ def survey(begin, end, bits, lines_near, goal, top, last, q1, q2, special):
                 last[b, i] = _last_bit(bits, b, i, enough)
 
 
+@kernel(BITS4, INT[::1], BITS2, BITS2, BITS2, INT[:, ::1])
+def last_bits(begin, end, bits, goal, top, q1, q2, last):
+    """Last set bits of one word of every line, merged into `last`; a job is TILE lines.
+
+    As far as the goal may keep them, as in `survey`.
+    """
+    _, _, lines, _ = bits.shape
+    tiles = (lines + TILE - 1) // TILE
+    for job in range(begin, end):
+        b, start = job // tiles, job % tiles * TILE
+        for i in range(start, min(start + TILE, lines)):
+            if q1[b, i] == 0:
+                last[b, i] = 0
+                continue
+            enough = -_wanted(top[b, i], q1[b, i], q2[b, i], goal)
+            if last[b, i] >= enough:
+                last[b, i] = min(last[b, i], _last_bit(bits, b, i, enough))
+
+
 @kernel(
     BITS2, BITS2, BITS2, BITS2, types.Array(BOOL, 2, "A", readonly=True), INT[::1],
     INT[:, ::1], BOOL[:, ::1], FLOAT[:, ::1],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from widen.kernels.numba.expansions import TILE, coefficients, gather, round_total, total
+from widen.kernels.numba.expansions import TILE, coefficients, gather_floats, round_total, total
 from widen.kernels.numba.limbs import (
     BOOL,
     FLOAT,
@@ -58,6 +58,15 @@ def gather_digits(groups, start, size, signs, offsets, limbs):
         if signs[g] != 0:
             for at in range(size):
                 place(limbs[:, at], signs[g] * np.int64(groups[g, start + at]), offsets[g])
+
+
+@njit
+def gather(groups, start, size, places, constants, basis, modulus, offsets, limbs):
+    """limbs[:, at] = X of neighbouring elements, from residues or, without a basis, digits."""
+    if basis.shape[0] > 0:
+        gather_residues(groups, start, size, places, constants, basis, modulus, limbs)
+    else:
+        gather_digits(groups, start, size, places[0], offsets, limbs)
 
 
 @njit
@@ -158,13 +167,12 @@ def slack(row_bits, row_exact, column_bits, column_exact, always):
 
 ARGUMENTS = (
     FLOAT[:, ::1], INT[:, :, ::1], FLOAT[:, :, ::1], types.int32[:, ::1], types.int32[::1],
-    INT[::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], BOOL[:, ::1], BOOL[:, ::1],
-    INT, INT[::1], FLOAT[:, :, :, :], BOOL[:, :, ::1],
+    INT[::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], BOOL[:, ::1], BOOL[:, ::1], INT,
 )  # fmt: skip
 
 
 @njit
-def _places(
+def places_of(
     start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
     row_exact, column_exact, always, base, nudge, error,
 ):  # fmt: skip
@@ -228,7 +236,10 @@ def _round_limbs(limbs, size, base, nudge, fmt, head, tail, length, sign, work, 
                     open_[t] = True
 
 
-@kernel(*ARGUMENTS, FLOAT[:, ::1], FLOAT[::1], FLOAT[::1])
+@kernel(
+    *ARGUMENTS, INT[::1], FLOAT[:, :, :, :], BOOL[:, :, ::1],
+    FLOAT[:, ::1], FLOAT[::1], FLOAT[::1],
+)  # fmt: skip
 def plain(
     begin, end, groups, places, constants, basis, modulus, offsets,
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
@@ -258,14 +269,14 @@ def plain(
     for job in range(begin, end):
         start = job * TILE
         size = min(TILE, total_size - start)
-        _places(
+        places_of(
             start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
             row_exact, column_exact, always, base, nudge, error,
         )  # fmt: skip
         for part in range(parts):
             done = False
             if floats > 0:
-                gather(
+                gather_floats(
                     groups, start, places[part], constants[part], digits_of_basis,
                     digits_of_modulus, pieces, value[:size], rest[:size],
                 )  # fmt: skip
@@ -274,12 +285,10 @@ def plain(
                     value[:size], rest[:size], error[:size], base[:size], fmt[0], fmt[1], fmt[2]
                 )
             if not done:
-                if basis.shape[0] > 0:
-                    gather_residues(
-                        groups, start, size, places[part], constants[part], basis, modulus, limbs
-                    )
-                else:
-                    gather_digits(groups, start, size, places[part, 0], offsets, limbs)
+                gather(
+                    groups, start, size, places[part], constants[part], basis, modulus, offsets,
+                    limbs,
+                )  # fmt: skip
                 _round_limbs(
                     limbs, size, base, nudge, fmt, head, tail, length, sign, work, value, easy,
                     marks[start : start + size],

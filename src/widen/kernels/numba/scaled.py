@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from widen.kernels.numba.expansions import TILE
-from widen.kernels.numba.limbs import BITS4, INT, LIMBS, kernel, rounded_sum
+from widen.kernels.numba.limbs import BITS5, BOOL, FLOAT, INT, LIMBS, kernel, rounded_sum
 from widen.kernels.numba.reconstruct import (
     ARGUMENTS,
-    gather_digits,
-    gather_residues,
+    gather,
     nudged,
     same,
     settle_all,
@@ -17,14 +16,18 @@ from widen.kernels.numba.reconstruct import (
 )
 
 
-@kernel(*ARGUMENTS, INT[::1], INT[::1], BITS4)
+@kernel(*ARGUMENTS, INT[:, ::1], FLOAT[:, :, :, :, :], BOOL[:, :, ::1], INT[::1], INT[::1], BITS5)
 def scaled(
     begin, end, groups, places, constants, basis, modulus, offsets,
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
     always, fmt, out, unsettled, alpha, beta, addend,
 ):  # fmt: skip
-    """Round alpha X 2^-(s+t) + beta c into `out`, once; scalars and `addend` are float64 bits."""
-    parts, batch, rows, columns = out.shape
+    """Round alpha X 2^-(s+t) + beta c into `out`, once, word by word.
+
+    Scalars and `addend` are float64 bits; results and c are (words, parts, batch, rows, columns).
+    """
+    _, parts, batch, rows, columns = out.shape
+    found = np.empty(fmt.shape[0])
     total = batch * rows * columns
     width = modulus.shape[0]
     limbs = np.empty((parts, width, TILE), np.int64)
@@ -36,12 +39,10 @@ def scaled(
         start = job * TILE
         size = min(TILE, total - start)
         for part in range(parts):
-            if basis.shape[0] > 0:
-                gather_residues(
-                    groups, start, size, places[part], constants[part], basis, modulus, limbs[part]
-                )
-            else:
-                gather_digits(groups, start, size, places[part, 0], offsets, limbs[part])
+            gather(
+                groups, start, size, places[part], constants[part], basis, modulus, offsets,
+                limbs[part],
+            )  # fmt: skip
             settle_all(limbs[part], size, signs_of_x[part])
         j, i, b = start % columns, start // columns % rows, start // columns // rows
         for at in range(size):
@@ -61,13 +62,15 @@ def scaled(
                         limbs[part], at, signs_of_x[part, at], work[part], nudge, direction
                     )
                 for part in range(parts):
-                    value = rounded_sum(
-                        sums, work, sign, base, alpha, beta, addend[:, b, i, j], part, fmt
-                    )
-                    if corner == 0:
-                        out[part, b, i, j] = value
-                    elif not same(value, out[part, b, i, j]):
-                        unsettled[b, i, j] = True
+                    rounded_sum(
+                        sums, work, sign, base, alpha, beta, addend[:, :, b, i, j], part, fmt,
+                        found,
+                    )  # fmt: skip
+                    for w in range(found.shape[0]):
+                        if corner == 0:
+                            out[w, part, b, i, j] = found[w]
+                        elif not same(found[w], out[w, part, b, i, j]):
+                            unsettled[b, i, j] = True
             j += 1
             if j == columns:
                 j, i = 0, i + 1

@@ -1,0 +1,232 @@
+"""Numbers of several words: first words that speak for the whole, and planes of their integers.
+
+Words are float64 bits, (words, parts, batch, rows, columns), each the nearest of the value less the
+words before it; so |rest after a word| <= half a unit in its last place, and zeros come last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from widen.kernels.numba.encode import balance, half_is_negative
+from widen.kernels.numba.expansions import TILE
+from widen.kernels.numba.limbs import (
+    BITS2,
+    BITS3,
+    BITS4,
+    BOOL,
+    FLOAT,
+    INT,
+    MAGNITUDE,
+    kernel,
+    round_words,
+    whole_mantissa,
+)
+from widen.kernels.numba.reconstruct import (
+    ARGUMENTS,
+    gather,
+    nudged,
+    places_of,
+    same,
+    settle_all,
+)
+
+ENTRIES = 64
+"""Entries whose chunks are held at a time: those of 900 bits then take 20 kB."""
+
+PIECES = 4
+"""Chunks of 18 bits or more that an integer of 53 bits reaches into."""
+
+
+@kernel(BITS3, BITS3, INT[:, :, ::1])
+def heads(begin, end, first, second, out):
+    """First words rounded to odd: floats that stand in for the value in every coarser question.
+
+    Where there is a rest and the last bit of the first word is 0, that word goes one unit towards
+    the rest. Exponents, floors and ceilings to 51 bits or fewer are then those of the value: an
+    odd float lies between the same even ones as the value, and an even one is the value itself. A
+    job is a row.
+    """
+    _, rows, columns = out.shape
+    for job in range(begin, end):
+        b, i = job // rows, job % rows
+        ours, theirs, target = first[b, i], second[b, i], out[b, i]
+        for j in range(columns):
+            x, y = ours[j], theirs[j]
+            rest = np.int64(y & MAGNITUDE != 0) & ~x & 1
+            # Bits count magnitudes: up if the signs are alike.
+            target[j] = x + (rest if (x ^ y) >= 0 else -rest)
+
+
+@njit
+def _split(bits, row_shift, column_shift, b, i, start, width, chunks):
+    """chunks[c, at] = chunk c of RN(x 2^shift) of neighbouring entries; how many there are.
+
+    `bits` are words (words, batch, rows, columns). A word above the rounding point is an integer.
+    The one that straddles it is rounded to nearest even, a tie going the way of the words below
+    it, and those give 0: they add up to a quarter at most, and a tie is the only place where less
+    than a unit of this word matters. Integers before it do not spoil the even choice: where it is
+    a choice at all, the word before has a unit of 2 or more, or is even itself.
+
+    Chunks are signed, up to 2^width in magnitude: words do not overlap.
+    """
+    count, size = bits.shape[0], min(ENTRIES, bits.shape[3] - start)
+    chunks[:] = 0.0
+    for w in range(count):
+        source = bits[w, b, i, start : start + size]
+        below = bits[min(w + 1, count - 1), b, i, start : start + size]
+        _add_word(
+            source, below, w + 1 < count, row_shift[b, i], column_shift[b, start : start + size],
+            width, chunks,
+        )  # fmt: skip
+    return size
+
+
+@njit
+def _add_word(source, below, more, row_shift, column_shift, width, chunks):
+    """Add one word of neighbouring entries to their chunks; there are `more` below it."""
+    mask = (np.int64(1) << width) - 1
+    for at in range(source.shape[0]):
+        x, y = source[at], below[at]
+        m = whole_mantissa(x)
+        left = max((x >> 52) & 0x7FF, 1) - 1075 + row_shift + column_shift[at]
+        right = min(max(-left, 0), 55)
+        half = (np.int64(1) << right) >> 1
+        odd = (m >> right) & 1
+        if more and y & MAGNITUDE != 0:
+            odd = np.int64((x ^ y) >= 0)
+        r = (m + (half - 1 + odd if half else np.int64(0))) >> right
+        if r == 0:
+            continue
+        left = max(left, 0)
+        c = left // width
+        inside = left - c * width
+        sign = 1.0 if x >= 0 else -1.0
+        piece = (r & (mask >> inside)) << inside
+        rest = r >> (width - inside)
+        chunks[c, at] += sign * np.float64(piece)
+        for step in range(1, PIECES):
+            chunks[c + step, at] += sign * np.float64(rest & mask)
+            rest >>= width
+
+
+@njit
+def _add_four(target, a, b, c, d, w, x, y, z):
+    for at in range(target.shape[0]):
+        target[at] += (w * a[at] + x * b[at]) + (y * c[at] + z * d[at])
+
+
+@njit
+def _weigh(chunks, power, total):
+    """total[at] = sum(chunks[c, at] power[c])."""
+    length = power.shape[0]
+    first, factor = chunks[0], power[0]
+    for at in range(total.shape[0]):
+        total[at] = first[at] * factor
+    for c in range(1, length - 3, 4):
+        _add_four(
+            total, chunks[c], chunks[c + 1], chunks[c + 2], chunks[c + 3],
+            power[c], power[c + 1], power[c + 2], power[c + 3],
+        )  # fmt: skip
+    for c in range(1 + (length - 1) // 4 * 4, length):
+        one, factor = chunks[c], power[c]
+        for at in range(total.shape[0]):
+            total[at] += one[at] * factor
+
+
+@kernel(BITS4, BITS2, BITS2, INT, INT, FLOAT[:, ::1], FLOAT[:, ::1], FLOAT[:, :, :, ::1])
+def residues(
+    begin, end, bits, row_shift, column_shift, offset, width, constants, powers, planes
+):  # fmt: skip
+    """Residues modulo p_i of x 2^(row_shift + column_shift), rounded, into planes[i].
+
+    `bits` are words (words, batch, rows, columns), rows counted from `offset` in planes and shifts
+    of rows. ``constants[i]`` is (p, 1/p, ...), ``powers[i]`` the balanced 2^(width c) mod p of so
+    few chunks that 2^width p/2 for each makes 2^26 p at most: all is exact in float64, and
+    `balance` takes it. A job is a row.
+    """
+    _, _, rows, columns = bits.shape
+    count, length = powers.shape
+    chunks, total = np.empty((length + PIECES, ENTRIES)), np.empty(ENTRIES)
+    for job in range(begin, end):
+        b, i = job // rows, job % rows
+        for start in range(0, columns, ENTRIES):
+            size = _split(bits, row_shift[:, offset:], column_shift, b, i, start, width, chunks)
+            for c in range(count):
+                p, inverse, power = constants[c, 0], constants[c, 1], powers[c]
+                _weigh(chunks, power, total)
+                target = planes[c, b, offset + i, start : start + size]
+                for at in range(target.shape[0]):
+                    target[at] = balance(total[at], p, inverse)
+                if p % 2.0 == 0.0:
+                    half_is_negative(target, p)
+
+
+@kernel(BITS4, BITS2, BITS2, INT, INT, INT, INT, FLOAT[:, :, :, ::1])
+def digits(begin, end, bits, row_shift, column_shift, offset, width, length, beta, planes):
+    """planes[d] = balanced digit d, in base 2^beta, of the same integers; a job is a row."""
+    _, _, rows, columns = bits.shape
+    half = np.int64(1) << (beta - 1)
+    chunks = np.empty((length + PIECES, ENTRIES))
+    for job in range(begin, end):
+        b, i = job // rows, job % rows
+        for start in range(0, columns, ENTRIES):
+            size = _split(bits, row_shift[:, offset:], column_shift, b, i, start, width, chunks)
+            for at in range(size):
+                rest, held, c = np.int64(0), np.int64(0), 0
+                for d in range(planes.shape[0]):
+                    while held < beta and c < length:
+                        rest += np.int64(chunks[c, at]) << held
+                        held += width
+                        c += 1
+                    digit = ((rest + half) & (2 * half - 1)) - half
+                    planes[d, b, offset + i, start + at] = np.float64(digit)
+                    rest = (rest - digit) >> beta
+                    held -= beta
+
+
+@kernel(*ARGUMENTS, INT[:, ::1], FLOAT[:, :, :, :, :], BOOL[:, :, ::1])
+def rounded(
+    begin, end, groups, places, constants, basis, modulus, offsets,
+    row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
+    always, fmt, out, unsettled,
+):  # fmt: skip
+    """`reconstruct.plain` into several words, (words, parts, batch, rows, columns)."""
+    _, parts, batch, rows, columns = out.shape
+    total_size = batch * rows * columns
+    width = modulus.shape[0]
+    limbs, work = np.empty((width, TILE), np.int64), np.empty((width, 1), np.int64)
+    sign, base, nudge = np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.full(TILE, -1)
+    error = np.zeros(TILE)
+    found, other = np.empty(fmt.shape[0]), np.empty(fmt.shape[0])
+    for job in range(begin, end):
+        start = job * TILE
+        size = min(TILE, total_size - start)
+        places_of(
+            start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
+            row_exact, column_exact, always, base, nudge, error,
+        )  # fmt: skip
+        for part in range(parts):
+            gather(
+                groups, start, size, places[part], constants[part], basis, modulus, offsets, limbs
+            )
+            settle_all(limbs, size, sign)
+            j, i, b = start % columns, start // columns % rows, start // columns // rows
+            for at in range(size):
+                if nudge[at] < 0:
+                    round_words(limbs, at, 0, width - 1, base[at], sign[at], fmt, found)
+                else:
+                    up = nudged(limbs, at, sign[at], work, nudge[at], 1)
+                    round_words(work, 0, 0, width - 1, base[at], up, fmt, found)
+                    down = nudged(limbs, at, sign[at], work, nudge[at], -1)
+                    round_words(work, 0, 0, width - 1, base[at], down, fmt, other)
+                    for w in range(found.shape[0]):
+                        unsettled[b, i, j] |= not same(found[w], other[w])
+                for w in range(found.shape[0]):
+                    out[w, part, b, i, j] = found[w]
+                j += 1
+                if j == columns:
+                    j, i = 0, i + 1
+                    if i == rows:
+                        i, b = 0, b + 1
