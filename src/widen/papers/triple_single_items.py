@@ -1,0 +1,369 @@
+"""Paper 003's figures: blocked products and the Ozaki scheme, their times and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from widen.backends import blocked
+from widen.backends.planes import cast
+from widen.papers.arrays import namespace
+from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting
+from widen.papers.multiple_double.product import multiply_words
+from widen.papers.triple_single import multiply_sliced, slice_matrix
+
+COUNTS = (9, 10, 11, 12)
+"""Slices, as in the paper."""
+
+WORDS = {
+    "double": ("float64",),
+    "DF": ("float32", "float32"),
+    "TS": ("float32", "float32", "float32"),
+    "D+S": ("float64", "float32"),
+    "DD": ("float64", "float64"),
+}
+INPUTS = "Matrices are (u - 0.5) exp(rn), all words filled to their last bit."
+
+
+def numbers(setting: Setting, shape: tuple[int, int], name: str, stream: int) -> list[Any]:
+    """Words of (u - 0.5) exp(rn), every later one below half a unit of the one before it."""
+    first, *later = WORDS[name]
+    found = [setting.random(shape, 1.0, 10 * stream, first)]
+    for at, word in enumerate(later):
+        share = setting.random(shape, 0.0, 10 * stream + at + 1, first)  # from -1/2 to 1/2
+        small = found[-1] * share * 2.0 ** (-53 if first == "float64" else -24)
+        found.append(cast(small, word))
+    return found
+
+
+# ── figures 19 to 22: speed of blocked products ──────────────────────────────
+
+
+Measured = TypeVar("Measured")
+_measured: dict[Any, Any] = {}
+
+
+def once(measure: Callable[[Setting], Measured], setting: Setting) -> Measured:
+    """What figures of two GPUs share is measured once."""
+    key = measure.__name__, setting.device, setting.full, setting.quick, setting.seed
+    if key not in _measured:
+        _measured[key] = measure(setting)
+    found: Measured = _measured[key]
+    return found
+
+
+def measure_rates(setting: Setting) -> dict[tuple[str, int], float]:
+    """GFLOP/s of blocked products, 2 n^3 operations of the type each."""
+    sizes = setting.choose(
+        [32, 64, 128, 256], full=[32, 64, 128, 256, 512, 1024, 2048, 4096, 8192], quick=[32, 64]
+    )
+    found = {}
+    cases = [(name, n) for name in WORDS for n in sizes]
+    for done, (name, n) in enumerate(cases):
+        setting.progress(done / len(cases))
+        a, b = (numbers(setting, (n, n), name, stream) for stream in (1, 2))
+        few = n > 2048 or not setting.gpu
+        seconds = setting.seconds(
+            lambda a=a, b=b: blocked.multiply(a, b),  # type: ignore[misc]
+            repeats=3 if few else 10,
+            warm_ups=1 if few else 3,
+        )
+        found[name, n] = 2 * n**3 / seconds / 1e9
+    return found
+
+
+def speeds(setting: Setting, names: tuple[str, ...], claims: list[Any]) -> Outcome:
+    """A table and a figure of some types' rates."""
+    rate = once(measure_rates, setting)
+    sizes = sorted({n for _, n in rate})
+    rows = [[n, *(rate[name, n] for name in names)] for n in sizes]
+    panel = Panel(
+        "Blocked matrix products",
+        "n",
+        "GFLOP/s (operations of the type)",
+        [Series(name, sizes, [rate[name, n] for n in sizes]) for name in names],
+        log_x=True,
+        log_y=True,
+    )
+    remark = f"{INPUTS} 2 n³ operations of the type. "
+    remark += (
+        "Triton kernels, tiles in shared memory." if setting.gpu else "Numba kernels, all threads."
+    )
+    columns = ["n", *(f"{name}, GFLOP/s" for name in names)]
+    return Outcome(columns, rows, claims, Figure([panel], columns=1), [remark])
+
+
+def faster(
+    setting: Setting, ours: str, theirs: tuple[str, ...], gpu: str, paper: float, text: str
+) -> Claim:
+    """The claim that a type beats others on a GPU of the paper."""
+    rate = once(measure_rates, setting)
+    sizes = sorted({n for _, n in rate})
+    best = {n: min(rate[ours, n] / rate[other, n] for other in theirs) for n in sizes}
+    most = max(max(rate[ours, n] / rate[other, n] for other in theirs) for n in sizes)
+    top = sizes[-1]
+    said = f"at n = {top}: " + ", ".join(
+        f"{rate[ours, top] / rate[other, top]:.2f} × {other}" for other in theirs
+    )
+    said += f"; at most {most:.2f}. float64 runs at half the rate of float32 here, not at 1/32"
+    return Claim(text, f"up to {paper} ({gpu})", said, best[top] > 1 if setting.gpu else None)
+
+
+def fig19(setting: Setting) -> Outcome:
+    """TS, DD and D+S, on the first of the paper's GPUs."""
+    text = "Blocked TS products are faster than D+S and DD ones on a GPU with slow float64"
+    claim = faster(setting, "TS", ("D+S", "DD"), "GTX 1080", 5.9, text)
+    return speeds(setting, ("TS", "DD", "D+S"), [claim])
+
+
+def fig20(setting: Setting) -> Outcome:
+    """TS, DD and D+S, on the second of the paper's GPUs."""
+    text = "Blocked TS products are faster than D+S and DD ones on a GPU with slow float64"
+    claim = faster(setting, "TS", ("D+S", "DD"), "RTX 6000; the number is hard to read", 15, text)
+    return speeds(setting, ("TS", "DD", "D+S"), [claim])
+
+
+def fig21(setting: Setting) -> Outcome:
+    """DF and double, on the first of the paper's GPUs."""
+    text = "Blocked DF products are faster than blocked double ones"
+    claim = faster(setting, "DF", ("double",), "GTX 1080", 2.1, text)
+    return speeds(setting, ("double", "DF"), [claim])
+
+
+def fig22(setting: Setting) -> Outcome:
+    """DF and double, on the second of the paper's GPUs."""
+    text = "Blocked DF products are faster than blocked double ones"
+    claim = faster(setting, "DF", ("double",), "RTX 6000", 1.4, text)
+    return speeds(setting, ("double", "DF"), [claim])
+
+
+# ── figures 23 and 24: time of the Ozaki scheme ──────────────────────────────
+
+
+def scheme(a: list[Any], b: list[Any], slices: int) -> tuple[Any, ...]:
+    """Algorithm 1 on words."""
+    return multiply_sliced(slice_matrix(tuple(a), slices, 1), slice_matrix(tuple(b), slices, 0))
+
+
+def measure_times(setting: Setting) -> list[list[Any]]:
+    """Rows (n, seconds of the blocked product, seconds with 9 to 12 slices)."""
+    sizes = setting.choose([64, 128, 256], full=[256, 512, 1024, 2048, 4096], quick=[32, 64])
+    rows = []
+    for done, n in enumerate(sizes):
+        setting.progress(done / len(sizes))
+        a, b = (numbers(setting, (n, n), "TS", stream) for stream in (1, 2))
+
+        def timed(product: Any, n: int = n) -> float:
+            few = n > 1024 or not setting.gpu
+            return setting.seconds(product, repeats=2 if few else 10, warm_ups=1 if few else 3)
+
+        row = [timed(lambda a=a, b=b: blocked.multiply(a, b))]
+        row += [timed(lambda a=a, b=b, d=d: scheme(a, b, d)) for d in COUNTS]
+        rows.append([n, *row])
+    return rows
+
+
+def seconds(setting: Setting, gpu: str) -> Outcome:
+    """Time of the Ozaki scheme beside the blocked product."""
+    rows = once(measure_times, setting)
+    sizes = [row[0] for row in rows]
+    labels = ["blocked TS", *(f"Ozaki scheme, {d} slices" for d in COUNTS)]
+    panel = Panel(
+        "TS matrix products",
+        "n",
+        "seconds",
+        [
+            Series(label, sizes, [row[at + 1] for row in rows], "dashed" if at == 0 else "line")
+            for at, label in enumerate(labels)
+        ],
+        log_x=True,
+        log_y=True,
+    )
+    slower = [row[0] for row in rows if min(row[2:]) > row[1]]
+    ratios = {d: rows[-1][at + 2] / rows[-1][1] for at, d in enumerate(COUNTS)}
+    said = ", ".join(f"{d} slices {ratio:.2f}" for d, ratio in ratios.items())
+    claims = [
+        Claim(
+            "The Ozaki scheme takes longer than the blocked product at every size",
+            f"longer ({gpu}), the less so the larger n",
+            f"times of the blocked product at n = {sizes[-1]}: {said}",
+            len(slower) == len(rows) if setting.gpu else None,
+        )
+    ]
+    remark = f"{INPUTS} Slicing and TS additions are counted; slices² float32 products."
+    return Outcome(
+        ["n", *(f"{label}, s" for label in labels)],
+        rows,
+        claims,
+        Figure([panel], columns=1),
+        [remark],
+    )
+
+
+def fig23(setting: Setting) -> Outcome:
+    """Times on the first of the paper's GPUs."""
+    return seconds(setting, "GTX 1080")
+
+
+def fig24(setting: Setting) -> Outcome:
+    """Times on the second of the paper's GPUs."""
+    return seconds(setting, "RTX 6000")
+
+
+# ── figure 25: accuracy ──────────────────────────────────────────────────────
+
+
+def fig25(setting: Setting) -> Outcome:
+    """Largest relative errors of the Ozaki scheme and of the blocked product."""
+    sizes = setting.choose(
+        [256, 512, 1024, 2048, 4096], full=[256, 512, 1024, 2048, 4096], quick=[32, 64]
+    )
+    m, most = setting.choose((16, 64), full=(256, 4096), quick=(4, 8))
+    rows: list[list[Any]] = []
+    for done, n in enumerate(sizes):
+        setting.progress(done / len(sizes))
+        columns = min(n, most)
+        a = numbers(setting, (min(n, m), n), "TS", 1)
+        b = numbers(setting, (n, columns), "TS", 2)
+        exact = quad_product(a, b)
+        found = {"blocked": blocked.multiply(a, b)}
+        found |= {f"{d} slices": scheme(a, b, d) for d in COUNTS}
+        for name, product in found.items():
+            relative, typical, against_largest = errors(setting, product, exact)
+            rows.append([n, name, relative, typical, against_largest])
+    names = ["blocked", *(f"{d} slices" for d in COUNTS)]
+    largest = {(n, name): error for n, name, error, *_ in rows}
+    panel = Panel(
+        "TS matrix products against quad double",
+        "n",
+        "largest relative error",
+        [
+            Series(
+                "blocked" if name == "blocked" else f"Ozaki scheme, {name}",
+                sizes,
+                [largest[n, name] for n in sizes],
+                "dashed" if name == "blocked" else "line",
+            )
+            for name in names
+        ],
+        log_x=True,
+        log_y=True,
+    )
+    remark = (
+        f"{INPUTS} Of each product {min(m, sizes[0])} rows and up to {most} columns are computed; "
+        "elements do not depend on the others. The largest relative error hangs on the element "
+        "that cancels most, so it grows with their number; the other columns are the median and "
+        "the largest error over the largest element. Line 16 of Algorithm 1 as printed takes the "
+        "last but one slice from the rest a second time; the rest itself is the last slice here."
+    )
+    columns_shown = ["n", "product", "largest relative error", "median", "error / largest element"]
+    return Outcome(
+        columns_shown, rows, accuracy_claims(largest, sizes), Figure([panel], 1), [remark]
+    )
+
+
+def accuracy_claims(largest: dict[Any, float], sizes: list[int]) -> list[Claim]:
+    """What section 5.2.2 says of figure 25."""
+    top, blocked_error = sizes[-1], [largest[n, "blocked"] for n in (sizes[0], sizes[-1])]
+    twelve, nine = largest[top, "12 slices"], largest[top, "9 slices"]
+    return [
+        Claim(
+            "12 slices reach a relative error of 1e-20 at n = 4096",
+            "1e-20",
+            f"{twelve:.1e} at n = {top}",
+            twelve <= 1e-20 if top == 4096 else None,
+        ),
+        Claim(
+            "The more slices, the smaller the error: 9 slices lose accuracy from n = 1024 on",
+            "1e-21 at n = 512, 1e-17 at 1024",
+            f"9 slices: {nine:.1e} at n = {top}, 12 slices {twelve:.1e}",
+            nine > 10 * twelve if top >= 2048 else None,
+        ),
+        Claim(
+            "The blocked product loses to 12 slices by orders of magnitude",
+            "1e-17 at n = 256, 1e-15 at 4096",
+            f"{blocked_error[0]:.1e} at n = {sizes[0]}, {blocked_error[1]:.1e} at n = {top}",
+            blocked_error[1] > 10 * twelve,
+        ),
+    ]
+
+
+def quad_product(a: list[Any], b: list[Any]) -> Any:
+    """The quad double product of TS matrices: words (4, m, n), by paper 001 with one grid a row."""
+    left, right = (
+        [cast(word, "float64") for word in x] + [cast(x[0] - x[0], "float64")] for x in (a, b)
+    )
+    stack = namespace(left[0]).stack
+    return multiply_words(
+        stack(left), stack(right), way=1, equalise=False, balance=False, group=None, grid="row"
+    )
+
+
+def errors(setting: Setting, found: Any, exact: Any) -> tuple[float, float, float]:
+    """Largest and median relative error, and the largest error over the largest element.
+
+    The differences cancel word by word, each exactly but for the last.
+    """
+    words, quad = [setting.machine.fetch(x) for x in found], setting.machine.fetch(exact)
+    rest = quad[0]
+    for word in words:
+        rest = rest - word
+    wrong = abs(rest + quad[1])
+    relative = wrong / abs(quad[0])
+    against_largest = wrong.max() / abs(quad[0]).max()
+    return float(relative.max()), float(np.median(relative)), float(against_largest)
+
+
+ITEMS = [
+    Item(
+        "003-fig19",
+        "003",
+        "Speed of blocked TS, DD and D+S products (GTX 1080)",
+        "TS is up to 5.9 times as fast as D+S and DD.",
+        fig19,
+    ),
+    Item(
+        "003-fig20",
+        "003",
+        "Speed of blocked TS, DD and D+S products (RTX 6000)",
+        "TS is many times as fast as D+S and DD.",
+        fig20,
+    ),
+    Item(
+        "003-fig21",
+        "003",
+        "Speed of blocked DF and double products (GTX 1080)",
+        "DF is up to 2.1 times as fast as double.",
+        fig21,
+    ),
+    Item(
+        "003-fig22",
+        "003",
+        "Speed of blocked DF and double products (RTX 6000)",
+        "DF is up to 1.4 times as fast as double.",
+        fig22,
+    ),
+    Item(
+        "003-fig23",
+        "003",
+        "Time of the Ozaki scheme and of the blocked product (GTX 1080)",
+        "The scheme takes longer than the blocked product at all sizes.",
+        fig23,
+    ),
+    Item(
+        "003-fig24",
+        "003",
+        "Time of the Ozaki scheme and of the blocked product (RTX 6000)",
+        "The scheme takes longer than the blocked product at all sizes.",
+        fig24,
+    ),
+    Item(
+        "003-fig25",
+        "003",
+        "Error of the Ozaki scheme and of the blocked product",
+        "12 slices reach 1e-20 at n = 4096; the blocked product has 1e-17 to 1e-15.",
+        fig25,
+    ),
+]
