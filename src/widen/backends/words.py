@@ -83,9 +83,7 @@ def _operand(planes: Planes, shape: tuple[int, ...]) -> tuple[Any, Any]:
         whole = (planes[0].shape[0], *shape)
         grown = (len(shape) - len(own)) * (1,)
         planes = tuple(
-            library_of(plane).broadcast_to(
-                plane.reshape((plane.shape[0], *grown, *own)), whole
-            )
+            library_of(plane).broadcast_to(plane.reshape((plane.shape[0], *grown, *own)), whole)
             for plane in planes
         )
     return _blocks(planes)

@@ -165,7 +165,9 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
         if OPERATION == MULTIPLY:
             clear(sums, count + 1, x0, BLOCK)
             plain = x0 * y0
-            deposit_products(sums, xa + x_at, x_length, ya + y_at, y_length, one, count, mask, BLOCK)
+            deposit_products(
+                sums, xa + x_at, x_length, ya + y_at, y_length, one, count, mask, BLOCK
+            )
             if both:
                 v_at, x_length = places(at, 1, size, X_PARTS, X_ONE)
                 w_at, y_length = places(at, 1 - part, size, Y_PARTS, Y_ONE)
