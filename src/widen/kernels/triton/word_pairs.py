@@ -12,8 +12,8 @@ from widen.kernels.triton.floats import (
     broken_tie,
     fast_two_sum,
     first_word,
-    later_word,
     is_finite,
+    later_word,
     places,
     power_of,
     quotient,
@@ -162,17 +162,16 @@ def rounded_to_three(a, b, c, d):
     a, d = two_sum(a, d)
     a, c = two_sum(a, c)
     a, b = two_sum(a, b)
-    nothing = tl.zeros_like(a)
     total, d = fast_two_sum(c, d)
     total, c = fast_two_sum(b, total)
+    total, c = broken_tie(total, c, d)
     below = tl.where(c != 0, c, d)
     total, b = fast_two_sum(a, total)
     a, b = broken_tie(total, b, below)
     total, d = fast_two_sum(c, d)
     total, c = fast_two_sum(b, total)
     b, c = broken_tie(total, c, d)
-    total, d = fast_two_sum(c, d)
-    c, d = broken_tie(total, d, nothing)
+    c, d = fast_two_sum(c, d)
     b, c = fast_two_sum(b, c)
     return a, b, c
 
