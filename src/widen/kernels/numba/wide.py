@@ -253,16 +253,16 @@ def _leave_all(limbs, last, size, precision, length, up, sign):
 
 
 @njit
-def _round_all(limbs, size, base, fmt, room, found, sure):
+def _round_all(limbs, size, base, nudge, fmt, room, found, sure):
     """Round magnitudes word by word into `found`, (words, size), where all words are normal.
 
-    `sure` says where; elsewhere a word is subnormal, beyond its range or near its end. `room` is
-    for (sign, head, tail, length, up), signs in the first. The limbs are used up.
+    `sure` says where; elsewhere a word is subnormal, beyond its range or near its end, or an error
+    of 2^nudge might change it (a word that it cannot change leaves the same error to the next).
+    `room` is for (sign, head, tail, length, up), signs in the first. The limbs are used up.
     """
     sign, head, tail, length, up = room[0], room[1], room[2], room[3], room[4]
     count, last = fmt.shape[0], limbs.shape[0] - 1
-    nudge, easy = room[5], np.empty(TILE, np.bool_)
-    nudge[:] = -1
+    easy = np.empty(TILE, np.bool_)
     sure[:size] = True
     for w in range(count):
         leading_bits(limbs[: last + 1], size, head, tail, length)
@@ -297,10 +297,10 @@ def rounded(
     width = modulus.shape[0]
     limbs, work = np.empty((width, TILE), np.int64), np.empty((width, 1), np.int64)
     base, nudge, error = np.empty(TILE, np.int64), np.full(TILE, -1), np.zeros(TILE)
-    room, whole = np.empty((6, TILE), np.int64), np.empty((width, TILE), np.int64)
+    room, whole = np.empty((5, TILE), np.int64), np.empty((width, TILE), np.int64)
     sign, sure = np.empty(TILE, np.int64), np.zeros(TILE, np.bool_)
     tile, found, other = np.empty((count, TILE)), np.empty(count), np.empty(count)
-    together = always < 0 and count <= MOST_TOGETHER
+    together = count <= MOST_TOGETHER
     for job in range(begin, end):
         start = job * TILE
         size = min(TILE, total_size - start)
@@ -315,7 +315,7 @@ def rounded(
             settle_all(limbs, size, sign)
             if together:
                 whole[:], room[0] = limbs, sign
-                _round_all(whole, size, base, fmt, room, tile, sure)
+                _round_all(whole, size, base, nudge, fmt, room, tile, sure)
             j, i, b = start % columns, start // columns % rows, start // columns // rows
             for at in range(size):
                 if together and sure[at]:
