@@ -13,8 +13,8 @@ def relative_error(operation: str, fmt: Multiple) -> Fraction:
     Three words of float32 (TRIPLE_SUM) add with an error next to |x| + |y| as well.
 
     >>> from widen.formats import WORDS
-    >>> float(relative_error("add", WORDS["float64x2"])), float(relative_error("add", WORDS["float64x4"]))
-    (6.000000000000003, 1.0)
+    >>> [float(relative_error("multiply", WORDS[name])) for name in ("float64x2", "float32x3")]
+    [10.0, 81.0]
     """
     p = fmt.words[0].precision
     e = Fraction(1, 2**p)
