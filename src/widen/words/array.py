@@ -283,7 +283,7 @@ class Words(Operators):
         planes = [conversions.on_cpu(plane) for plane in self.planes]
         if real != names[0]:
             terms = [plane.astype("float64") for plane in planes]
-            planes = renormalise.renormalised(terms, (real, real))
+            planes = renormalise.renormalised(terms, (real,) * 3)  # a tie may change the last two
         if self.format.parts == 1:
             return planes[0][0].copy()[()]
         joined = np.empty(self.shape, "complex128" if real == "float64" else "complex64")
