@@ -35,7 +35,7 @@ def relative_error(operation: str, fmt: Multiple) -> Fraction:
     if fmt.name == "float32x3" and operation == "multiply":
         return Fraction(1 + 20 * e**3 * unit)
     if operation == "multiply":
-        return 1 + dropped_by_product(len(fmt.words), e) * unit
+        return Fraction(1 + dropped_by_product(len(fmt.words), e) * unit)
     return Fraction(2)  # remainders shrink by 2^(p-5) a digit and are kept as products are
 
 
