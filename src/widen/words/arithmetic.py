@@ -272,7 +272,11 @@ def compare(operation: str, x: Words, y: Words) -> Any:
     """X < y and so on, word by word: the first words that differ decide."""
     fmt = common_format(x.format, y.format)
     x, y = _as(x, fmt), _as(y, fmt)
+    if fmt.parts == 2 and operation not in ("equal", "not_equal"):
+        raise TypeError("complex numbers have no order; compare .real, .imag or abs(x)")
     library = library_of(x.planes[0])
+    axes = max(x.ndim, y.ndim)
+    x, y = (z.reshape((1,) * (axes - z.ndim) + z.shape) for z in (x, y))
     pairs = list(zip(x.planes, y.planes, strict=True))
     equal = pairs[0][0] == pairs[0][1]
     for p, q in pairs[1:]:
@@ -280,8 +284,6 @@ def compare(operation: str, x: Words, y: Words) -> Any:
     if operation in ("equal", "not_equal"):
         same = equal.all(0)
         return same if operation == "equal" else ~same
-    if fmt.parts == 2:
-        raise TypeError("complex numbers have no order; compare .real, .imag or abs(x)")
     if operation in ("greater", "greater_equal"):
         pairs = [(q, p) for p, q in pairs]
     less = pairs[-1][0] < pairs[-1][1]
