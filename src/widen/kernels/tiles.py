@@ -285,5 +285,5 @@ BLOCKED = {
 }
 """Of blocked products of words, by kind and format (backends/blocked.py)."""
 
-ACCUMULATE = 1024
+ADD_FLOATS = 1024
 """Elements of a program that adds floats to numbers of three words."""

@@ -157,8 +157,9 @@ def error(found: Any, a: Any, b: Any) -> float:
     worst = Fraction(0)
     for i in range(len(x)):
         for j in range(len(y[0])):
-            terms = [x[i][h] * y[h][j] for h in range(len(y))]
-            worst = max(worst, abs(c[i][j] - sum(terms)) / sum(map(abs, terms)))
+            terms = [Fraction(x[i][h] * y[h][j]) for h in range(len(y))]
+            off, size = abs(c[i][j] - sum(terms)), sum(abs(term) for term in terms)
+            worst = max(worst, Fraction(off) / size)
     return float(worst)
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.kernels.triton.lines import FAR_OFF, lowest_place, piece_of
+from widen.kernels.triton.lines import piece_of
 from widen.kernels.triton.numbers import (
     DEPTH,
+    FAR_OFF,
     LARGEST,
     NORM_BITS,
     NOTHING,
@@ -23,6 +24,7 @@ from widen.kernels.triton.numbers import (
     is_special,
     leading,
     lowest_bit,
+    lowest_place,
     wide,
 )
 
