@@ -150,16 +150,16 @@ def words_of(setting: Setting, shape: tuple[int, int], count: int, kind: str, st
 def error(found: Any, a: Any, b: Any) -> float:
     """Largest |c - AB| / (|A||B|) of words, exactly; at most 1."""
     x, y, c = (
-        [[sum(map(Fraction, w[:, i, j].tolist())) for j in range(w.shape[2])]
+        [[sum(map(Fraction, w[:, i, j].tolist()), Fraction(0)) for j in range(w.shape[2])]
          for i in range(w.shape[1])]
         for w in (a, b, found)
     )  # fmt: skip
     worst = Fraction(0)
     for i in range(len(x)):
         for j in range(len(y[0])):
-            terms = [Fraction(x[i][h] * y[h][j]) for h in range(len(y))]
-            off, size = abs(c[i][j] - sum(terms)), sum(abs(term) for term in terms)
-            worst = max(worst, Fraction(off) / size)
+            terms = [x[i][h] * y[h][j] for h in range(len(y))]
+            off = abs(c[i][j] - sum(terms, Fraction(0)))
+            worst = max(worst, off / sum(map(abs, terms), Fraction(0)))
     return float(worst)
 
 
