@@ -227,5 +227,5 @@ BLOCKED = {
 }
 """Of blocked products of words, by kind and format (backends/blocked.py)."""
 
-ACCUMULATE = 1024
+TRIPLES = 1024
 """Elements of a program that adds floats to numbers of three words."""

@@ -150,7 +150,7 @@ def words_of(setting: Setting, shape: tuple[int, int], count: int, kind: str, st
 def error(found: Any, a: Any, b: Any) -> float:
     """Largest |c - AB| / (|A||B|) of words, exactly; at most 1."""
     x, y, c = (
-        [[sum(map(Fraction, w[:, i, j].tolist())) for j in range(w.shape[2])]
+        [[sum(map(Fraction, w[:, i, j].tolist()), Fraction(0)) for j in range(w.shape[2])]
          for i in range(w.shape[1])]
         for w in (a, b, found)
     )  # fmt: skip
@@ -158,7 +158,8 @@ def error(found: Any, a: Any, b: Any) -> float:
     for i in range(len(x)):
         for j in range(len(y[0])):
             terms = [x[i][h] * y[h][j] for h in range(len(y))]
-            worst = max(worst, abs(c[i][j] - sum(terms)) / sum(map(abs, terms)))
+            size = sum((abs(term) for term in terms), Fraction(0))
+            worst = max(worst, abs(c[i][j] - sum(terms)) / size)
     return float(worst)
 
 

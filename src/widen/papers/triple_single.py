@@ -76,7 +76,7 @@ def ozaki_matmul(a: Words, b: Words, slices: int = 12) -> Words:
     >>> float(ozaki_matmul(x, x).words[0, 0, 1]) == 2.0**-39
     True
     """
-    if not (isinstance(slices, int) and SLICES[0] <= slices <= SLICES[1]):
+    if slices not in range(SLICES[0], SLICES[1] + 1):
         raise ValueError(f"slices={slices!r}; give a number from {SLICES[0]} to {SLICES[1]}")
     left, right = _matrices(a, b, ["float32x3"])
     xp = namespace(left[0])
