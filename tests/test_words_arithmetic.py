@@ -336,6 +336,21 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "operation"), CASES)
 def test_a_gpu_gives_the_same_bits(name, operation):
+    assert_same_on_gpu(name, operation)
+
+
+@pytest.mark.parametrize("operation", backend.OPERATIONS)
+def test_a_gpu_gives_the_same_bits_from_memory(operation, monkeypatch):
+    """The kernel for eight and sixteen words, which are many for Triton's interpreter."""
+    from widen.backends import words_torch
+
+    monkeypatch.setattr(words_torch, "FEW", 2)
+    assert_same_on_gpu("float64x3", operation)
+    if operation == "multiply":
+        assert_same_on_gpu("complex64x3", operation)
+
+
+def assert_same_on_gpu(name, operation):
     from widen.backends import words_torch
 
     fmt = {**WORDS, **COMPLEX}[name]
