@@ -137,9 +137,9 @@ def pairs(xa, xb, ya, yb, za, zb, size, OPERATION: tl.constexpr, X_PARTS: tl.con
     if MIXED:
         near = tl.minimum(tl.maximum(low, -LARGEST), LARGEST).to(tl.float32).to(tl.float64)
         total, rest = fast_two_sum(high, near)  # it may have been rounded to a tie
-        fine = is_finite(total)
+        fine = is_finite(total) & (high != 0)
         tl.store(za + z_at, tl.where(fine, total, high), mask=mask)
-        tl.store(zb + z_at, tl.where(fine, rest, 0.0).to(tl.float32), mask=mask)
+        tl.store(zb + z_at, tl.where(fine, rest, 0.0).to(tl.float32) + 0.0, mask=mask)
     else:
         tl.store(za + z_at, high, mask=mask)
         tl.store(za + z_length + z_at, low, mask=mask)
@@ -154,17 +154,16 @@ def rounded_to_three(a, b, c, d):
     a, d = two_sum(a, d)
     a, c = two_sum(a, c)
     a, b = two_sum(a, b)
-    nothing = tl.zeros_like(a)
     total, d = fast_two_sum(c, d)
     total, c = fast_two_sum(b, total)
+    total, c = broken_tie(total, c, d)
     below = tl.where(c != 0, c, d)
     total, b = fast_two_sum(a, total)
     a, b = broken_tie(total, b, below)
     total, d = fast_two_sum(c, d)
     total, c = fast_two_sum(b, total)
     b, c = broken_tie(total, c, d)
-    total, d = fast_two_sum(c, d)
-    c, d = broken_tie(total, d, nothing)
+    c, d = fast_two_sum(c, d)
     b, c = fast_two_sum(b, c)
     return a, b, c
 
