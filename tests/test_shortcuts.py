@@ -30,7 +30,8 @@ def test_sketches_bound_the_product_of_leading_integers(family, inner, order):
     a[5], b[:, 7] = 0.0, np.inf
     a[9] *= 2.0**-1060
     operands = [
-        lines(stack(np.array(x, order=order)[None]), side, 1) for x, side in ((a, "left"), (b, "right"))
+        lines(stack(np.array(x, order=order)[None]), side, 1)
+        for x, side in ((a, "left"), (b, "right"))
     ]
     goal = bounds.goal(CONTRACTS["standard"], 53, inner, 1, None)
     quantised = [backend.quantise(backend.survey(x, goal), goal) for x in operands]
