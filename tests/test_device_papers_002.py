@@ -41,7 +41,7 @@ def test_a_gpu_gives_the_same_bits(variant):
 
 @pytest.mark.gpu
 @variants
-@pytest.mark.parametrize("shape", [(5, 7, 3), (130, 1100, 67), (300, 256, 512), (513, 40000, 385)])
+@pytest.mark.parametrize("shape", [(5, 7, 3), (130, 1100, 67), (300, 256, 512), (70, 40000, 33)])
 def test_a_gpu_gives_the_same_bits_at_size(variant, shape):
     a, b = awkward(*shape)
     for slices in (3, 9):

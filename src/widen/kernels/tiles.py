@@ -97,6 +97,12 @@ HOPPER_CERTIFY = {
 }
 
 
+# Long sums of many slices leave nothing in L2 for the next tile. TOP/s of 256x192, 256x128, 128x256
+# on an H200, one after the other: n = 4096, 8 slices 1627, 1577, 1343; 12 slices 1475, 1370, 1438;
+# n = 16384, 3 slices 1474, 1355, 1356; 6 slices 1335, 1273, 1289.
+HOPPER_SUMS = (replace(HOPPER[0], far_step=960), HOPPER[1], *HOPPER[3:])
+
+
 @lru_cache(maxsize=1024)
 def choose(
     rows: int, columns: int, inner: int, slices: int, processors: int,

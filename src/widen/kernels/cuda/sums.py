@@ -20,7 +20,7 @@ from widen.kernels.cuda.launcher import (
     processors,
     work,
 )
-from widen.kernels.tiles import Tile, choose
+from widen.kernels.tiles import HOPPER, HOPPER_SUMS, Tile, choose
 
 Sum = tuple[int, int, int]
 """First slice of left (going up), first of right (going down), and how many pairs of them."""
@@ -44,12 +44,13 @@ def _launcher(
     left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None
 ) -> Launcher:
     _check(left, right, out, k, sums)
-    depth = k * sum(count for _, _, count in sums) // len(sums)
-    shape = left.shape[2], right.shape[2]
-    tile = tile or choose(*shape, depth, len(sums), processors(left.device))
+    pairs = sum(count for _, _, count in sums)
+    known = HOPPER if pairs == len(sums) else HOPPER_SUMS
+    shape = left.shape[2], right.shape[2], k * pairs // len(sums), len(sums)
+    tile = tile or choose(*shape, processors(left.device), known)
     finish = Integers(pitch=out.shape[3])
-    for place, pairs in enumerate(sums):
-        finish.sum[place] = Pairs(*pairs)
+    for place, of_sum in enumerate(sums):
+        finish.sum[place] = Pairs(*of_sum)
     return Launcher(
         left.device, work(left, right, len(sums), 1, k, tile), finish,
         (plain_map(left, k, tile.left_box), plain_map(right, k, tile.right_box)),
