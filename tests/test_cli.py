@@ -191,6 +191,7 @@ def test_matmul_refuses_inputs_in_one_line(files, capsys, damage):
         ["--accuracy", "best"],
         ["--accuracy", "-3"],
         ["--dtype", "int32"],
+        ["--dtype", "float64x2"],  # which no .npy file holds
         ["--dtype", "nonsense"],
         ["--unit", "abacus"],
         ["--system", "roman"],

@@ -203,7 +203,7 @@ def watched(a, b, accuracy, few=None, dense=None, **options):
     assert len(watch.marks) == 1
     assert info.repaired == watch.marks[0].sum() > 0
     routes = (dots.call_count > 0, products.call_count > 0)
-    return c, watch.marks[0][0], watch.before[0][:, 0], routes
+    return c, watch.marks[0][0], watch.before[0][0][:, 0], routes
 
 
 @pytest.mark.parametrize("family", HOSTILE)

@@ -14,7 +14,7 @@ from widen import bounds
 from widen.backends import certificates, definition
 from widen.backends import numpy as backend
 from widen.backends.operands import Quantised, Survey
-from widen.batches import lines
+from widen.batches import lines, stack
 from widen.contract import CONTRACTS
 from widen.formats import FORMATS
 from widen.systems import residues
@@ -30,7 +30,8 @@ def test_sketches_bound_the_product_of_leading_integers(family, inner, order):
     a[5], b[:, 7] = 0.0, np.inf
     a[9] *= 2.0**-1060
     operands = [
-        lines(np.array(x, order=order)[None], side, 1) for x, side in ((a, "left"), (b, "right"))
+        lines(stack(np.array(x, order=order)[None]), side, 1)
+        for x, side in ((a, "left"), (b, "right"))
     ]
     goal = bounds.goal(CONTRACTS["standard"], 53, inner, 1, None)
     quantised = [backend.quantise(backend.survey(x, goal), goal) for x in operands]
@@ -51,7 +52,7 @@ def test_sketches_say_what_they_can():
     goal = bounds.goal(CONTRACTS["standard"], 53, 1024, 1, None)
     sketches, ordered = [], []
     for at, (x, side) in enumerate(((a, "left"), (b, "right"))):
-        operand = lines(x[None], side, 1)
+        operand = lines(stack(x[None]), side, 1)
         quantised = backend.quantise(backend.survey(operand, goal), goal)
         sketches.append(certificates.sketch(operand, quantised, at))
         leads = np.sort(certificates.leads(operand, quantised, bounds.LEAD_BITS).astype(float))
@@ -108,7 +109,7 @@ def test_rounding_where_it_is_hard(bits, name, exponent, floats, monkeypatch):
 
     out = np.empty((1, 1, 1, len(integers)))
     sides = quantised(1), quantised(len(integers))
-    backend.reconstruct(groups[:, None, None], layout, *sides, fmt, out)
+    backend.reconstruct(groups[:, None, None], layout, *sides, fmt, out[None])
     scale = Fraction(2) ** (-2 * exponent)
     wanted = np.array([definition.round_once(x * scale, fmt) for x in integers])
     assert same_bits(out[0, 0, 0], wanted)
@@ -126,7 +127,7 @@ def test_residues_of_integers_of_any_length(sigma, top, side):
     values = np.ldexp(np.clip(values, -1.9, 1.9), top)
     values[1, :] *= 0.0
     matrix = values if side == "left" else np.ascontiguousarray(values.T)
-    operand = lines(matrix[None], side, 1)
+    operand = lines(stack(matrix[None]), side, 1)
     zero, false = np.zeros((1, 3), np.int64), np.zeros((1, 3), bool)
     shift = sigma - top
     found = Quantised(Survey(zero + top, zero, zero, zero, false), zero + shift, ~false, zero + 0.0)

@@ -18,7 +18,7 @@ from helpers import ACCURACIES, assert_same_bits, draw
 from widen import bounds
 from widen.backends import certificates, definition
 from widen.backends import numpy as backend
-from widen.batches import lines
+from widen.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS, RESULTS, Binary
 from widen.kernels.numba import lines as kernels
@@ -50,7 +50,7 @@ def numbers_of(matrix, side):
 def operand_of(matrix, side, order="C"):
     """The same lines as the backend has them."""
     parts = 2 if matrix.dtype.kind == "c" else 1
-    return lines(np.array(matrix, order=order)[None], side, parts)
+    return lines(stack(np.array(matrix, order=order)[None]), side, parts)
 
 
 def goals_of(accuracy, k, parts):
@@ -243,7 +243,7 @@ def test_reconstruction(family, system, operand):
         backend.multiply(*map(list, planes), layout.products, unit, depth, groups, partial)
         out = np.full((fmt.parts, 1, 5, 4), np.nan)
         form = FORMATS[result].part
-        backend.reconstruct(groups, layout, *quantised, form, out)
+        backend.reconstruct(groups, layout, *quantised, form, out[None])
         exact_groups = [[[int(x) for x in row] for row in group[0]] for group in groups]
         for i, row in enumerate(definition.integers(exact_groups, layout)):
             for j, x in enumerate(row):

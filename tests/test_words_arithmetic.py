@@ -234,6 +234,27 @@ def test_complex_arithmetic(name):
     assert (x * x.real == x * (x.real + 0j)).all()
 
 
+@pytest.mark.parametrize("name", ["complex128x2", "complex64x3", "complex128_complex64"])
+def test_tensors_give_the_same_bits(name):
+    rng, part = np.random.default_rng(13), COMPLEX[name].part
+    w = [raw(part, rng, "random", 9) + 1j * raw(part, rng, "gaps", 9) for _ in range(2)]
+    x, y = (Words.from_words(v, name) for v in w)
+    x[0], y[1], x[2] = 0, 0, np.inf
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    a, b = x.to_torch(device), y.to_torch(device)
+    for call in (
+        lambda p, q: p / q, lambda p, q: abs(p), lambda p, q: p.sqrt(), lambda p, q: p**-3,
+        lambda p, q: 2.5 - p * q / 3 + p.conj(), lambda p, q: p.real * q, lambda p, q: p.sum(),
+        lambda p, q: p[1:].norm(), lambda p, q: p.dot(q) - 1j,
+    ):  # fmt: skip
+        found, wanted = call(a, b), call(x, y)
+        assert found.format == wanted.format
+        for plane, other in zip(found.planes, wanted.planes, strict=True):
+            assert_same_bits(plane.cpu().numpy(), other)
+    assert (a == b).tolist() == (x == y).tolist()
+    assert (abs(a) < abs(b)).tolist() == (abs(x) < abs(y)).tolist()
+
+
 def test_complex_numbers_near_the_ends_of_the_range():
     x = Words(
         np.array([1e300 + 1e300j, 1e-300 - 2e-300j, 3.0 + 0j, 0j, np.inf + 1j]), "complex128x2"
@@ -315,6 +336,21 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "operation"), CASES)
 def test_a_gpu_gives_the_same_bits(name, operation):
+    assert_same_on_gpu(name, operation)
+
+
+@pytest.mark.parametrize("operation", backend.OPERATIONS)
+def test_a_gpu_gives_the_same_bits_from_memory(operation, monkeypatch):
+    """The kernel for eight and sixteen words, which are many for Triton's interpreter."""
+    from widen.backends import words_torch
+
+    monkeypatch.setattr(words_torch, "FEW", 2)
+    assert_same_on_gpu("float64x3", operation)
+    if operation == "multiply":
+        assert_same_on_gpu("complex64x3", operation)
+
+
+def assert_same_on_gpu(name, operation):
     from widen.backends import words_torch
 
     fmt = {**WORDS, **COMPLEX}[name]

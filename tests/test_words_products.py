@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from unittest import mock
 
 import flint
 import gmpy2
@@ -25,7 +26,7 @@ from helpers import (
     word_arrays,
     words_near,
 )
-from widen import bounds
+from widen import bounds, repair
 from widen.backends import certificates, definition
 from widen.backends import numpy as backend
 from widen.backends.operands import Quantised
@@ -364,6 +365,20 @@ def test_rows_blocks_threads_and_strides(name, accuracy):
     finally:
         numba.set_num_threads(threads)
     assert info.bound.shape == wanted.shape
+
+
+@some
+@pytest.mark.parametrize("accuracy", ["standard", "correct"])
+def test_repair_routes_give_the_same_bits(name, accuracy):
+    a, b = draw_words("phi4", (33, 40, 34), 17, name)
+    few, info = widen.matmul(a, b, accuracy=accuracy, info=True)
+    assert info.repaired > 0 or accuracy == "correct"
+    with mock.patch.object(repair, "FEW", 10**9):
+        by_dots = widen.matmul(a, b, accuracy=accuracy)
+    with mock.patch.object(repair, "FEW", 0), mock.patch.object(repair, "DENSE", 0.0):
+        by_products = widen.matmul(a, b, accuracy=accuracy)
+    assert_same_words(by_dots, few)
+    assert_same_words(by_products, few)
 
 
 def _laid_out(plane, order):

@@ -17,7 +17,7 @@ from widen.backends.planes import new_planes
 from widen.batches import Stack, pieces, split, stack
 from widen.contract import Contract, as_contract
 from widen.encoded import Encoded
-from widen.formats import PLAIN, Format, default_result
+from widen.formats import PLAIN, Format, complex_of, default_result
 from widen.ledger import Ledger
 from widen.plan import Info, Plan
 from widen.planner import check_system, make_plan, typical_needs, unit_for
@@ -142,7 +142,8 @@ def check_call(
     call = Call(left, right, batch, m, n, contract, fmt, unit, system, room, complex_scalars)
     if complex_scalars and fmt.parts == 1:
         raise ValueError(
-            f"alpha, beta or c is complex but the result is {fmt.name}; use dtype='complex128'"
+            f"alpha, beta or c is complex but the result is {fmt.name}; "
+            f"use dtype={complex_of(fmt.part).name!r}"
         )
     options = {"contract": contract, "unit": unit, "system": system}
     for x, side in ((left, "left"), (right, "right")):

@@ -88,7 +88,7 @@ def accumulate_tensors(c: Any, x: Any) -> None:
     from widen.kernels.triton import blocked
 
     assert c.is_contiguous()
-    size, block = x.numel(), tiles.ADD_FLOATS
+    size, block = x.numel(), tiles.TRIPLES
     with torch.cuda.device(c.device) if c.is_cuda else torch.no_grad():
         launch_triton(
             blocked.accumulate,

@@ -142,10 +142,11 @@ def chunks(bits: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _chunk_powers(moduli: tuple[int, ...], width: int, length: int) -> Array:
-    """Per modulus, balanced powers of 2^width."""
-    return np.array(
-        [[centred(pow(2, width * c, p), p) for c in range(length)] for p in moduli], np.float64
-    )
+    """Per modulus, balanced powers of 2^width; with zeros for the kernel's fours and twos."""
+    powers = np.zeros((-(-len(moduli) // 4) * 4, -(-length // 2) * 2))
+    for i, p in enumerate(moduli):
+        powers[i, :length] = [centred(pow(2, width * c, p), p) for c in range(length)]
+    return powers
 
 
 @lru_cache(maxsize=64)

@@ -65,6 +65,11 @@ def dtype_of_product(
     import widen
 
     empty = widen.matmul(np.zeros((1, 0), left), np.zeros((0, 1), right), **arguments)
+    if isinstance(empty, widen.Words):
+        raise ValueError(
+            f"dtype={empty.format.name} has several words, and .npy files hold plain floats; in "
+            f"Python, widen.matmul(a, b, dtype={empty.format.name!r}) gives widen.Words"
+        )
     return np.asarray(empty).dtype
 
 

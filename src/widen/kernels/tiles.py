@@ -281,10 +281,15 @@ BLOCKED = {
     (0, "float64"): ProductTile(64, 64, inner=1, warps=4, stages=2),
     (1, "float64"): ProductTile(32, 32, inner=1, warps=4, stages=2),
     (2, "float64"): ProductTile(32, 32, inner=1, warps=4, stages=2),
-    (2, "float32"): ProductTile(32, 64, inner=1, warps=4, stages=2),
+    (2, "float32"): ProductTile(32, 32, inner=1, warps=4, stages=2),
     (3, "float32"): ProductTile(32, 32, inner=1, warps=4, stages=2),
 }
-"""Of blocked products of words, by kind and format (backends/blocked.py)."""
+"""Of blocked products of words, by kind and format (backends/blocked.py), as in paper 003.
 
-ADD_FLOATS = 1024
+Measured on an H200, n = 2048, GFLOP/s of TS, DF, DD and D+S, with listings 15 and 17: these tiles
+318, 1094, 807, 610; with one stage, so that operands come through L1 and not through shared memory,
+344, 1336, 831, 708; tiles of 64 x 32 242, 989, 593, 645; 64 x 64 with 8 warps 265, 952, 571, 521.
+"""
+
+TRIPLES = 1024
 """Elements of a program that adds floats to numbers of three words."""

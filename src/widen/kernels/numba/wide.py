@@ -156,27 +156,24 @@ def _add_word(source, below, more, row_shift, column_shift, width, chunks):
 
 
 @njit
-def _add_four(target, a, b, c, d, w, x, y, z):
-    for at in range(target.shape[0]):
-        target[at] += (w * a[at] + x * b[at]) + (y * c[at] + z * d[at])
+def _add_two(x, y, a, b, c, d, e, f, g, h, one, two, three, four):
+    """Add two chunks to the sums of four moduli: a third of the time of one modulus by itself."""
+    for at in range(one.shape[0]):
+        one[at] += x[at] * a + y[at] * b
+        two[at] += x[at] * c + y[at] * d
+        three[at] += x[at] * e + y[at] * f
+        four[at] += x[at] * g + y[at] * h
 
 
 @njit
-def _weigh(chunks, power, total):
-    """total[at] = sum(chunks[c, at] power[c])."""
-    length = power.shape[0]
-    first, factor = chunks[0], power[0]
-    for at in range(total.shape[0]):
-        total[at] = first[at] * factor
-    for c in range(1, length - 3, 4):
-        _add_four(
-            total, chunks[c], chunks[c + 1], chunks[c + 2], chunks[c + 3],
-            power[c], power[c + 1], power[c + 2], power[c + 3],
+def _weigh(chunks, p, totals):
+    """totals[i, at] = sum(chunks[c, at] p[i, c]) for four moduli."""
+    totals[:] = 0.0
+    for c in range(0, p.shape[1], 2):
+        _add_two(
+            chunks[c], chunks[c + 1], p[0, c], p[0, c + 1], p[1, c], p[1, c + 1],
+            p[2, c], p[2, c + 1], p[3, c], p[3, c + 1], totals[0], totals[1], totals[2], totals[3],
         )  # fmt: skip
-    for c in range(1 + (length - 1) // 4 * 4, length):
-        one, factor = chunks[c], power[c]
-        for at in range(total.shape[0]):
-            total[at] += one[at] * factor
 
 
 @kernel(BITS4, BITS2, BITS2, INT, INT, FLOAT[:, ::1], FLOAT[:, ::1], FLOAT[:, :, :, ::1])
@@ -188,19 +185,20 @@ def residues(
     `bits` are words (words, batch, rows, columns), rows counted from `offset` in planes and shifts
     of rows. ``constants[i]`` is (p, 1/p, ...), ``powers[i]`` the balanced 2^(width c) mod p of so
     few chunks that 2^width p/2 for each makes 2^26 p at most: all is exact in float64, and
-    `balance` takes it. A job is a row.
+    `balance` takes it. Zeros fill up to four moduli and two chunks. A job is a row.
     """
     _, _, rows, columns = bits.shape
-    count, length = powers.shape
+    count, length = constants.shape[0], powers.shape[1]
     entries = min(max(ROOM // length, 64), 512)
-    chunks, total = np.empty((length + PIECES, entries)), np.empty(entries)
+    chunks, totals = np.empty((length + PIECES, entries)), np.empty((4, entries))
     for job in range(begin, end):
         b, i = job // rows, job % rows
         for start in range(0, columns, entries):
             size = _split(bits, row_shift[:, offset:], column_shift, b, i, start, width, chunks)
             for c in range(count):
-                p, inverse, power = constants[c, 0], constants[c, 1], powers[c]
-                _weigh(chunks, power, total)
+                if c % 4 == 0:
+                    _weigh(chunks, powers[c : c + 4], totals)
+                p, inverse, total = constants[c, 0], constants[c, 1], totals[c % 4]
                 target = planes[c, b, offset + i, start : start + size]
                 for at in range(target.shape[0]):
                     target[at] = balance(total[at], p, inverse)

@@ -1,4 +1,4 @@
-"""Numbers of three words and more on a GPU: the steps of kernels/numba/rows.py and many.py.
+"""Numbers of many words on a GPU: the steps of kernels/numba/rows.py and many.py.
 
 Expansions are rows of a scratch area in memory, so that loops can run over words: a program has
 rows of its own, and each of its threads reads back only what it wrote itself.
@@ -143,7 +143,7 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
             X_PARTS: tl.constexpr, Y_PARTS: tl.constexpr, PARTS: tl.constexpr,
             X_ONE: tl.constexpr, Y_ONE: tl.constexpr, DOUBLE: tl.constexpr,
             BLOCK: tl.constexpr):  # fmt: skip
-    """Z = x op y for numbers of three words and more.
+    """Z = x op y for numbers of any number of words.
 
     A program takes every so many-th block of elements; `scratch` has 4 count + 3 rows for it.
     """
