@@ -87,6 +87,29 @@ def test_fp8_and_fp16(function, family, shape, monkeypatch):
         agree(function, a, b, digits=(8, 8))
 
 
+@pytest.mark.parametrize("spread", [40] if ON == "cpu" else [3, 40, 400, 1100])
+def test_sums_of_any_products(spread):
+    """Exponents near and far, large and small integers, sums that cancel."""
+    rng = np.random.default_rng(spread)
+    count, rows, columns = (6, 1, 200) if ON == "cpu" else (64, 30, 200)
+    size = 2.0 ** rng.integers(0, 24, (count, rows, columns))
+    products = np.rint((2 * rng.random((count, rows, columns)) - 1) * size).astype(np.float32)
+    left, right = (
+        rng.integers(-spread // 2, spread // 2 + 1, (count, lines)) for lines in (rows, columns)
+    )
+    for at in (left, right):  # every other term takes the one before away again, or nearly
+        at[1::2] = at[::2]
+    products[1::2, :, ::2] = -products[::2, :, ::2]
+    given = tensor(products), *(tensor(x.astype(np.int32)) for x in (left, right))
+    wanted = slices.nearest(products, left, right)
+    assert_same_bits(torch_slices.nearest(*given).cpu().numpy(), wanted)
+    for precision, emulated in ((53, False), (53, True), (24, False)):
+        with np.errstate(all="ignore"):
+            wanted = slices.accumulate(products, left, right, precision, emulated=emulated)
+        found = torch_slices.accumulate(*given, precision, emulated=emulated)
+        assert_same_bits(found.cpu().numpy(), wanted)
+
+
 @pytest.mark.parametrize("scale", [1000, -1070])
 def test_largest_and_smallest_numbers(scale, monkeypatch):
     """Where sigma is no normal number, and sums are subnormal."""

@@ -202,33 +202,39 @@ def accumulate(
     kind = torch.float64 if precision == 53 else torch.float32
     out = torch.empty((left.shape[1], right.shape[1]), dtype=kind, device=left.device)
     target = out.view(torch.int64) if emulated else out
+    least, largest = left.amin() + right.amin(), left.amax() + right.amax()
     launch(
-        kernels.accumulate, *_elements(products, left, right, target), (precision, emulated, BLOCK),
-        fuse=False,
+        kernels.accumulate,
+        *_elements(products, left, right, target, torch.stack([least, largest])),
+        (precision, emulated, backend.assembly(left.device), BLOCK), fuse=False,
     )  # fmt: skip
     return out
 
 
 def _elements(
-    products: Tensor, left: Tensor, right: Tensor, out: Tensor
+    products: Tensor, left: Tensor, right: Tensor, out: Tensor, *edges: Tensor
 ) -> tuple[tuple[int], tuple[Any, ...]]:
     """Grid and arguments of kernels that sum over products, element by element."""
     rows, columns = out.shape
     grid = (rows * -(-columns // BLOCK),)
     return grid, (
         products, left, right, out, len(products), rows, columns, products.stride(0),
-        products.stride(1),
+        products.stride(1), *edges,
     )  # fmt: skip
 
 
 def nearest(products: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """The exact sum of all T 2^e, rounded once."""
-    out = torch.empty(
-        (left.shape[1], right.shape[1]), dtype=torch.float64, device=left.device
-    )  # fmt: skip
-    grid, arguments = _elements(products, left, right, out.view(torch.int64))
-    edges = [edge(side, 0).values for edge in (torch.min, torch.max) for side in (left, right)]
-    launch(kernels.nearest, grid, (*arguments, *edges), (BLOCK,))
+    shape = (left.shape[1], right.shape[1])
+    out = torch.empty(shape, dtype=torch.float64, device=left.device)
+    edges = (
+        torch.stack([right.amin(), right.amax()]),
+        torch.stack([left.amin(0), left.amax(0)]),
+        torch.stack([right.amin(1), right.amax(1)]),
+    )
+    launch(
+        kernels.nearest, *_elements(products, left, right, out.view(torch.int64), *edges), (BLOCK,)
+    )
     return out
 
 
