@@ -11,8 +11,6 @@ from test_device import ON, tensor
 from test_papers_004 import random_bits
 from widen.backends import float_slices as slices
 from widen.backends import torch_float_slices as torch_slices
-from widen.backends.triton_launch import launch
-from widen.kernels.triton import soft64
 from widen.papers import dgemm_fp8, slicing
 from widen.papers import tensor_core_dgemm as dgemm
 
@@ -122,13 +120,13 @@ def test_largest_and_smallest_numbers(scale, monkeypatch):
 
 def test_addition_and_multiplication_in_integers():
     x, y = (random_bits(4000, seed) for seed in (2, 3))
-    out = [torch.empty(4000, dtype=torch.int64, device=ON) for _ in range(2)]
-    given = [tensor(z.view(np.int64)) for z in (x, y)]
-    launch(soft64.operate, (4,), (*given, *out, 4000), (1024,))
-    sums, products = (z.cpu().numpy().view(np.float64) for z in out)
+    ours, theirs = tensor(x), tensor(y)
     with np.errstate(all="ignore"):
-        assert_same_bits(sums, x + y)
-        assert_same_bits(products, x * y)
+        found = torch_slices.add(ours, theirs, emulated=True)
+        assert_same_bits(found.cpu().numpy(), x + y)
+        for scalar in (0.3, -1e-310, 1e300, 5e-324, 0.0):
+            found = torch_slices.combine(ours, scalar, 0.0, None, 53, emulated=True)
+            assert_same_bits(found.cpu().numpy(), scalar * x)
 
 
 @pytest.mark.gpu

@@ -166,14 +166,15 @@ def _emptied_in_time(
     m, n, k = ours.shape[1], theirs.shape[1], ours.shape[2]
     out = torch.empty((len(pairs), m, n), dtype=torch.float32, device=ours.device)
     firsts, table = _lists(tuple(pairs), ours.device)
-    tile = tiles.PRODUCTS["fp8"]
+    hopper = torch.cuda.get_device_capability(ours.device)[0] == 9
+    tile, short = tiles.FP8_HOPPER if hopper else tiles.PRODUCTS["fp8"], UNITS["fp8"].span
     count = len(pairs) * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         group_kernels.products, (backend._programs(ours.device, count, tile.warps),),
         (backend._descriptor(ours[:, None], k, tile.rows, tile.inner),
          backend._descriptor(theirs[:, None], k, tile.columns, tile.inner), out, firsts, table,
          m, n, k, n, len(pairs), 1, 1, 1, -(-k // tile.inner) * tile.inner, 1.0),
-        (tile.rows, tile.columns, tile.inner, tile.group, True, True), tile.warps, tile.stages,
+        (tile.rows, tile.columns, tile.inner, tile.group, short, True), tile.warps, tile.stages,
     )  # fmt: skip
     return out
 

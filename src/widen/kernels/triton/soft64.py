@@ -128,13 +128,3 @@ def combine(x, c, out, size, alpha, beta, WITH_ADDEND: tl.constexpr, BLOCK: tl.c
         addend = tl.load(c + at, inside, other=0)
         total = add(total, multiply(addend, tl.zeros_like(addend) + wide(beta)))
     tl.store(out + at, total, inside)
-
-
-@triton.jit
-def operate(x, y, sums, products, size, BLOCK: tl.constexpr):
-    """Bits of x + y and of x y."""
-    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < size
-    left, right = tl.load(x + at, inside, other=0), tl.load(y + at, inside, other=0)
-    tl.store(sums + at, add(left, right), inside)
-    tl.store(products + at, multiply(left, right), inside)
