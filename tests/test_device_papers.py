@@ -14,10 +14,13 @@ from widen.backends import torch_float_slices as torch_slices
 from widen.papers import dgemm_fp8, slicing
 from widen.papers import tensor_core_dgemm as dgemm
 
-SHAPES = [(2, 9, 3)] if ON == "cpu" else [(5, 19, 3), (33, 200, 70), (130, 1100, 67)]
-shapes = pytest.mark.parametrize("shape", SHAPES)
-FAMILIES = ["phi1"] if ON == "cpu" else ["phi1", "zero lines", "graded against", "cancellation"]
-families = pytest.mark.parametrize("family", FAMILIES)
+CASES = [("phi1", (2, 9, 3))]
+if ON != "cpu":
+    CASES += [("phi1", (130, 1100, 67)), ("phi4", (20, 4100, 40))]
+    CASES += [
+        (family, (33, 200, 70)) for family in ("zero lines", "graded against", "cancellation")
+    ]
+cases = pytest.mark.parametrize(("family", "shape"), CASES)
 
 
 def on_device(monkeypatch):
@@ -48,8 +51,7 @@ def few_bits(x):
     return np.ldexp(np.rint(np.ldexp(x, 6)), -6) if ON == "cpu" else x
 
 
-@shapes
-@families
+@cases
 def test_dgemm_tc(family, shape, monkeypatch):
     on_device(monkeypatch)
     a, b = draw(family, shape, 1)
@@ -59,8 +61,7 @@ def test_dgemm_tc(family, shape, monkeypatch):
     agree(dgemm.dgemm_tc, a, b, alpha=0.3, beta=-1.7, c=a @ b, block=shape[2] - 1)
 
 
-@shapes
-@families
+@cases
 def test_sgemm_tc_and_dgemm_dp_cr(family, shape, monkeypatch):
     on_device(monkeypatch)
     a, b = (few_bits(x) for x in draw(family, shape, 2))
@@ -71,8 +72,7 @@ def test_sgemm_tc_and_dgemm_dp_cr(family, shape, monkeypatch):
         agree(dgemm.sgemm_tc, a, b)
 
 
-@shapes
-@families
+@cases
 @pytest.mark.parametrize("function", [dgemm_fp8.dgemm_fp8tc, dgemm_fp8.dgemm_fp16tc])
 def test_fp8_and_fp16(function, family, shape, monkeypatch):
     on_device(monkeypatch)
