@@ -10,11 +10,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu sanitize lint format bench clean
+.PHONY: help demo test test-page test-gpu sanitize lint format bench clean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demonstration"
 	@echo "make test      lint, tests and docstring examples"
+	@echo "make test-page the page of 'widen reproduce' in Chromium (chromium, chromium-driver)"
 	@echo "make lint      ruff and strict type check"
 	@echo "make format    rewrite the sources in the house style"
 	@echo "make bench     measure on this CPU (bench/cpu.py)"
@@ -28,6 +29,9 @@ demo: $(VENV)/.installed
 
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+test-page: $(VENV)/.installed-page
+	$(BIN)/python -m pytest -m page tests/test_page.py $(ARGS)
 
 test-gpu: $(VENV)/.installed-gpu
 	$(BIN)/python -m pytest -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py $(ARGS)
@@ -63,6 +67,10 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/.created
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/.created
 	$(PIP) -e '.[test]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-page: pyproject.toml | $(VENV)/.created
+	$(PIP) -e '.[test,page]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
 $(VENV)/.installed-gpu: pyproject.toml | $(VENV)/.created
 	$(PIP) -e '.[test,torch]'

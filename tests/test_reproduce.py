@@ -38,7 +38,7 @@ def test_an_item_writes_its_files_and_the_page(tmp_path, capsys):
     html = (tmp_path / "index.html").read_text()
     cells = [unescape(x) for x in re.findall(r"<t[hd]>(.*?)</t[hd]>", html)]
     assert cells == [cell for row in table for cell in row]
-    assert html == page(tmp_path, load(tmp_path))
+    assert html == page(load(tmp_path))
     assert "http" not in html  # it needs no other file
 
 

@@ -26,6 +26,7 @@ from widen.kernels.triton import elements, lines
 from widen.kernels.triton import encode as encode_kernels
 from widen.kernels.triton import multiply as multiply_kernels
 from widen.kernels.triton import reconstruct as reconstruct_kernels
+from widen.kernels.triton.numbers import FLAGS, INEXACT, SIGMA, WEIGHT
 from widen.systems import Residues
 
 Tensor = torch.Tensor
@@ -261,9 +262,9 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor:
 def _hopper(device: torch.device) -> bool:
     if device.type != "cuda":
         return False
-    from widen.kernels.cuda import multiply as cuda
+    from widen.kernels.cuda.launcher import available
 
-    return cuda.available(device)
+    return available(device)
 
 
 def _descriptor(planes: Tensor, k: int, rows: int, inner: int) -> Any:
@@ -283,16 +284,28 @@ def certify(
     planes, left_batch, m, _ = left.shape
     _, right_batch, n, _ = right.shape
     batch = max(left_batch, right_batch)
-    marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-    tile = tiles.certify_tile(_hopper(left.device), planes, batch, m, n, terms)
     longest = tiles.LONGEST_SUM // planes  # products of two kinds meet in one sum
+    terms, shift = min(terms, k, longest), test.shift + 2 * (bounds.lead_bits(k) - kept)
+    if _hopper(left.device):
+        from widen.kernels.cuda.certify import launcher
+
+        marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
+        run = launcher(left, right, batch, k, terms, shift, float(test.both), int(INEXACT))
+        rows = [table[int(row)] for table in tables for row in (SIGMA, FLAGS, WEIGHT)]
+        given = (left, right, marks, *rows)
+        run(*(tensor.data_ptr() for tensor in given))
+        recorder = listener()
+        if recorder is not None:
+            recorder.launched(given, run, tensors=False)
+        return marks
+    marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
+    tile = tiles.CERTIFY[planes]
     count = batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         multiply_kernels.certify, (_programs(left.device, count, tile.warps),),
         (_descriptor(left, k, tile.rows, tile.inner),
-         _descriptor(right, k, tile.columns, tile.inner), marks, *tables, m, n,
-         min(terms, k, longest), batch, left_batch, right_batch,
-         test.shift + 2 * (bounds.lead_bits(k) - kept), float(test.both)),
+         _descriptor(right, k, tile.columns, tile.inner), marks, *tables, m, n, terms, batch,
+         left_batch, right_batch, shift, float(test.both)),
         (tile.rows, tile.columns, tile.inner, tile.group, planes), tile.warps, tile.stages,
     )  # fmt: skip
     return marks

@@ -7,6 +7,7 @@ device.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +22,11 @@ from widen.kernels.triton import groups as group_kernels
 from widen.kernels.triton import slices as kernels
 
 WAYS = {"mask": kernels.mask, "nearest": kernels.nearest}
+
+
+def on(x: Tensor) -> AbstractContextManager[Any]:
+    """A context in which the device of x is the current one."""
+    return torch.cuda.device(x.device)
 
 
 def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:

@@ -12,7 +12,7 @@ COLOURS = (
 """Safe for all eyes."""
 
 MARKERS = "osD^vPX*"
-WIDTH, HEIGHT, LEGEND_LINE = 4.9, 3.5, 0.21  # inches
+WIDTH, HEIGHT, LEGEND_LINE = 4.9, 3.5, 0.24  # inches
 
 
 def check_matplotlib() -> None:
@@ -69,7 +69,7 @@ def draw(axes: Any, panel: Panel) -> None:
     axes.set_axisbelow(True)
     if any(series.label for series in panel.series):
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2}
-        axes.legend(fontsize="x-small", frameon=False, **place)
+        axes.legend(fontsize="small", frameon=False, **place)
 
 
 def draw_line(axes: Any, series: Series, index: int) -> None:
@@ -89,7 +89,7 @@ def draw_line(axes: Any, series: Series, index: int) -> None:
     )
     texts = [mark for mark, y in zip(series.marks, series.y, strict=False) if y is not None]
     for text, (x, y) in zip(texts, drawn, strict=False):
-        axes.annotate(text, (x, y), textcoords="offset points", xytext=(6, 3), fontsize="x-small")
+        axes.annotate(text, (x, y), textcoords="offset points", xytext=(6, 3), fontsize="small")
 
 
 def draw_bars(axes: Any, panel: Panel) -> None:

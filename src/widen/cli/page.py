@@ -1,9 +1,7 @@
 """index.html: every item of a folder on one page that needs no other file."""
 
-import base64
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 
 from widen.cli.records import Record, verdict
 
@@ -21,7 +19,9 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; p
   overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem;
   border-bottom: 1px solid var(--line); } h3 { font-size: 1.05rem; margin-top: 2rem; }
-img { display: block; max-width: 100%; height: auto; background: white; margin: 1rem 0; }
+.figure { display: grid; gap: .5rem; margin: 1rem 0;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
+img { display: block; width: 100%; max-width: 34rem; height: auto; background: white; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; }
 th, td { border-bottom: 1px solid var(--line); padding: .2rem .6rem; text-align: right;
@@ -34,10 +34,10 @@ nav a { display: inline-block; margin-right: .8rem; }
 """
 
 
-def page(folder: Path, records: Sequence[Record]) -> str:
-    """Return the page of a folder's items."""
+def page(records: Sequence[Record]) -> str:
+    """Return the page of some items."""
     papers = {paper: [r for r in records if r["paper"] == paper] for paper in PAPERS}
-    sections = [section(folder, paper, own) for paper, own in papers.items() if own]
+    sections = [section(paper, own) for paper, own in papers.items() if own]
     links = "".join(f'<a href="#{r["id"]}">{r["id"]}</a> ' for r in records)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -53,31 +53,36 @@ def page(folder: Path, records: Sequence[Record]) -> str:
 def summary(records: Sequence[Record]) -> str:
     """Return how many claims hold, do not, and cannot be decided here."""
     found = [claim["holds"] for record in records for claim in record["claims"]]
-    counts = ", ".join(f"{found.count(one)} {verdict(one)}" for one in (True, False, None))
+    words = {True: "hold", False: "do not hold", None: "are not decided here"}
+    counts = ", ".join(f"{found.count(one)} {word}" for one, word in words.items())
     return f"{len(records)} tables and figures, {len(found)} claims: {counts}."
 
 
-def section(folder: Path, paper: str, records: Sequence[Record]) -> str:
+def section(paper: str, records: Sequence[Record]) -> str:
     """Return one paper's part of the page."""
-    items = "\n".join(article(folder, record) for record in records)
+    items = "\n".join(map(article, records))
     return f"<h2>{paper} · {escape(PAPERS[paper])}</h2>\n{items}"
 
 
-def article(folder: Path, record: Record) -> str:
+def article(record: Record) -> str:
     """Return one item: what the paper says, claim by claim, the figure, the numbers."""
     name = record["id"]
     parts = [f'<article id="{name}">', f"<h3>{name} · {escape(record['title'])}</h3>"]
     parts.append(f"<p>{escape(record['claim'])}</p>")
     if record["claims"]:
         parts.append("<dl>" + "".join(map(claim_lines, record["claims"])) + "</dl>")
-    if record["figure"]:
-        picture = base64.b64encode((folder / f"{name}.png").read_bytes()).decode()
-        label = escape(record["title"], quote=True)
-        parts.append(f'<img alt="{label}" src="data:image/png;base64,{picture}">')
+    if record["pictures"]:
+        parts.append('<div class="figure">' + "".join(map(image, record["pictures"])) + "</div>")
     parts += [f"<p>{escape(remark)}</p>" for remark in record["remarks"]]
     parts.append(table(record))
     parts.append(f'<p class="facts">{escape(circumstances(record))}</p>')
     return "\n".join([*parts, "</article>"])
+
+
+def image(picture: Record) -> str:
+    """Return one panel of a figure."""
+    label = escape(picture["title"], quote=True)
+    return f'<img alt="{label}" src="data:image/png;base64,{picture["png"]}">'
 
 
 def claim_lines(claim: Record) -> str:

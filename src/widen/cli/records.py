@@ -1,5 +1,6 @@
 """What an item left in the folder: a table, a picture and a record that the page is made from."""
 
+import base64
 import csv
 import io
 import json
@@ -12,7 +13,7 @@ from typing import Any
 
 from widen.cli.errors import CommandError
 from widen.cli.figures import png
-from widen.papers.items import Cell, Item, Outcome, Setting
+from widen.papers.items import Cell, Figure, Item, Outcome, Setting, all_items
 
 Record = dict[str, Any]
 
@@ -38,7 +39,8 @@ def verdict(holds: bool | None) -> str:
 def record_of(
     item: Item, outcome: Outcome, setting: Setting, facts: dict[str, str], seconds: float
 ) -> Record:
-    """Return all that the page shows of an item, but for its picture."""
+    """Return all that the page shows of an item, a picture for every panel."""
+    panels = [] if outcome.figure is None else outcome.figure.panels
     return {
         "id": item.id,
         "paper": item.paper,
@@ -48,7 +50,10 @@ def record_of(
         "rows": [[shown(cell) for cell in row] for row in outcome.rows],
         "claims": [asdict(claim) for claim in outcome.claims],
         "remarks": list(outcome.remarks),
-        "figure": outcome.figure is not None,
+        "pictures": [
+            {"title": panel.title, "png": base64.b64encode(png(Figure([panel]))).decode()}
+            for panel in panels
+        ],
         "facts": facts,
         "device": setting.device,
         "size": setting.choose("default", full="full", quick="quick"),
@@ -73,8 +78,9 @@ def save(folder: Path, record: Record, outcome: Outcome) -> list[Path]:
 
 
 def load(folder: Path) -> list[Record]:
-    """Return the records of all items that a folder holds, by their names."""
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("[0-9][0-9][0-9]-*.json"))]
+    """Return the records of all items that a folder holds, in the order of `--list`."""
+    paths = (folder / f"{name}.json" for name in all_items())
+    return [json.loads(path.read_text()) for path in paths if path.exists()]
 
 
 def write(path: Path, content: bytes) -> None:

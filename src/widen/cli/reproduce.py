@@ -90,7 +90,7 @@ def run(
         machine.free()
         record = record_of(item, outcome, setting, machine.facts(), perf_counter() - started)
         files = save(folder, record, outcome)
-        write(folder / "index.html", page(folder, load(folder)).encode())
+        write(folder / "index.html", page(load(folder)).encode())
         tell(item, outcome, perf_counter() - started, files)
     typer.echo(f"wrote {folder / 'index.html'}")
 

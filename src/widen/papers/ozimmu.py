@@ -120,15 +120,15 @@ def run(a: Any, b: Any, slices: int, variant: str, step: Callable[..., Any]) -> 
     if a.shape[0] * n * b.shape[1] == 0:
         return a @ b
     backend = import_module(f"widen.backends.{'slices' if place == 'numpy' else 'torch_slices'}")
-    how = slices, beta(n), chosen.way
-    left = step("split A", backend.split, a, "left", *how)
-    right = step("split B", backend.split, b.swapaxes(0, 1), "right", *how)
+    how, c = (slices, beta(n), chosen.way), None
     sums = schedule(slices, addends(n) if chosen.grouped else 1)
-    c = None
-    for start in range(0, len(sums), slices):  # as many int32 matrices as slices are held
-        some, last = sums[start : start + slices], start + slices >= len(sums)
-        found = step("multiply", backend.multiply, left, right, some)
-        c = step("accumulate", backend.accumulate, c, found, some, left, right, last)
+    with backend.on(a):
+        left = step("split A", backend.split, a, "left", *how)
+        right = step("split B", backend.split, b.swapaxes(0, 1), "right", *how)
+        for start in range(0, len(sums), slices):  # as many int32 matrices as slices are held
+            some, last = sums[start : start + slices], start + slices >= len(sums)
+            found = step("multiply", backend.multiply, left, right, some)
+            c = step("accumulate", backend.accumulate, c, found, some, left, right, last)
     return c
 
 

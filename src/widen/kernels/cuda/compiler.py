@@ -23,9 +23,12 @@ def _cache_directory() -> Path:
     return Path.home() / ".cache" / "widen"
 
 
-def _compiled(source: str, options: tuple[str, ...]) -> bytes:
+def _compiled(source: str, headers: dict[str, str], options: tuple[str, ...]) -> bytes:
     nvrtc = import_module("cuda.bindings.nvrtc")
-    program = called(nvrtc.nvrtcCreateProgram(source.encode(), b"multiply.cu", 0, [], []))
+    texts, names = [x.encode() for x in headers.values()], [x.encode() for x in headers]
+    program = called(
+        nvrtc.nvrtcCreateProgram(source.encode(), b"multiply.cu", len(names), texts, names)
+    )
     status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
     if int(status) != 0:
         log = b" " * called(nvrtc.nvrtcGetProgramLogSize(program))
@@ -39,14 +42,18 @@ def _compiled(source: str, options: tuple[str, ...]) -> bytes:
 
 def _binary(options: tuple[str, ...]) -> bytes:
     """The compiled kernel, from the cache on disk where it is there: keyed by all that made it."""
-    source = files("widen.kernels.cuda").joinpath("multiply.cu").read_text()
+    texts = {
+        path.name: path.read_text()
+        for path in sorted(files("widen.kernels.cuda").iterdir(), key=lambda path: path.name)
+        if path.name.endswith((".cu", ".cuh"))
+    }
     compiler = called(import_module("cuda.bindings.nvrtc").nvrtcVersion())
     driver = called(import_module("cuda.bindings.driver").cuDriverGetVersion())
-    key = hashlib.sha256(repr((source, options, compiler, driver)).encode()).hexdigest()
+    key = hashlib.sha256(repr((texts, options, compiler, driver)).encode()).hexdigest()
     path = _cache_directory() / f"multiply-{key[:32]}.cubin"
     if path.exists():
         return path.read_bytes()
-    binary = _compiled(source, options)
+    binary = _compiled(texts.pop("multiply.cu"), texts, options)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

@@ -1,4 +1,4 @@
-"""Launches `multiply.cu` with SUMS: int32 sums of products of int8 slices, on Hopper GPUs.
+"""Int32 sums of products of int8 slices on Hopper GPUs: `sums.cuh`.
 
 Slices of equal weight lie one after the other in the inner dimension of one long sum, so that they
 meet in the tensor cores' accumulators and int32 matrices are never added.
@@ -11,64 +11,78 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from widen.kernels.cuda.multiply import MAX_PLANES, Launcher
-from widen.kernels.tiles import Tile
+from widen.kernels.cuda.launcher import (
+    Finish,
+    Launcher,
+    check_planes,
+    options,
+    plain_map,
+    processors,
+    work,
+)
+from widen.kernels.tiles import HOPPER, HOPPER_SUMS, Tile, choose
 
 Sum = tuple[int, int, int]
 """First slice of left (going up), first of right (going down), and how many pairs of them."""
 
+MAX_SUMS = 64
+
 
 class Pairs(ctypes.Structure):
-    """`Plane` of multiply.cu with SUMS."""
+    """`Pairs` of sums.cuh."""
 
-    _fields_ = (
-        *((name, ctypes.c_int32) for name in ("left", "right", "pairs")),
-        ("unused", ctypes.c_int32 * 3),
-    )
+    _fields_ = tuple((name, ctypes.c_int32) for name in ("left", "right", "count"))
 
 
-class SumsLauncher(Launcher):
-    """Launches of one shape and one list of sums, at any addresses."""
+class Integers(Finish):
+    """`Finish` of sums.cuh."""
 
-    def __init__(
-        self, left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None
-    ) -> None:
-        _check(left, right, out, k, sums)
-        table = (Pairs * MAX_PLANES)()
-        for z, (first, last, pairs) in enumerate(sums):
-            table[z] = Pairs(first, last, pairs)
-        depth = k * sum(pairs for _, _, pairs in sums) // len(sums)
-        n = right.shape[2]
-        self._prepare(left, right, out, k, n, bytes(table), tile, depth, False, sums=True)
+    _fields_ = (("out", ctypes.c_uint64), ("pitch", ctypes.c_int32), ("sum", Pairs * MAX_SUMS))
+
+
+def _launcher(
+    left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None
+) -> Launcher:
+    _check(left, right, out, k, sums)
+    pairs = sum(count for _, _, count in sums)
+    known = HOPPER if pairs == len(sums) else HOPPER_SUMS
+    shape = left.shape[2], right.shape[2], k * pairs // len(sums), len(sums)
+    tile = tile or choose(*shape, processors(left.device), known)
+    finish = Integers(pitch=out.shape[3])
+    for place, of_sum in enumerate(sums):
+        finish.sum[place] = Pairs(*of_sum)
+    return Launcher(
+        left.device, work(left, right, len(sums), 1, k, tile), finish,
+        (plain_map(left, k, tile.left_box), plain_map(right, k, tile.right_box)),
+        tile, options(tile, integers=True),
+    )  # fmt: skip
 
 
 def _check(left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum]) -> None:
     """What the kernel takes for granted."""
     torch = import_module("torch")
-    for name, tensor in (("left", left), ("right", right)):
-        if tensor.dtype != torch.int8 or tensor.ndim != 4 or tensor.shape[1] != 1:
-            raise ValueError(f"{name}: got {tensor.dtype} {tuple(tensor.shape)}; expected int8,"
-                             " (slices, 1, lines, pitch)")  # fmt: skip
-        if not tensor.is_contiguous() or tensor.shape[3] % 16 or tensor.data_ptr() % 16:
-            raise ValueError(f"{name}: expected contiguous rows of a multiple of 16 bytes")
+    named = ("left", left, torch.int8), ("right", right, torch.int8), ("out", out, torch.int32)
+    check_planes(left.device, *named)
     expected = (len(sums), 1, left.shape[2])
-    if out.dtype != torch.int32 or out.shape[:3] != expected or out.shape[3] % 16:
-        raise ValueError(f"out: got {out.dtype} {tuple(out.shape)}; expected int32 {expected}")
-    if not 0 < k <= min(left.shape[3], right.shape[3]) or not 0 < len(sums) <= MAX_PLANES:
-        raise ValueError(f"k = {k}, {len(sums)} sums; expected 1 to {MAX_PLANES} of them")
-    for first, last, pairs in sums:
-        inside = first + pairs <= left.shape[0] and pairs - 1 <= last < right.shape[0]
-        if not (inside and first >= 0 and pairs > 0):
-            raise ValueError(f"slices {first} up and {last} down, {pairs} pairs: not all are there")
+    if out.shape[:3] != expected or out.shape[3] < right.shape[2]:
+        raise ValueError(f"out: got shape {tuple(out.shape)}; expected {(*expected, '>= n')}")
+    if left.shape[1] != 1 or right.shape[1] != 1 or not 0 < len(sums) <= MAX_SUMS:
+        raise ValueError(f"got {len(sums)} sums; expected 1 to {MAX_SUMS} and no batch")
+    if not 0 < k <= min(left.shape[3], right.shape[3]):
+        raise ValueError(f"k = {k}; expected at most {left.shape[3]} and {right.shape[3]}")
+    for first, last, count in sums:
+        inside = 0 <= first <= left.shape[0] - count and count - 1 <= last < right.shape[0]
+        if not (inside and count > 0):
+            raise ValueError(f"{count} slices, {first} up and {last} down: not all are there")
 
 
-_launchers: dict[Any, SumsLauncher] = {}
+_launchers: dict[Any, Launcher] = {}
 
 
 def multiply_sums(
     left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None = None
 ) -> None:
-    """out[z, 0, i, j] = sum over pairs q of sum_h left[l_z + q, 0, i, h] right[r_z - q, 0, j, h].
+    """out[z, 0, i, j] = sum over q < count of sum_h left[l + q, 0, i, h] right[r - q, 0, j, h].
 
     The caller sees to it that int32 holds the sums. On the current stream of left's device.
 
@@ -77,11 +91,11 @@ def multiply_sums(
     left, right
         int8 (slices, 1, lines, pitch), the first k of each line used, pitch in 16s.
     out
-        int32 (sums, 1, lines of left, pitch); what comes after right's lines is undefined.
+        int32 (sums, 1, lines of left, pitch in 16s); what comes after right's lines is undefined.
     k
         Length of a line.
     sums
-        (l, r, pairs) of every sum; the longest first, so that the last tiles are short.
+        (l, r, count) of every sum; the longest first, so that the last tiles are short.
     tile
         A row of `tiles.HOPPER`; chosen by its predicted time unless given.
     """
@@ -90,5 +104,5 @@ def multiply_sums(
     if found is None:
         if len(_launchers) >= 512:
             _launchers.clear()
-        found = _launchers[key] = SumsLauncher(left, right, out, k, sums, tile)
+        found = _launchers[key] = _launcher(left, right, out, k, sums, tile)
     found(left.data_ptr(), right.data_ptr(), out.data_ptr())

@@ -82,22 +82,37 @@ def spread(low, middle, high, place):
     up = (place & 31).to(tl.uint64)
     down = 32 - up
     return (
-        (low << up) & 0xFFFFFFFF,
-        (low >> down) & 0xFFFFFFFF,
-        (((middle << 32) | (low >> 32)) >> down) & 0xFFFFFFFF,
-        (middle >> down) & 0xFFFFFFFF,
-        (((high << 32) | (middle >> 32)) >> down) & 0xFFFFFFFF,
-        (high >> down) & 0xFFFFFFFF,
+        (low << up).to(tl.uint32),
+        (low >> down).to(tl.uint32),
+        (((middle << 32) | (low >> 32)) >> down).to(tl.uint32),
+        (middle >> down).to(tl.uint32),
+        (((high << 32) | (middle >> 32)) >> down).to(tl.uint32),
+        (high >> down).to(tl.uint32),
     )
 
 
 @triton.jit
-def signed_word(words, first, negative, t: tl.constexpr):
-    """Word t, with its sign, of numbers whose six words begin at word `first`."""
-    one = tl.where(first == t, words[0], 0)
-    for i in tl.static_range(1, 6):
-        one |= tl.where(first == t - i, words[i], 0)
-    return tl.where(negative, -one.to(tl.int64), one.to(tl.int64))
+def moved(words, up, BY: tl.constexpr, FIRST: tl.constexpr, END: tl.constexpr):
+    """Words FIRST to END - 1 of numbers, moved up by BY words where `up`."""
+    more = ()
+    for t in tl.static_range(FIRST, END):
+        stays = words[t] if t < len(words) else words[0] & 0
+        comes = words[t - BY] if t >= BY and t - BY < len(words) else words[0] & 0
+        more = more + (tl.where(up, comes, stays),)
+    return more
+
+
+@triton.jit
+def in_window(words, first):
+    """The WINDOW words from word 0 on of numbers whose six words begin at word `first`.
+
+    Moved by 1, 2, 4 and 8 words as the bits of first + 5 say: 15 moves them out of sight.
+    """
+    by = tl.where((first >= -5) & (first < WINDOW), first + 5, 15)
+    words = moved(words, (by & 1) > 0, 1, 0, 7)
+    words = moved(words, (by & 2) > 0, 2, 0, 9)
+    words = moved(words, (by & 4) > 0, 4, 0, 13)
+    return moved(words, (by & 8) > 0, 8, 5, 5 + WINDOW)
 
 
 @triton.jit
@@ -161,6 +176,7 @@ def exact_dot(
         sums = ()
         for _ in tl.static_range(WINDOW):
             sums = sums + (tl.zeros((INNER,), tl.int64),)
+        ones = tl.zeros((INNER,), tl.int32)
         for pair in range(begin, end):
             for start in range(0, inner, INNER):
                 low, high, top, e, negative = scaled_term(
@@ -169,20 +185,27 @@ def exact_dot(
                     pair % PARTS, PART, SCALED, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
                 )  # fmt: skip
                 place = tl.maximum(e - base, 0)
-                pieces = spread(low, high, top, place)
+                pieces = in_window(spread(low, high, top, place), place // 32 - window)
+                # -x is ~x + 1: ones are counted, and added at the end.
+                minus = -(negative.to(tl.int32))
+                ones += negative.to(tl.int32)
                 more = ()
                 for t in tl.static_range(WINDOW):
-                    word = signed_word(pieces, place // 32 - window, negative, t)
-                    more = more + (sums[t] + word,)
+                    word = (pieces[t] ^ minus.to(tl.uint32, bitcast=True)).to(tl.int64)
+                    more = more + (sums[t] + (word | (minus.to(tl.int64) << 32)),)
                 sums = more
+        ups = tl.sum(ones, 0)
         for t in tl.static_range(WINDOW):
-            total = tl.sum(sums[t], 0)
+            total = tl.sum(sums[t], 0) + ups
             if SCALED:
                 for q in tl.static_range(C_PARTS):
-                    c_low, c_high, c_exponent, minus = addend_term(scalars, q, PART, C_FIELDS)
+                    c_low, c_high, c_exponent, down_c = addend_term(scalars, q, PART, C_FIELDS)
                     c_place = tl.maximum(c_exponent - base, 0)
-                    c_pieces = spread(c_low, c_high, c_high & 0, c_place)
-                    total += signed_word(c_pieces, c_place // 32 - window, minus, t)
+                    c_pieces = in_window(
+                        spread(c_low, c_high, c_high & 0, c_place), c_place // 32 - window
+                    )
+                    word_c = c_pieces[t].to(tl.int64)
+                    total += tl.where(down_c, -word_c, word_c)
             carry += total
             borrow -= total
             up = (carry & 0xFFFFFFFF).to(tl.uint32)

@@ -162,7 +162,8 @@ def certify(
         column = (tl.load(at_column + FLAGS * widths, j < n, other=0) & INEXACT > 0).to(tl.float32)
         u = (u + both * column) * w
         column *= w
-        wanted = v[:, None] * column[None, :] + row[:, None] * u[None, :]
+        # Fused in one way, as on Hopper (kernels/cuda/certificate.cuh).
+        wanted = tl.fma(v[:, None], column[None, :], row[:, None] * u[None, :])
         certified = total * DOWN >= wanted
         at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
         tl.store(at, (~certified).to(tl.uint8), (i < m)[:, None] & (j < n)[None, :])

@@ -1,0 +1,52 @@
+"""Paper 002 on a GPU gives the CPU's bits; in Triton's interpreter on small shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from helpers import assert_same_bits
+from test_papers_002 import awkward, variants
+from widen.backends import torch_slices as on_gpu
+from widen.papers import ozimmu as system
+from widen.papers.ozimmu import VARIANTS, ozimmu, schedule
+
+ON = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def on_device(a, b, slices, variant):
+    """The product by the GPU's verbs."""
+    how, n = VARIANTS[variant], a.shape[1]
+    a, b = (torch.from_numpy(np.ascontiguousarray(x)).to(ON) for x in (a, b))
+    cut = slices, system.beta(n), how.way
+    left, right = on_gpu.split(a, "left", *cut), on_gpu.split(b.mT, "right", *cut)
+    sums, c = schedule(slices, system.addends(n) if how.grouped else 1), None
+    for start in range(0, len(sums), slices):
+        some = sums[start : start + slices]
+        found = on_gpu.multiply(left, right, some)
+        last = start + slices >= len(sums)
+        c = on_gpu.accumulate(c, found, some, left, right, last)
+    return c.cpu().numpy()
+
+
+@variants
+def test_a_gpu_gives_the_same_bits(variant):
+    a, b = awkward(5, 19, 4)
+    b[2, 3] = np.nan
+    for scale in (0, -1030):
+        given = np.ldexp(a, scale)
+        assert_same_bits(on_device(given, b, 4, variant), ozimmu(given, b, 4, variant))
+
+
+@pytest.mark.gpu
+@variants
+@pytest.mark.parametrize("shape", [(5, 7, 3), (130, 1100, 67), (300, 256, 512), (70, 40000, 33)])
+def test_a_gpu_gives_the_same_bits_at_size(variant, shape):
+    a, b = awkward(*shape)
+    for slices in (3, 9):
+        wanted = ozimmu(a, b, slices, variant)
+        device = [torch.from_numpy(x).cuda() for x in (a, b)]
+        assert_same_bits(ozimmu(*device, slices, variant).cpu().numpy(), wanted)
+        views = device[0].mT.contiguous().mT, device[1].mT.contiguous().mT
+        assert_same_bits(ozimmu(*views, slices, variant).cpu().numpy(), wanted)

@@ -1,0 +1,85 @@
+"""On a GPU: the certificate of Hopper's kernel is that of the portable one, mark for mark."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("triton")
+from widen.backends import torch as backend
+from widen.bounds import Certificate
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+]
+
+
+def lines_of_a_certificate(rng, batch, lines, near):
+    """A table whose exponents and weights leave about half of the elements open; some are odd."""
+    table = rng.integers(0, 1 << 40, (9, batch * lines))
+    table[5] = rng.integers(-near - 2, -near + 3, batch * lines)
+    table[6] = rng.choice([0, 4, 4, 4, 5, 6], batch * lines)
+    table[7] = rng.integers(1 << 20, 1 << 22, batch * lines)
+    odd = rng.random(batch * lines) < 0.05
+    table[5, odd] = rng.choice([-(1 << 20), -200, 200, 0], odd.sum())
+    table[7, odd] = rng.choice([0, 1, 1 << 61], odd.sum())
+    return torch.from_numpy(table).cuda()
+
+
+def both_marks(monkeypatch, *given):
+    """Marks by the kernel of this GPU, and by the portable one."""
+    found = backend.certify(*given)
+    with monkeypatch.context() as patch:
+        patch.setattr(backend, "_hopper", lambda device: False)
+        return found, backend.certify(*given)
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+def test_every_kernel_marks_the_same_elements(monkeypatch, planes):
+    rng = np.random.default_rng(5 + planes)
+    for _ in range(60):
+        m, n, k = (int(rng.choice([1, 7, 63, 64, 65, 129, 255, 257, 500, 1100])) for _ in range(3))
+        left, right = [(1, 1), (3, 1), (1, 3), (2, 2)][int(rng.integers(4))]
+        leads = [
+            torch.from_numpy(rng.integers(0, 128, (planes, batch, lines, -(-k // 16) * 16))).to(
+                "cuda", torch.int8
+            )
+            for batch, lines in ((left, m), (right, n))
+        ]
+        terms, kept = int(rng.integers(1, 2 * k + 1)), 7 * planes - 1
+        total = min(k, terms) * 64.0 * 64.0 * 4.0 ** (7 * (planes - 1))
+        near = round((math.log2(total) - 22) / 2)
+        tables = [
+            lines_of_a_certificate(rng, batch, lines, near)
+            for batch, lines in ((left, m), (right, n))
+        ]
+        test = Certificate(1 << 23, 0, 2 * (kept - 14) + int(rng.integers(2)), 12345, 0)
+        found, wanted = both_marks(monkeypatch, *leads, tables, k, test, kept, terms)
+        assert torch.equal(found, wanted)
+        assert m * n < 10000 or 0 < int(found.sum()) < found.numel()
+
+
+@pytest.mark.parametrize("terms", [100, 100_000])
+def test_every_kernel_marks_the_same_elements_at_the_edge(monkeypatch, terms):
+    """All sums are equal and all weights near what they allow: the last bit decides."""
+    entry = 3 if terms < 1000 else 127
+    shape = (1, 1, 512, terms // 16 * 16 + 16)
+    leads = [torch.full(shape, entry, dtype=torch.int8, device="cuda")] * 2
+    total = entry * entry * terms
+    shift = 24 - total.bit_length()
+    for flags in ((4, 4), (0, 4), (4, 0)):
+        middle = round(total * (1 - 2.0**-20) / (1 + 2.0**-20) ** 2 * 2.0**shift)
+        middle //= 2 if flags == (4, 4) else 1
+        tables = []
+        for flag in flags:
+            table = torch.zeros((9, 512), dtype=torch.int64, device="cuda")
+            table[6], table[7] = flag, middle + torch.arange(-256, 256, device="cuda") // 32
+            tables.append(table)
+        test = Certificate(1 << 23, 0, shift + 2 * (6 - 14), 1, 0)
+        found, wanted = both_marks(monkeypatch, *leads, tables, terms, test, 6, terms)
+        assert torch.equal(found, wanted)
+        assert 0 < int(found.sum()) < found.numel()
