@@ -11,15 +11,16 @@ from test_device import ON, tensor
 from test_papers_004 import random_bits
 from widen.backends import float_slices as slices
 from widen.backends import torch_float_slices as torch_slices
-from widen.backends.triton_launch import launch
-from widen.kernels.triton import soft64
 from widen.papers import dgemm_fp8, slicing
 from widen.papers import tensor_core_dgemm as dgemm
 
-SHAPES = [(2, 9, 3)] if ON == "cpu" else [(5, 19, 3), (33, 200, 70), (130, 1100, 67)]
-shapes = pytest.mark.parametrize("shape", SHAPES)
-FAMILIES = ["phi1"] if ON == "cpu" else ["phi1", "zero lines", "graded against", "cancellation"]
-families = pytest.mark.parametrize("family", FAMILIES)
+CASES = [("phi1", (2, 9, 3))]
+if ON != "cpu":
+    CASES += [("phi1", (130, 1100, 67)), ("phi4", (20, 4100, 40))]
+    CASES += [
+        (family, (33, 200, 70)) for family in ("zero lines", "graded against", "cancellation")
+    ]
+cases = pytest.mark.parametrize(("family", "shape"), CASES)
 
 
 def on_device(monkeypatch):
@@ -50,8 +51,7 @@ def few_bits(x):
     return np.ldexp(np.rint(np.ldexp(x, 6)), -6) if ON == "cpu" else x
 
 
-@shapes
-@families
+@cases
 def test_dgemm_tc(family, shape, monkeypatch):
     on_device(monkeypatch)
     a, b = draw(family, shape, 1)
@@ -61,8 +61,7 @@ def test_dgemm_tc(family, shape, monkeypatch):
     agree(dgemm.dgemm_tc, a, b, alpha=0.3, beta=-1.7, c=a @ b, block=shape[2] - 1)
 
 
-@shapes
-@families
+@cases
 def test_sgemm_tc_and_dgemm_dp_cr(family, shape, monkeypatch):
     on_device(monkeypatch)
     a, b = (few_bits(x) for x in draw(family, shape, 2))
@@ -73,8 +72,7 @@ def test_sgemm_tc_and_dgemm_dp_cr(family, shape, monkeypatch):
         agree(dgemm.sgemm_tc, a, b)
 
 
-@shapes
-@families
+@cases
 @pytest.mark.parametrize("function", [dgemm_fp8.dgemm_fp8tc, dgemm_fp8.dgemm_fp16tc])
 def test_fp8_and_fp16(function, family, shape, monkeypatch):
     on_device(monkeypatch)
@@ -85,6 +83,29 @@ def test_fp8_and_fp16(function, family, shape, monkeypatch):
     if function is dgemm_fp8.dgemm_fp8tc and ON != "cpu":
         agree(function, a, b, digits=(16, 8))
         agree(function, a, b, digits=(8, 8))
+
+
+@pytest.mark.parametrize("spread", [40] if ON == "cpu" else [3, 40, 400, 1100])
+def test_sums_of_any_products(spread):
+    """Exponents near and far, large and small integers, sums that cancel."""
+    rng = np.random.default_rng(spread)
+    count, rows, columns = (6, 1, 200) if ON == "cpu" else (64, 30, 200)
+    size = 2.0 ** rng.integers(0, 24, (count, rows, columns))
+    products = np.rint((2 * rng.random((count, rows, columns)) - 1) * size).astype(np.float32)
+    left, right = (
+        rng.integers(-spread // 2, spread // 2 + 1, (count, lines)) for lines in (rows, columns)
+    )
+    for at in (left, right):  # every other term takes the one before away again, or nearly
+        at[1::2] = at[::2]
+    products[1::2, :, ::2] = -products[::2, :, ::2]
+    given = tensor(products), *(tensor(x.astype(np.int32)) for x in (left, right))
+    wanted = slices.nearest(products, left, right)
+    assert_same_bits(torch_slices.nearest(*given).cpu().numpy(), wanted)
+    for precision, emulated in ((53, False), (53, True), (24, False)):
+        with np.errstate(all="ignore"):
+            wanted = slices.accumulate(products, left, right, precision, emulated=emulated)
+        found = torch_slices.accumulate(*given, precision, emulated=emulated)
+        assert_same_bits(found.cpu().numpy(), wanted)
 
 
 @pytest.mark.parametrize("scale", [1000, -1070])
@@ -99,13 +120,13 @@ def test_largest_and_smallest_numbers(scale, monkeypatch):
 
 def test_addition_and_multiplication_in_integers():
     x, y = (random_bits(4000, seed) for seed in (2, 3))
-    out = [torch.empty(4000, dtype=torch.int64, device=ON) for _ in range(2)]
-    given = [tensor(z.view(np.int64)) for z in (x, y)]
-    launch(soft64.operate, (4,), (*given, *out, 4000), (1024,))
-    sums, products = (z.cpu().numpy().view(np.float64) for z in out)
+    ours, theirs = tensor(x), tensor(y)
     with np.errstate(all="ignore"):
-        assert_same_bits(sums, x + y)
-        assert_same_bits(products, x * y)
+        found = torch_slices.add(ours, theirs, emulated=True)
+        assert_same_bits(found.cpu().numpy(), x + y)
+        for scalar in (0.3, -1e-310, 1e300, 5e-324, 0.0):
+            found = torch_slices.combine(ours, scalar, 0.0, None, 53, emulated=True)
+            assert_same_bits(found.cpu().numpy(), scalar * x)
 
 
 @pytest.mark.gpu

@@ -187,6 +187,7 @@ def test_empty_products():
     assert_same_bits(dgemm_tc(np.ones((2, 0)), np.ones((0, 3)), beta=2.0, c=c), 2 * c)
     assert_same_bits(dgemm_tc(np.zeros((2, 4)), np.ones((4, 3))), np.zeros((2, 3)))
     assert_same_bits(dgemm_tc(np.ones((2, 4)), np.zeros((4, 3)), "cr"), np.zeros((2, 3)))
+    assert_same_bits(dgemm_tc(np.zeros((2, 4)), np.zeros((4, 3)), "cr"), np.zeros((2, 3)))
 
 
 def test_one_inner_entry_needs_a_bit_less():

@@ -132,7 +132,8 @@ def test_addition_and_multiplication_in_integers():
     x, y = (random_bits(200000, seed).reshape(10, -1) for seed in (0, 1))
     with np.errstate(all="ignore"):
         assert_same_bits(slices.add(x, y, emulated=True), x + y)
-        for scalar in (0.3, -1e-310, 1e300, 5e-324, 0.0):
+        scalars = random_bits(30, 4)
+        for scalar in scalars[np.isfinite(scalars)]:
             found = slices.combine(x, scalar, 0.0, None, 53, emulated=True)
             assert_same_bits(found, scalar * x)
         found = slices.combine(x, 0.3, -7.1, y, 53, emulated=True)

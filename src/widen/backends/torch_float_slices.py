@@ -37,9 +37,9 @@ VENDOR_SPAN = 128
 LINES, BLOCK = 4, 256
 
 
-def clock() -> Clock:
-    """What takes the time of stages."""
-    return Clock(timed=True)
+def clock(timed: bool) -> Clock:
+    """What takes the time of stages, if anybody wants to know."""
+    return Clock(timed=timed)
 
 
 def finite(x: Tensor) -> bool:
@@ -166,14 +166,15 @@ def _emptied_in_time(
     m, n, k = ours.shape[1], theirs.shape[1], ours.shape[2]
     out = torch.empty((len(pairs), m, n), dtype=torch.float32, device=ours.device)
     firsts, table = _lists(tuple(pairs), ours.device)
-    tile = tiles.PRODUCTS["fp8"]
+    hopper = torch.cuda.get_device_capability(ours.device)[0] == 9
+    tile, short = tiles.FP8_HOPPER if hopper else tiles.PRODUCTS["fp8"], UNITS["fp8"].span
     count = len(pairs) * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         group_kernels.products, (backend._programs(ours.device, count, tile.warps),),
         (backend._descriptor(ours[:, None], k, tile.rows, tile.inner),
          backend._descriptor(theirs[:, None], k, tile.columns, tile.inner), out, firsts, table,
          m, n, k, n, len(pairs), 1, 1, 1, -(-k // tile.inner) * tile.inner, 1.0),
-        (tile.rows, tile.columns, tile.inner, tile.group, True, True), tile.warps, tile.stages,
+        (tile.rows, tile.columns, tile.inner, tile.group, short, True), tile.warps, tile.stages,
     )  # fmt: skip
     return out
 
@@ -202,33 +203,39 @@ def accumulate(
     kind = torch.float64 if precision == 53 else torch.float32
     out = torch.empty((left.shape[1], right.shape[1]), dtype=kind, device=left.device)
     target = out.view(torch.int64) if emulated else out
+    least, largest = left.amin() + right.amin(), left.amax() + right.amax()
     launch(
-        kernels.accumulate, *_elements(products, left, right, target), (precision, emulated, BLOCK),
-        exact=True,
+        kernels.accumulate,
+        *_elements(products, left, right, target, torch.stack([least, largest])),
+        (precision, emulated, backend.assembly(left.device), BLOCK), exact=True,
     )  # fmt: skip
     return out
 
 
 def _elements(
-    products: Tensor, left: Tensor, right: Tensor, out: Tensor
+    products: Tensor, left: Tensor, right: Tensor, out: Tensor, *edges: Tensor
 ) -> tuple[tuple[int], tuple[Any, ...]]:
     """Grid and arguments of kernels that sum over products, element by element."""
     rows, columns = out.shape
     grid = (rows * -(-columns // BLOCK),)
     return grid, (
         products, left, right, out, len(products), rows, columns, products.stride(0),
-        products.stride(1),
+        products.stride(1), *edges,
     )  # fmt: skip
 
 
 def nearest(products: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """The exact sum of all T 2^e, rounded once."""
-    out = torch.empty(
-        (left.shape[1], right.shape[1]), dtype=torch.float64, device=left.device
-    )  # fmt: skip
-    grid, arguments = _elements(products, left, right, out.view(torch.int64))
-    edges = [edge(side, 0).values for edge in (torch.min, torch.max) for side in (left, right)]
-    launch(kernels.nearest, grid, (*arguments, *edges), (BLOCK,))
+    shape = (left.shape[1], right.shape[1])
+    out = torch.empty(shape, dtype=torch.float64, device=left.device)
+    edges = (
+        torch.stack([right.amin(), right.amax()]),
+        torch.stack([left.amin(0), left.amax(0)]),
+        torch.stack([right.amin(1), right.amax(1)]),
+    )
+    launch(
+        kernels.nearest, *_elements(products, left, right, out.view(torch.int64), *edges), (BLOCK,)
+    )
     return out
 
 

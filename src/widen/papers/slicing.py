@@ -89,7 +89,6 @@ class Slices:
     bits: int
     planes: list[Any] = field(default_factory=list)
     tops: list[Any] = field(default_factory=list)
-    exhausted: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,10 +120,7 @@ def take(verbs: Any, lines: Any, scheme: Scheme, side: int, count: int | None = 
     """Slice lines of A (side 0) or B (1) until nothing is left, or `count` times (Algorithm 1)."""
     work = verbs.lines(lines)
     found, top = Slices(scheme.bits[side]), verbs.tops(work)
-    while count is None or len(found.planes) < count:
-        if not verbs.left_over(top):
-            found.exhausted = True
-            break
+    while (count is None or len(found.planes) < count) and verbs.left_over(top):
         plane, following, _ = verbs.split(
             work, top, found.bits, scheme.constant, scheme.unit, emulated=scheme.emulated
         )
@@ -157,13 +153,13 @@ def largest_block(k: int, scheme: Scheme, memory: int) -> int:
 
 def sum_of_products(
     verbs: Any, left: Slices, right: Slices, pairs: list[tuple[int, int]], scheme: Scheme,
-    shape: tuple[int, int], memory: int, ledger: Any, *, nearest: bool = False,
-) -> Any:  # fmt: skip
-    """The sum of products of slices in the order given, or correctly rounded (`nearest`)."""
-    m, n = shape
-    out = verbs.zeros(m, n, scheme.precision, left.tops[0] if left.tops else right.tops[0])
+    out: Any, memory: int, ledger: Any, *, nearest: bool = False,
+) -> None:  # fmt: skip
+    """Write the sum of products in the order given, or the correctly rounded one (`nearest`)."""
+    m, n = out.shape
     if not pairs:
-        return out
+        out[...] = 0
+        return
     ours = verbs.exponents(left.tops, [p for p, _ in pairs], left.bits)
     theirs = verbs.exponents(right.tops, [q for _, q in pairs], right.bits)
     each = len(pairs) * m * (8 if scheme.unit == "fp64" else 4)
@@ -182,7 +178,6 @@ def sum_of_products(
                 out[:, columns] = verbs.accumulate(
                     products, ours, some, scheme.precision, emulated=scheme.emulated
                 )
-    return out
 
 
 def run(
@@ -203,14 +198,13 @@ def run(
     depth = min(k_block or k, k)
     largest = min(block or max(m, n), max(largest_block(depth, scheme, room), 1))
     rows, columns = block_size(m, largest), block_size(n, largest)
-    ledger = verbs.clock()
+    ledger = verbs.clock(info)
     ledger.seconds = dict.fromkeys(STAGES, 0.0)
     slices, counts, fasts = [], [], []
     with verbs.at(given.a):
         out = verbs.zeros(m, n, scheme.precision, given.a)
-        for h, i in itertools.product(
-            range(0, k if m * n else 0, depth or 1), range(0, m, rows or 1)
-        ):
+        inner = range(0, k if m * n else 0, depth or 1)
+        for h, i in itertools.product(inner, range(0, m, rows or 1)):
             with ledger.stage("split_left"):
                 ours = given.a[i : i + rows, h : h + depth]
                 mine, fast = left(ours) if left else (take(verbs, ours, scheme, 0), False)
@@ -220,12 +214,13 @@ def run(
                     other = take(verbs, theirs, scheme, 1, len(mine.planes) if fast else None)
                 size = (len(mine.planes), len(other.planes))
                 pairs, target = order(*size, fast), out[i : i + rows, j : j + columns]
-                found = sum_of_products(
-                    verbs, mine, other, pairs, scheme, tuple(target.shape), room, ledger,
-                    nearest=nearest,
-                )  # fmt: skip
+                found = verbs.zeros(*target.shape, scheme.precision, given.a) if h else target
+                sum_of_products(
+                    verbs, mine, other, pairs, scheme, found, room, ledger, nearest=nearest
+                )
                 with ledger.stage("sum"):
-                    target[...] = verbs.add(target, found, emulated=scheme.emulated) if h else found
+                    if h:
+                        target[...] = verbs.add(target, found, emulated=scheme.emulated)
                 slices.append(size)
                 counts.append(len(pairs))
                 fasts.append(fast)
@@ -257,7 +252,6 @@ class Operands:
     beta: float
     verbs: Any
     back: Callable[[Any], Any]
-    place: Any
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -310,7 +304,7 @@ def checked(
             raise ValueError(
                 f"{name} holds an infinity or a NaN, which cannot be sliced; use widen.matmul"
             )
-    return Operands(a, b, c, alpha, beta, verbs, back, place)
+    return Operands(a, b, c, alpha, beta, verbs, back)
 
 
 def _same(x: Any) -> Any:

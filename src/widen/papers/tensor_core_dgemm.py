@@ -184,17 +184,13 @@ def enough_slices(verbs: Any, rows: Any, weights: Any, scheme: Scheme) -> tuple[
     k = work.shape[1]
     bound = verbs.magnitudes(work, weights) * (2 * math.sqrt(k) * 2.0**-scheme.precision)
     found, top = Slices(scheme.bits[0]), verbs.tops(work)
-    while True:
-        if not verbs.left_over(top):
-            found.exhausted = True
-            return found, False
-        plane, following, sums = verbs.split(
+    while verbs.left_over(top):
+        plane, top_of_rest, sums = verbs.split(
             work, top, found.bits, scheme.constant, scheme.unit, weights=weights
         )
         found.planes.append(plane)
         found.tops.append(top)
-        top, d = following, len(found.planes)
+        top, d = top_of_rest, len(found.planes)
         if d >= 2 and verbs.exceeds(bound, sums * (d + 1)):
-            if not verbs.left_over(top):
-                found.exhausted = True
-            return found, not found.exhausted
+            return found, verbs.left_over(top)
+    return found, False

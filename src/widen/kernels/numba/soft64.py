@@ -127,11 +127,3 @@ def sums(begin, end, left, right, out):
     for i in range(begin, end):
         for j in range(left.shape[1]):
             out[i, j] = add(left[i, j], right[i, j])
-
-
-@kernel(BITS2, BITS2, INT[:, ::1])
-def products(begin, end, left, right, out):
-    """Bits of x y; a job is a row."""
-    for i in range(begin, end):
-        for j in range(left.shape[1]):
-            out[i, j] = multiply(left[i, j], right[i, j])

@@ -2,7 +2,7 @@
 
 `kernels.numba.float_slices` on a GPU, bit for bit. With EMULATED no float64 instruction is left.
 Kernels that add products of floats must be compiled without fused multiply-adds
-(`launch(fuse=False)`).
+(`launch(exact=True)`).
 """
 
 from __future__ import annotations
@@ -163,70 +163,82 @@ def column_sums(work, lanes, lines, inner, ROW_LANES: tl.constexpr, BLOCK: tl.co
 
 @triton.jit(do_not_specialize=["count"])
 def accumulate(
-    products, left, right, out, count, rows, columns, stride, pitch,
-    PRECISION: tl.constexpr, EMULATED: tl.constexpr, BLOCK: tl.constexpr,
+    products, left, right, out, count, rows, columns, stride, pitch, edges,
+    PRECISION: tl.constexpr, EMULATED: tl.constexpr, ASSEMBLY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Out = 0 + T_0 2^e_0 + T_1 2^e_1 + ..., rounded after every addition.
 
-    `products` are (count, rows, columns) with `stride` and `pitch`, e = left[g, i] + right[g, j]. A
-    program has a part of a row.
+    `products` are (count, rows, columns) with `stride` and `pitch`, e = left[g, i] + right[g, j].
+    `edges` are the least and the largest e of all. A program has a part of a row.
     """
     parts = tl.cdiv(columns, BLOCK)
     i, j = tl.program_id(0) // parts, tl.program_id(0) % parts * BLOCK + tl.arange(0, BLOCK)
     inside = j < columns
     at, source = wide(i) * columns + j, products + wide(i) * pitch + j
-    kind: tl.constexpr = tl.float64 if PRECISION == 53 else tl.float32
-    total = tl.zeros((BLOCK,), tl.int64 if EMULATED else kind)
-    for g in range(count):
-        term = tl.load(source + wide(g) * stride, inside, other=0.0)
-        e = tl.load(left + g * rows + i) + tl.load(right + g * columns + j, inside, other=0)
-        if EMULATED:
-            t = term.to(tl.int64)
-            value = soft64.compose(t < 0, tl.abs(t), e, t != t)
-            total = soft64.add(total, value)
+    if EMULATED:
+        # Sums are multiples of 2^e, and normal numbers (or 0) if that is one.
+        if (tl.load(edges) >= -SAFE) & (tl.load(edges + 1) <= SAFE - 64):
+            m, unit = tl.zeros((BLOCK,), tl.int64), tl.full((BLOCK,), soft64.NOWHERE, tl.int32)
+            for g in range(count):
+                term = tl.load(source + wide(g) * stride, inside, other=0.0)
+                e = tl.load(left + g * rows + i) + tl.load(right + g * columns + j, inside, other=0)
+                m, unit = soft64.add_term(m, unit, term, e, ASSEMBLY)
+            total = soft64.packed(m, unit)
         else:
-            total += times_power(term.to(tl.float64), e).to(kind)
-    tl.store(out + at, total, inside)
+            total = tl.zeros((BLOCK,), tl.int64)
+            for g in range(count):
+                t = tl.load(source + wide(g) * stride, inside, other=0.0).to(tl.int64)
+                e = tl.load(left + g * rows + i) + tl.load(right + g * columns + j, inside, other=0)
+                total = soft64.add(total, soft64.compose(t < 0, tl.abs(t), e, t != t))
+        tl.store(out + at, total, inside)
+    else:
+        kind: tl.constexpr = tl.float64 if PRECISION == 53 else tl.float32
+        running = tl.zeros((BLOCK,), kind)
+        for g in range(count):
+            term = tl.load(source + wide(g) * stride, inside, other=0.0)
+            e = tl.load(left + g * rows + i) + tl.load(right + g * columns + j, inside, other=0)
+            running += times_power(term.to(tl.float64), e).to(kind)
+        tl.store(out + at, running, inside)
 
 
 @triton.jit(do_not_specialize=["count"])
 def nearest(
-    products, left, right, out, count, rows, columns, stride, pitch, low_left, low_right,
-    high_left, high_right,
+    products, left, right, out, count, rows, columns, stride, pitch, edges, left_edges, right_edges,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Out = bits of the sum of all T_g 2^e_g, rounded once: what NearSum gives.
+    """Bits of the sum of all T_g 2^e_g, rounded once: what NearSum gives.
 
-    Words of 32 bits from the lowest exponent of a tile's elements up: low[i] + low[j] is not above
-    any e of an element, high[i] + high[j] not below.
+    Words of 32 bits from the lowest e of a row up: `left_edges` (2, rows) are the least and the
+    largest left[g, i] of a row, `right_edges` (2, count) those of right[g, j] of a product, and
+    `edges` those of all right. T 2^e is added to two words: the lower gets what it holds, the
+    next one all the rest, with its sign. Products that reach neither word are passed over.
     """
     parts = tl.cdiv(columns, BLOCK)
     i, j = tl.program_id(0) // parts, tl.program_id(0) % parts * BLOCK + tl.arange(0, BLOCK)
     inside = j < columns
     at, source = wide(i) * columns + j, products + wide(i) * pitch + j
-    low = tl.load(low_left + i) + tl.load(low_right + j, inside, other=0)
-    high = tl.load(high_left + i) + tl.load(high_right + j, inside, other=0)
-    steps = tl.max(tl.where(inside, high - low, 0)) // 32 + 5  # |T| <= 2^53, a billion of them
+    low = tl.load(left_edges + i) + tl.load(edges)
+    high = tl.load(left_edges + rows + i) + tl.load(edges + 1)
     carry = tl.zeros((BLOCK,), tl.int64)
     two, head = tl.zeros((BLOCK,), tl.uint64), tl.zeros((BLOCK,), tl.uint64)
     third, rest = tl.zeros((BLOCK,), tl.uint32), tl.zeros((BLOCK,), tl.uint32)
     last, below = tl.zeros((BLOCK,), tl.uint32), tl.zeros((BLOCK,), tl.uint32)
     index = tl.full((BLOCK,), -1, tl.int32)
-    for step in range(steps):
+    for step in range((high - low) // 32 + 5):  # |T| <= 2^53, and a billion of them
         for g in range(count):
-            term = tl.load(source + wide(g) * stride, inside, other=0.0)
-            e = tl.load(left + g * rows + i) + tl.load(right + g * columns + j, inside, other=0)
-            t = term.to(tl.int64)
-            # Bits [32 step, 32 step + 32) of t 2^(e - low) in two's complement.
-            up = e - low - 32 * step
-            left_by, right_by = (
-                tl.minimum(tl.maximum(up, 0), 32),
-                tl.minimum(tl.maximum(-up, 0), 63),
-            )
-            carry += ((t << left_by.to(tl.int64)) >> right_by.to(tl.int64)) & 0xFFFFFFFF
-        word = (carry & 0xFFFFFFFF).to(tl.uint64)
+            place = tl.load(left + g * rows + i) - low - 32 * step
+            if (place + tl.load(right_edges + g) < 32) & (
+                place + tl.load(right_edges + count + g) >= -32
+            ):
+                t = tl.load(source + wide(g) * stride, inside, other=0.0).to(tl.int64)
+                up = place + tl.load(right + g * columns + j, inside, other=0)
+                here = (t << (up & 31).to(tl.int64)) & 0xFFFFFFFF
+                above = t >> (-up & 31).to(tl.int64)
+                above = tl.where(up == -32, t >> 32, above)
+                carry += tl.where((up >= 0) & (up < 32), here, 0)
+                carry += tl.where((up >= -32) & (up < 0), above, 0)
         two, head, third, rest, last, below, index = next_word(
-            word, step, two, head, third, rest, last, below, index
+            (carry & 0xFFFFFFFF).to(tl.uint64), step, two, head, third, rest, last, below, index
         )
         carry = carry >> 32
     high_word, middle, last, index, minus = magnitude(two, head, last, below, index)

@@ -10,12 +10,13 @@ import triton
 import triton.language as tl
 
 from widen.kernels.triton.numbers import decode, highest_bit, wide
-from widen.kernels.triton.rounding import rounded
+from widen.kernels.triton.rounding import leading_zeros, rounded
 
 INFINITY = tl.constexpr(0x7FF0000000000000)
 MAGNITUDE = tl.constexpr(0x7FFFFFFFFFFFFFFF)
 NAN = tl.constexpr(0x7FF8000000000000)
 SIGN = tl.constexpr(-(1 << 63))
+NOWHERE = tl.constexpr(-(1 << 13))  # exponent of a running sum that is 0
 
 
 @triton.jit
@@ -72,6 +73,50 @@ def multiply(x, y):
     return tl.where(special, tl.where(wrong, NAN, sign | INFINITY), bits)
 
 
+@triton.jit
+def add_term(m, e, term, f, ASSEMBLY: tl.constexpr):
+    """(m, e) + term 2^f, rounded to 53 bits: a running sum that is not packed in between.
+
+    |m| has 53 bits, or m = 0 and e = NOWHERE; term is a float32 that holds an integer. Sums are
+    normal numbers. The larger of both has its leading bit at 2^61 and the smaller is shifted to
+    it: if bits of it are lost, it is so small that the sum has 61 bits or more.
+    """
+    bits = term.to(tl.int32, bitcast=True)
+    length = ((bits >> 23) & 0xFF) - 126
+    t = term.to(tl.int32).to(tl.int64)
+    ours, theirs = e - 9, f - 61 + length
+    first = ours >= theirs
+    scale = tl.maximum(ours, theirs)
+    up = tl.minimum(tl.where(first, 9, 61 - length), 61).to(tl.int64)
+    large = tl.where(first, m, t) << up
+    small, by = tl.where(first, t, m), tl.where(first, f, e) - scale
+    small = small << tl.minimum(tl.maximum(by, 0), 61).to(tl.int64)
+    down = tl.minimum(tl.maximum(-by, 0), 63).to(tl.int64)
+    kept = small >> down
+    lost = ((kept << down) != small).to(tl.int64)
+    total = large + kept
+    negative = total < 0
+    size = tl.where(negative, -total - lost, total)
+    high, low = (size >> 32).to(tl.uint32), (size & 0xFFFFFFFF).to(tl.uint32)
+    zeros = leading_zeros(tl.where(high != 0, high, low), ASSEMBLY)
+    drop = 11 - tl.where(high != 0, zeros, zeros + 32)
+    right, left = tl.maximum(drop, 0).to(tl.int64), tl.maximum(-drop, 0).to(tl.int64)
+    half = (tl.full(size.shape, 1, tl.int64) << right) >> 1
+    more = tl.where(half > 0, half - 1 + (((size >> right) & 1) | lost), 0)
+    whole = ((size + more) >> right) << left
+    carry = whole >> 53
+    whole = whole >> carry
+    e = tl.where(size == 0, NOWHERE, scale + drop + carry.to(tl.int32))
+    return tl.where(negative, -whole, whole), e
+
+
+@triton.jit
+def packed(m, e):
+    """Bits of a running sum."""
+    bits = ((e + 1075).to(tl.int64) << 52) + (tl.abs(m) & ((1 << 52) - 1))
+    return tl.where(m == 0, 0, bits | (m & SIGN))
+
+
 @triton.jit(do_not_specialize=["alpha", "beta"])
 def combine(x, c, out, size, alpha, beta, WITH_ADDEND: tl.constexpr, BLOCK: tl.constexpr):
     """Bits of alpha x + beta c, or of alpha x, for those of x and c."""
@@ -83,13 +128,3 @@ def combine(x, c, out, size, alpha, beta, WITH_ADDEND: tl.constexpr, BLOCK: tl.c
         addend = tl.load(c + at, inside, other=0)
         total = add(total, multiply(addend, tl.zeros_like(addend) + wide(beta)))
     tl.store(out + at, total, inside)
-
-
-@triton.jit
-def operate(x, y, sums, products, size, BLOCK: tl.constexpr):
-    """Bits of x + y and of x y."""
-    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < size
-    left, right = tl.load(x + at, inside, other=0), tl.load(y + at, inside, other=0)
-    tl.store(sums + at, add(left, right), inside)
-    tl.store(products + at, multiply(left, right), inside)
