@@ -142,7 +142,7 @@ class RepairTile:
     warps: int
 
 
-REPAIR = RepairTile(4096, 256, 4)
+REPAIR = RepairTile(1024, 128, 1)
 
 # Of lines whose entries are neighbours and of lines that are, for numbers of one part and of two.
 SURVEY = {

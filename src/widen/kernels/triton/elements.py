@@ -28,6 +28,7 @@ from widen.kernels.triton.reconstruct import REPAIRED, SPECIAL_ELEMENT, UNCERTIF
 from widen.kernels.triton.rounding import rounded, store_float
 
 RUN = tl.constexpr(32)  # marks read together
+GLANCE = tl.constexpr(4)  # tiles that a program looks at together, in which there may be nothing
 
 
 @triton.jit
@@ -153,6 +154,27 @@ def special_addend(bits, C_FIELDS: tl.constexpr):
     return nan, special & ~nan & (bits >= 0), special & ~nan & (bits < 0)
 
 
+@triton.jit
+def any_mark(marks, elements, first, tiles, ELEMENTS: tl.constexpr):
+    """Whether the next GLANCE tiles of a program, from `first` on, may have a mark.
+
+    They are read in words, many at a time: waiting for memory is all that this takes. The last run
+    may not be whole; the tile that it is in counts as marked.
+    """
+    programs = tl.num_programs(0)
+    at = tl.arange(0, GLANCE * ELEMENTS // RUN)
+    tile = first + at // (ELEMENTS // RUN) * programs
+    run = at % (ELEMENTS // RUN) * wide(tiles) + tile
+    inside = (tile < tiles) & (run < elements // RUN)
+    words = marks.to(tl.pointer_type(tl.int32), bitcast=True)
+    words += run[:, None] * (RUN // 4) + tl.arange(0, RUN // 4)[None, :]
+    seen = tl.load(words, inside[:, None], other=0)
+    found = tl.max(tl.max((seen != 0).to(tl.int32), 1), 0)
+    last = elements // RUN % tiles - first
+    ours = (last >= 0) & (last < GLANCE * programs) & (last % programs == 0)
+    return (found > 0) | ((elements % RUN != 0) & ours)
+
+
 SIZES = [
     "m", "n", "inner", "batch", "left_batch", "right_batch", "left_part", "left_item", "left_line",
     "left_inner", "right_part", "right_item", "right_line", "right_inner", "part_stride",
@@ -187,71 +209,81 @@ def repair(
     # A tile is runs of RUN elements far apart: where marks cluster in a line, programs share them.
     run, step = tl.arange(0, ELEMENTS // RUN)[:, None], tl.arange(0, RUN)[None, :]
     order = run * RUN + step
-    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
-        places = (run * wide(tiles) + tile) * RUN + step
-        codes = tl.load(marks + places, places < elements, other=0).to(tl.int32)
-        codes = tl.where(codes < REPAIRED, codes, 0)
-        next_one = tl.min(tl.min(tl.where(codes > 0, order, ELEMENTS), 1), 0)
-        while next_one < ELEMENTS:
-            code = tl.max(tl.max(tl.where(order == next_one, codes, 0), 1), 0)
-            codes = tl.where(order == next_one, 0, codes)
-            place = (next_one // RUN * wide(tiles) + tile) * RUN + next_one % RUN
+    stride = GLANCE * tl.num_programs(0)
+    for first in range(tl.program_id(0), tiles, stride):
+        marked = any_mark(marks, elements, first, tiles, ELEMENTS)
+        stop = tl.where(marked, tl.minimum(first + stride, tiles), first)
+        for tile in range(first, stop, tl.num_programs(0)):
+            places = (run * wide(tiles) + tile) * RUN + step
+            codes = tl.load(marks + places, places < elements, other=0).to(tl.int32)
+            codes = tl.where(codes < REPAIRED, codes, 0)
             next_one = tl.min(tl.min(tl.where(codes > 0, order, ELEMENTS), 1), 0)
-            j, i, b = place % n, place // n % m, place // n // m
-            row, column = b % left_batch * m + i, b % right_batch * n + j
-            ours = left + (b % left_batch) * left_item + i * left_line
-            theirs = right + (b % right_batch) * right_item + j * right_line
-            target = out + b * batch_stride + i * row_stride + j * column_stride
-            s = tl.load(rows_table + SCALE * left_batch * m + row).to(tl.int32)
-            t = tl.load(columns_table + SCALE * right_batch * n + column).to(tl.int32)
-            scalars = ()
-            if SCALED:
-                scalars = (wide(alpha), wide(alpha_i), wide(beta), wide(beta_i))
-                at = c + b * c_item + i * c_row + j * c_column
-                for q in tl.static_range(C_PARTS):
-                    scalars = scalars + (tl.load(at + q * c_part).to(tl.int64),)
-            fine = code == UNFIT
-            if tested & ((code == UNCERTIFIED) | (code == UNFIT)):
-                fine = is_certified(
-                    ours, theirs, rows_table + row, columns_table + column, left_batch * m,
-                    right_batch * n, left_part, right_part, left_inner, right_inner, inner, kept,
-                    shift, both, always, PARTS, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
-                    INNER,
-                )  # fmt: skip
-            if fine:
-                tl.store(marks + place, 0)
-            if (not fine) | (code == UNFIT):
-                if code == SPECIAL_ELEMENT:
-                    found = ()
-                    for q in tl.static_range(PARTS):
-                        found = found + special_sum(
-                            ours, theirs, left_part, right_part, left_inner, right_inner, inner,
-                            PARTS, q, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
-                        )  # fmt: skip
-                    for part in tl.static_range(PARTS):
-                        nan, up, down = found[3 * part], found[3 * part + 1], found[3 * part + 2]
-                        if SCALED:
-                            nan, up, down = scaled_specials(
-                                found, scalars, part, PARTS, C_PARTS, C_FIELDS
+            while next_one < ELEMENTS:
+                code = tl.max(tl.max(tl.where(order == next_one, codes, 0), 1), 0)
+                codes = tl.where(order == next_one, 0, codes)
+                place = (next_one // RUN * wide(tiles) + tile) * RUN + next_one % RUN
+                next_one = tl.min(tl.min(tl.where(codes > 0, order, ELEMENTS), 1), 0)
+                j, i, b = place % n, place // n % m, place // n // m
+                row, column = b % left_batch * m + i, b % right_batch * n + j
+                ours = left + (b % left_batch) * left_item + i * left_line
+                theirs = right + (b % right_batch) * right_item + j * right_line
+                target = out + b * batch_stride + i * row_stride + j * column_stride
+                s = tl.load(rows_table + SCALE * left_batch * m + row).to(tl.int32)
+                t = tl.load(columns_table + SCALE * right_batch * n + column).to(tl.int32)
+                scalars = ()
+                if SCALED:
+                    scalars = (wide(alpha), wide(alpha_i), wide(beta), wide(beta_i))
+                    at = c + b * c_item + i * c_row + j * c_column
+                    for q in tl.static_range(C_PARTS):
+                        scalars = scalars + (tl.load(at + q * c_part).to(tl.int64),)
+                fine = code == UNFIT
+                if tested & ((code == UNCERTIFIED) | (code == UNFIT)):
+                    fine = is_certified(
+                        ours, theirs, rows_table + row, columns_table + column, left_batch * m,
+                        right_batch * n, left_part, right_part, left_inner, right_inner, inner,
+                        kept, shift, both, always, PARTS, FRACTION, EXPONENT, RIGHT_FRACTION,
+                        RIGHT_EXPONENT, INNER,
+                    )  # fmt: skip
+                if fine:
+                    tl.store(marks + place, 0)
+                if (not fine) | (code == UNFIT):
+                    if code == SPECIAL_ELEMENT:
+                        found = ()
+                        for q in tl.static_range(PARTS):
+                            found = found + special_sum(
+                                ours, theirs, left_part, right_part, left_inner, right_inner, inner,
+                                PARTS, q, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
+                            )  # fmt: skip
+                        for part in tl.static_range(PARTS):
+                            nan, up, down = (
+                                found[3 * part],
+                                found[3 * part + 1],
+                                found[3 * part + 2],
                             )
-                        invalid = nan | (up & down)
-                        quiet = invalid.to(tl.int64) << (PRECISION - 2)
-                        bits = tl.where(invalid | up | down, infinity | quiet, 0)
-                        store_float(
-                            target + part * part_stride, bits, down & ~invalid, True, PRECISION
-                        )
-                else:
-                    for part in tl.static_range(PARTS):
-                        length, head, sticky, some, negative, base = exact_dot(
-                            ours, theirs, left_part, right_part, left_inner, right_inner, inner,
-                            fine, s, t, scalars, PARTS, part, FRACTION, EXPONENT, RIGHT_FRACTION,
-                            RIGHT_EXPONENT, SCALED, C_PARTS, C_FIELDS, INNER,
-                        )  # fmt: skip
-                        bits = rounded(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
-                        bits = tl.where(some, bits, 0)
-                        store_float(target + part * part_stride, bits, negative, True, PRECISION)
-                    if not fine:
-                        tl.store(marks + place, REPAIRED)
-                        count += 1
+                            if SCALED:
+                                nan, up, down = scaled_specials(
+                                    found, scalars, part, PARTS, C_PARTS, C_FIELDS
+                                )
+                            invalid = nan | (up & down)
+                            quiet = invalid.to(tl.int64) << (PRECISION - 2)
+                            bits = tl.where(invalid | up | down, infinity | quiet, 0)
+                            store_float(
+                                target + part * part_stride, bits, down & ~invalid, True, PRECISION
+                            )
+                    else:
+                        for part in tl.static_range(PARTS):
+                            length, head, sticky, some, negative, base = exact_dot(
+                                ours, theirs, left_part, right_part, left_inner, right_inner, inner,
+                                fine, s, t, scalars, PARTS, part, FRACTION, EXPONENT,
+                                RIGHT_FRACTION, RIGHT_EXPONENT, SCALED, C_PARTS, C_FIELDS, INNER,
+                            )  # fmt: skip
+                            bits = rounded(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
+                            bits = tl.where(some, bits, 0)
+                            store_float(
+                                target + part * part_stride, bits, negative, True, PRECISION
+                            )
+                        if not fine:
+                            tl.store(marks + place, REPAIRED)
+                            count += 1
     if count > 0:
         tl.atomic_add(repaired, count)
