@@ -34,7 +34,7 @@ def phi(shape: tuple[int, int], spread: float) -> Tensor:
 def grades(shape: tuple[int, int], limit: int) -> Tensor:
     """Random powers of two, up to 2^limit and down to its inverse."""
     exponents = torch.randint(-limit, limit + 1, shape, device="cuda")
-    return ((exponents + 1023) << 52).view(torch.float64)  # torch.ldexp makes infinities of 2^128
+    return ((exponents + 1023) << 52).view(torch.float64)
 
 
 def spread(n: int) -> tuple[Tensor, Tensor]:
