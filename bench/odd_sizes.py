@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import numpy as np
 import torch
 
 import widen
+from widen.backends import torch_halves
 
 UNITS = ("int8", "fp16", "bf16", "fp8", "fp64")
 SHAPES = [(1, 1, 1), (3, 17, 5), (65, 129, 70), (130, 257, 193)]
@@ -38,6 +40,11 @@ def main() -> None:
         for unit, system in itertools.product(UNITS, ("residues", "digits")):
             left, right = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
             found = widen.matmul(left, right, unit=unit, system=system)
+            assert np.array_equal(found.cpu().numpy(), wanted, equal_nan=True)
+            count += 1
+        # Halves, however small; in another layout, so that no recorded call is issued again.
+        with mock.patch.object(torch_halves, "OPERATIONS_A_BYTE", 0):
+            found = widen.matmul(left, right.clone().mT.contiguous().mT)
             assert np.array_equal(found.cpu().numpy(), wanted, equal_nan=True)
             count += 1
     print(f"{count} products agree with the CPU")
