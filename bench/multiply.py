@@ -4,6 +4,7 @@ Checks: every tile of `tiles.HOPPER` against exact sums (float64 products of int
 at odd shapes, with bytes that must not count between k and the pitch, a poisoned `out` and guards
 around it. Times: random residues of 14 moduli, all in one launch, median of 10 by CUDA events after
 a pause; TOP/s counts 2 m n k operations a plane. `--json PATH` appends the rows to a file.
+`--halves` compares products by halves (`backends/torch_halves.py`) with ordinary ones instead.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ import argparse
 import json
 import random
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
 import torch
 
+from widen.backends import torch as backend
+from widen.backends import torch_halves
 from widen.kernels import tiles
 from widen.kernels.cuda.multiply import multiply
+from widen.systems import residues
 
 DEVICE = torch.device("cuda")
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199)
@@ -148,20 +153,43 @@ def seconds(m: int, n: int, k: int, tile: tiles.Tile | None, repetitions: int) -
     """Median time of one launch, the launches queued up beforehand."""
     left, right = planes(1, m, up(k), MODULI, 0), planes(1, n, up(k), MODULI, 63)
     out = torch.full((14, 1, m, up(n)), POISON, dtype=torch.uint8, device=DEVICE)
+    return timed(
+        lambda: multiply(left, right, out, k, n, MODULI, COEFFICIENTS, tile), repetitions
+    )  # fmt: skip
+
+
+def timed(work: Callable[[], object], repetitions: int) -> float:
+    """Median seconds of `work`, queued up beforehand."""
     events = [
         (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
         for _ in range(repetitions)
     ]
-    multiply(left, right, out, k, n, MODULI, COEFFICIENTS, tile)
+    work()
     torch.cuda.synchronize()
     time.sleep(0.3)  # the card cools; long runs are slowed by its power limit
     torch.cuda._sleep(3_000_000)
     for start, stop in events:
         start.record()
-        multiply(left, right, out, k, n, MODULI, COEFFICIENTS, tile)
+        work()
         stop.record()
     torch.cuda.synchronize()
     return median(start.elapsed_time(stop) for start, stop in events) / 1000
+
+
+def compare_halves(n: int) -> bool:
+    """Print milliseconds of an ordinary product and of one by halves; whether bytes are equal."""
+    layout = residues(128, 109.0, 1)
+    left, right = planes(1, n, n, layout.moduli, 0), planes(1, n, n, layout.moduli, 0)
+    wanted = backend.multiply(left, right, layout, n)
+    same = torch.equal(torch_halves.multiply(left, right, layout, n, 2), wanted)
+    del wanted
+    ordinary = timed(lambda: backend.multiply(left, right, layout, n), 6)
+    halves = timed(lambda: torch_halves.multiply(left, right, layout, n, 2), 6)
+    print(
+        f"n = {n}: ordinary {1000 * ordinary:.2f} ms, by halves {1000 * halves:.2f}, bytes "
+        f"{'equal' if same else 'DIFFER'}", flush=True,
+    )  # fmt: skip
+    return same
 
 
 def measure(shape: tuple[int, int, int], tile: tiles.Tile | None) -> dict[str, object]:
@@ -188,9 +216,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="append rows to this file")
     parser.add_argument("--every-tile", action="store_true", help="time each tile, not the choice")
     parser.add_argument("--no-check", action="store_true")
+    parser.add_argument("--halves", action="store_true", help="compare products by halves instead")
     arguments = parser.parse_args()
     random.seed(1)
     torch.manual_seed(1)
+    if arguments.halves:
+        raise SystemExit(not all(list(map(compare_halves, (8192, 12288, 16384)))))
     bad = 0 if arguments.no_check else check()
     print(f"{'m':>6} {'n':>6} {'k':>6}  tile                 ms   TOP/s")
     for shape in SHAPES:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -74,6 +75,19 @@ def many_repairs() -> None:
     assert np.array_equal(found.cpu().numpy(), widen.matmul(a, b))
 
 
+def halves(shape: tuple[int, int, int]) -> None:
+    """Halves, however small."""
+    import torch
+
+    import widen
+    from widen.backends import torch_halves
+
+    a, b = operands(shape, "float64")
+    with mock.patch.object(torch_halves, "OPERATIONS_A_BYTE", 0):
+        found = widen.matmul(torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda().mT.contiguous().mT)
+    assert np.array_equal(found.cpu().numpy(), widen.matmul(a, b), equal_nan=True)
+
+
 def jobs() -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
     """Everything that is run."""
     every = itertools.product(
@@ -81,7 +95,7 @@ def jobs() -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
     )
     units = itertools.product(SHAPES, UNITS, ("residues", "digits"))
     return [*((contract, given) for given in every), *((unit, given) for given in units),
-            (many_repairs, ())]  # fmt: skip
+            *((halves, (shape,)) for shape in SHAPES), (many_repairs, ())]  # fmt: skip
 
 
 def work(job: tuple[Callable[..., None], tuple[Any, ...]]) -> None:

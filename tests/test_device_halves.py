@@ -60,9 +60,9 @@ def test_results_are_the_same(dtype, monkeypatch):
 
 def test_when_halves_pay():
     big, small = (torch.empty((14, 1, n, n), dtype=torch.int8, device="meta") for n in (32768, 64))
-    assert torch_halves.planes_at_once(big, big, 32768, 1 << 40) == 14
+    assert torch_halves.planes_at_once(big, big, 32768, 1 << 40) == torch_halves.PLANES
     one = torch_halves.scratch_bytes(big, big, 32768, 1)
-    assert torch_halves.planes_at_once(big, big, 32768, 2 * one) == 2
+    assert torch_halves.planes_at_once(big, big, 32768, 2 * one - 1) == 1
     assert torch_halves.planes_at_once(big, big, 32768, -5) == 0
     assert torch_halves.planes_at_once(small, small, 64, 1 << 40) == 0
     two = torch.empty((14, 2, 32768, 32768), dtype=torch.int8, device="meta")

@@ -15,6 +15,7 @@ import torch
 import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
+from widen import repair_device
 from widen.on_cpu import as_array
 
 pytestmark = [
@@ -135,7 +136,8 @@ def test_workspace():
     ("phi4", "standard", None), ("graded against", "correct", None), ("one huge", "fast", None),
     ("phi4", "standard", "40MB"), ("graded inner", "correct", "40MB"),
 ])  # fmt: skip
-def test_many_repairs(given):
+def test_many_repairs(given, monkeypatch):
+    monkeypatch.setattr(repair_device, "FEW", 1 << 20)
     family, accuracy, workspace = given
     a, b = draw(family, (400, 300, 500), 23)
     found, info = widen.matmul(gpu(a), gpu(b), accuracy=accuracy, workspace=workspace, info=True)

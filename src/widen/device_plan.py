@@ -142,7 +142,7 @@ class Question:
         cap, long = self.caps[taken], self.certified and terms > k
         kept = (LONG_LEAD_BITS if long else LEAD_BITS)[parts]
         many = cap is not None or (long and skewed(read[taken], k * parts))
-        many &= not self.wide and self.shape[0] * self.shape[1] * self.shape[3] > repair_device.FEW
+        many &= not self.wide and math.prod(self.shape) > repair_device.FEW
         left, right = (side.sigma + 1 for side in read[taken])
         plan = self.plan(bits[taken], cap, (left, right))
         return Choice(taken, kept, min(terms, k), plan, many)

@@ -1,9 +1,9 @@
 """Repair of many elements on a GPU: exact products of the rows and columns concerned.
 
-A dot product took 41 to 67 ps a term on an H200 (n = 2048 and 4096); 49 products of planes would
-take 0.06 at 1600 TOP/s. So rows and columns with a share of open elements are multiplied again,
-with planes enough to round them correctly. What does not fit even those is left to
-`backends.torch.repair`, as are elements here and there.
+A dot product takes 20 to 60 ps a term on an H200; 49 products of planes would take 0.06 at 1600
+TOP/s, and they with all that is around them 0.06 to 0.4. So rows and columns with a share of open
+elements are multiplied again, with planes enough to round them correctly. What does not fit even
+those is left to `backends.torch.repair`, as are elements here and there.
 """
 
 from __future__ import annotations
@@ -25,13 +25,17 @@ from widen.contract import CONTRACTS
 from widen.formats import Binary, Format
 from widen.systems import residues
 
-FEW = 1 << 13
-"""So few elements are repaired by dot products, whatever their pattern."""
+FEW = 1 << 26
+"""Elements with so few terms in all are repaired by dot products, whatever their pattern.
 
-DENSE = 1 / 1000
+Both take as long with 2^27 terms at n = 2048 and 4096 (3.5 and 6 ms), 2^29 at 8192; terms of very
+different size take up to four times as long, by dot products only.
+"""
+
+DENSE = 1 / 500
 """A row or column of which more than this share is open is computed again as a whole.
 
-About where both should cost the same by the figures above; not tuned on a GPU.
+Both took as long with 1.6 % of all elements open at n = 2048, 0.2 % at 4096, 0.1 % at 8192.
 """
 
 MOST = 0.8
@@ -40,8 +44,12 @@ MOST = 0.8
 MOST_BITS = 340.0
 """|X| that the 49 moduli of int8 hold; elements beyond it are repaired by dot products."""
 
-STEPS = (144.0, 192.0, 240.0, 288.0, MOST_BITS)
-"""|X| that planes hold: a few sizes only, since kernels are compiled for each."""
+STEPS = (144.0, 172.0, 224.0, 280.0, MOST_BITS)
+"""|X| that planes hold: a few sizes only, since kernels are compiled for each.
+
+Numbers (rand - 0.5) exp(phi randn) need 160 bits at phi = 0.5, k = 2048, 165 at 4096, 168 at 8192,
+and 213 at phi = 4, k = 2048.
+"""
 
 WORTHWHILE = 32
 """Rows and columns that a block must have, or dot products are faster."""
@@ -57,9 +65,10 @@ def repair_many(
     bytes of workspace it took.
     """
     most = 0
-    if int(marks.count_nonzero()) <= FEW:
+    few = FEW // sides[0].shape[2]
+    if int(marks.count_nonzero()) <= few:
         return most
-    for region in _regions(torch_repair.is_open(marks)):
+    for region in _regions(torch_repair.is_open(marks), few):
         for rows, columns in _chunks(region, sides, fmt, workspace):
             pieces = (rows, columns)
             some = [cuts.lines(x, ALL, piece) for x, piece in zip(sides, pieces, strict=True)]
@@ -86,11 +95,11 @@ def repair_many(
     return most
 
 
-def _regions(marked: Tensor) -> list[tuple[Piece, Piece]]:
+def _regions(marked: Tensor, few: int) -> list[tuple[Piece, Piece]]:
     """Rows, and then columns, in which many elements are marked; everything, for a batch."""
     batch, m, n = marked.shape
     if batch > 1:
-        many = int(marked.sum()) > max(FEW, DENSE * marked.numel())
+        many = int(marked.sum()) > max(few, DENSE * marked.numel())
         return [(ALL, ALL)] if many else []
     in_rows = marked[0].sum(1)
     rows = in_rows > DENSE * n
@@ -99,9 +108,9 @@ def _regions(marked: Tensor) -> list[tuple[Piece, Piece]]:
     numbers = [rows.sum(), (in_rows * rows).sum(), columns.sum(), (in_columns * columns).sum()]
     high, above, wide, beside = torch.stack(numbers).tolist()
     regions: list[tuple[Piece, Piece]] = []
-    if above > FEW:
+    if above > few:
         regions.append((ALL if high > MOST * m else rows.nonzero()[:, 0], ALL))
-    if beside > FEW:
+    if beside > few:
         regions.append((ALL, ALL if wide > MOST * n else columns.nonzero()[:, 0]))
     return regions
 

@@ -27,7 +27,7 @@ from widen.kernels.triton.numbers import (
 from widen.kernels.triton.reconstruct import REPAIRED, SPECIAL_ELEMENT, UNCERTIFIED, UNFIT
 from widen.kernels.triton.rounding import rounded, store_float
 
-RUN = tl.constexpr(32)  # marks read together
+RUN = tl.constexpr(16)  # marks read together
 GLANCE = tl.constexpr(4)  # tiles that a program looks at together, in which there may be nothing
 
 
