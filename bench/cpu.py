@@ -138,13 +138,9 @@ def flint_seconds(n: int, rng: np.random.Generator) -> tuple[float, float]:
     return flint, seconds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="sizes up to 1024 only")
-    parser.add_argument("--spin", action="store_true", help="leave OpenBLAS's threads as they come")
-    parser.add_argument("--no-save", action="store_true", help="do not append to bench/results")
-    options = parser.parse_args()
-    machine = {
+def machine() -> dict[str, object]:
+    """What every row says of the machine and the moment."""
+    return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": cpu_name(),
         "cores": numba.get_num_threads(),
@@ -154,7 +150,16 @@ def main() -> None:
         "numba": numba.__version__,
         "widen": widen.__version__,
     }
-    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="sizes up to 1024 only")
+    parser.add_argument("--spin", action="store_true", help="leave OpenBLAS's threads as they come")
+    parser.add_argument("--no-save", action="store_true", help="do not append to bench/results")
+    options = parser.parse_args()
+    here = machine()
+    print(", ".join(f"{key} {value}" for key, value in here.items()))
     print(
         f"\n{'m x k x n':>18} {'accuracy':>9} {'NumPy ms':>9} {'widen ms':>9} {'ratio':>7} "
         f"{'products':>8} {'floor ms':>9}  stages, ms: " + " ".join(STAGES)
@@ -165,7 +170,7 @@ def main() -> None:
     for shape in shapes:
         for accuracy in ("fast", "standard", "correct"):
             row = measure(shape, accuracy, rng)
-            rows.append(machine | row)
+            rows.append(here | row)
             stages = " ".join(f"{value:.1f}" for value in row["stages_ms"].values())
             print(
                 f"{' x '.join(map(str, shape)):>18} {accuracy:>9} {row['numpy_ms']:9.2f} "
@@ -174,7 +179,7 @@ def main() -> None:
                 flush=True,
             )
     flint, seconds = flint_seconds(1024, rng)
-    rows.append(machine | {"flint_s": flint, "correct_s": seconds, "ratio": flint / seconds})
+    rows.append(here | {"flint_s": flint, "correct_s": seconds, "ratio": flint / seconds})
     print(
         f"\npython-flint, n = 1024, exact product with conversion in and out: {flint:.2f} s; "
         f"widen 'correct', the same bits: {seconds:.3f} s, {flint / seconds:.1f} x faster"

@@ -52,6 +52,7 @@ LEVEL = {name: level for level, line in enumerate(ORDER) for name in line}
 LIBRARIES = {
     "kernels": {"numba", "triton", "torch", "cuda"},
     "backends": {"numba", "torch", "triton"},
+    "words": {"mpmath", "gmpy2", "flint"},  # numbers that words become
     "device": {"torch"},  # the stages of tensors
     "repair_device": {"torch"},
     "on_cpu": {"torch", "ml_dtypes"},  # what the interface does with them

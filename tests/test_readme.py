@@ -9,7 +9,7 @@ README = (Path(__file__).parent.parent / "README.md").read_text()
 
 
 def test_the_examples_run():
-    first, second = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    first, second, third = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names = {}
     exec(first, names)
     assert names["c"].shape == (500, 400)
@@ -18,6 +18,13 @@ def test_the_examples_run():
     exec(second, names)
     assert names["p"].contract.correct
     assert names["r"].shape == (500,)
+    for line, wanted in zip(third.splitlines()[2:], ["[[0.]]", "[[0.1]]"], strict=False):
+        exec("\n".join(third.splitlines()[:2]), names)
+        found = eval(line.split("#")[0].removeprefix("c = "), names)
+        assert str(found) == wanted
+        assert wanted in line
+    exec(third, names)
+    assert names["c"].tolist() == [[0.1]]
 
 
 def test_the_sample_of_info_has_the_lines_it_prints_today():

@@ -10,6 +10,7 @@ from functools import lru_cache
 from widen import bounds
 from widen.contract import Contract
 from widen.formats import Format
+from widen.ledger import KEPT
 from widen.plan import Blocks, Layout, Plan
 from widen.systems import SYSTEMS, Residues, digits, residues
 from widen.units import RATES, UNITS, Unit
@@ -26,6 +27,10 @@ COMFORT = 256 * 2**20
 Smaller blocks would stay in the cache, but every change from BLAS to a kernel costs: with 32 MB, a
 product at n = 1024 took 1.2 times as long as in one piece.
 """
+
+
+LEAST_ROWS = 256
+"""Rows of a block that BLAS still multiplies at full speed."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +230,9 @@ def choose_blocks(
     if columns >= min(n, 128):
         row = k * left + columns * element
         rows = min(m, (workspace - columns * k * right) // row, max(64, comfort // row))
+        kept = (KEPT - columns * k * right) // row
+        if kept >= LEAST_ROWS:  # a few blocks of rows, whose memory the next call finds again
+            rows = min(rows, kept)
         if rows >= min(m, 32):
             return Blocks(1, rows, columns, k)
     side = max(1, math.isqrt(workspace // (2 * element)))

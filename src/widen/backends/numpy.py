@@ -43,8 +43,9 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
         some = slice(start, min(start + step, lines))
         part = operand if step >= lines else operand.cut(slice(None), some)
         bits = part.joined_bits()
+        seen = _triple(None if part.lower else goal)  # the last bits are those of other words
         launch(
-            "lines.survey", _tiles(part), bits.size, bits, part.lines_near, _triple(goal),
+            "lines.survey", _tiles(part), bits.size, bits, part.lines_near, seen,
             found.top[:, some], found.last[:, some], found.q1[:, some], found.q2[:, some],
             found.special[:, some],
         )  # fmt: skip

@@ -53,6 +53,13 @@ def empty(shape: tuple[int, ...], name: str, place: Any) -> Any:
     return torch.empty(shape, dtype=getattr(torch, name), device=place)
 
 
+def part_of(fmt: Wide) -> Multiple:
+    """The format of a real part."""
+    part = fmt.part
+    assert isinstance(part, Multiple), f"{fmt.name} has one word"
+    return part
+
+
 def words_of(fmt: Wide) -> tuple[str, ...]:
     """The dtype of each word's plane."""
     return tuple(word.name for word in fmt.part.words)
@@ -80,6 +87,8 @@ def block_of(planes: Planes) -> Any:
     size = math.prod(first.shape)
     if is_tensor(first):
         return _tensor_block(planes, size)
+    if len(planes) == 1:
+        return np.ascontiguousarray(first).reshape(1, size)
     step = size * first.itemsize
     start = first.__array_interface__["data"][0]
     base = first.base

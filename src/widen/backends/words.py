@@ -25,6 +25,8 @@ from widen.backends.planes import (
 )
 from widen.formats import Multiple
 
+Array = np.ndarray[Any, Any]
+
 OPERATIONS = {"add": 0, "subtract": 1, "multiply": 2, "divide": 3, "root": 4}
 TILE = 512
 """Elements of a tile of the CPU kernels (kernels/numba/words.py)."""
@@ -66,7 +68,7 @@ def apply(
 
 
 def _blocks(planes: Planes) -> tuple[Any, Any]:
-    """Planes as (words of the first dtype, words behind them of float32), (\\*, parts, elements)."""
+    """Words of the first dtype, and float32 words behind them, as (words, parts, elements)."""
     parts = planes[0].shape[0]
     size = math.prod(planes[0].shape[1:])
     if planes[0].dtype == planes[-1].dtype:
@@ -93,4 +95,25 @@ def _array(block: Any) -> Any:
     """A block as the kernels are compiled for: a contiguous, aligned, writeable array."""
     if is_tensor(block):
         block = block.detach().numpy()
-    return np.require(block, requirements="CAW")
+    return np.require(block, requirements=["C", "A", "W"])
+
+
+def totals(
+    part: Multiple, x: Array, y: Array | None, signs: list[int], scaled: bool = False
+) -> tuple[Array, Array]:
+    """Words (count, outputs) of exact sums of x, or of products x y, and the powers of 4 taken out.
+
+    Operands are float64 arrays (terms, words, outputs, inner), of finite numbers. The last word may
+    have been rounded to a tie.
+    """
+    terms, count, outputs, inner = x.shape
+    out, shifts = np.zeros((len(part.words), outputs)), np.zeros(outputs, np.int64)
+    if y is None:
+        y = np.empty((terms, 0, outputs, inner))
+    settings = np.array([(word.precision, word.lowest, word.highest) for word in part.words])
+    work = 4 * terms * count * max(y.shape[1], 1) * outputs * max(inner, 1)
+    launch(
+        "totals.totals", outputs, work, x.view(np.int64), y.view(np.int64),
+        np.array(signs, np.int64), scaled, settings, out, shifts,
+    )  # fmt: skip
+    return out, shifts

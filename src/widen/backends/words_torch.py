@@ -44,7 +44,7 @@ def apply(
         else:
             blocks = -(-size // ROWS)
             programs = min(blocks, PROGRAMS // parts)
-            rows = programs * parts * (3 * count + 3)
+            rows = programs * parts * (4 * count + 3)
             scratch = torch.empty(rows * ROWS, dtype=za.dtype, device=za.device)
             launch(
                 several, (programs, parts), (xa, ya, za, scratch, size, count, blocks),

@@ -170,3 +170,17 @@ def elements_that_change(product: Product, a: Matrix, b: Matrix, rows: int = 20)
     """Count the elements whose bits change when their row is multiplied alone."""
     whole = product(a, b)
     return sum(int(np.count_nonzero(product(a[i : i + 1], b)[0] != whole[i])) for i in range(rows))
+
+
+def worst_digits(words: Sequence[Matrix], a: Matrix, b: Matrix, factor: float) -> float:
+    """Return the correct digits of the worst element on the diagonal of factor a b, by Fractions.
+
+    The product is given by its words, whose sum it is.
+    """
+    worst = inf
+    for i in range(len(a)):
+        pairs = zip(a[i].tolist(), b[:, i].tolist(), strict=True)
+        exact = Fraction(factor) * sum(Fraction(x) * Fraction(y) for x, y in pairs)
+        error = abs(sum(Fraction(float(word[i, i])) for word in words) / exact - 1)
+        worst = min(worst, -log10(error) if error else inf)
+    return max(worst, 0.0)

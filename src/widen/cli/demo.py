@@ -26,7 +26,14 @@ def demo() -> None:
         scores = [(case, scores_of(case)) for case in cases()]
         changed = changed_bits()
         seconds, plan = speed()
+        digits = digits_of_words()
     console.print(accuracy_table(scores))
+    console.print(
+        "[bold]More words.[/bold] P Q - P (Q + 2^-60 T) as one product of random 40×400 and "
+        "400×40 matrices; correct digits of the worst element: "
+        + ", ".join(f"{name} {count:.0f}" for name, count in digits.items())
+        + ".\n"
+    )
     console.print(
         f"[bold]Same bits?[/bold] {ROWS_ALONE} rows of the first matrix multiplied alone, of "
         f"{ROWS_ALONE * 300} elements: "
@@ -85,6 +92,26 @@ def changed_bits() -> dict[str, int]:
         name: elements_that_change(product, first.a, first.b, ROWS_ALONE)
         for name, product in products().items()
     }
+
+
+def digits_of_words() -> dict[str, float]:
+    """Return correct digits of a product that float64 cannot even be given, in its numbers."""
+    import numpy as np
+
+    import widen
+    from widen.cli.cases import SEED, worst_digits
+
+    random = np.random.default_rng(SEED)
+    p, q, t = random.random((40, 200)), random.random((200, 40)), random.random((200, 40))
+    a = np.hstack([p, -p])
+    first, second = np.vstack([q, q]), np.vstack([0 * t, t * 2.0**-60])
+    b = widen.Words.from_words(np.stack([first, second]), widen.float64x2)
+    found = {
+        "NumPy": [a @ b.to_numpy()],
+        "widen float64x2": list(widen.matmul(a, b).words),
+        'float64x2 "correct"': list(widen.matmul(a, b, accuracy="correct").words),
+    }
+    return {name: worst_digits(words, p, t, -(2.0**-60)) for name, words in found.items()}
 
 
 def speed(n: int = SPEED_SIZE) -> tuple[dict[str, float], str]:

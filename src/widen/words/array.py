@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,37 +14,17 @@ from widen.backends.planes import (
     cast,
     dtype_name,
     is_tensor,
-    is_uniform,
     library_of,
     new_planes,
     place_of,
     words_of,
 )
-from widen.formats import FORMATS, complex_of
-from widen.words import renormalise
-
-WIDE = {name: fmt for name, fmt in FORMATS.items() if len(fmt.part.words) > 1}
-
-
-def wide_format(dtype: Any) -> Wide:
-    """The format of several words that a caller names.
-
-    >>> wide_format("float64x2").precision
-    107
-    """
-    name = getattr(dtype, "name", dtype)
-    if isinstance(name, str) and name in WIDE:
-        fmt: Any = WIDE[name]
-        return fmt  # type: ignore[no-any-return]
-    if isinstance(dtype, type):
-        name = np.dtype(dtype).name
-    raise TypeError(
-        f"dtype={name} is not a format of several words; give one of {', '.join(WIDE)} "
-        f"(widen.float64x2 or 'float64x2')"
-    )
+from widen.words import arithmetic, conversions, foreign, functions, renormalise, text
+from widen.words.operators import Operators
+from widen.words.promotion import wide_format, with_parts
 
 
-class Words:
+class Words(Operators):
     """An array of numbers of several words: unevaluated sums of floats, largest first.
 
     Every word is the nearest float of the value less the words before it, so that equal values have
@@ -58,12 +39,21 @@ class Words:
     dtype
         The format, such as ``widen.float64x2`` or ``"float64x2"``.
 
+    Attributes
+    ----------
+    format
+        The format: a record of `widen.formats`.
+    planes
+        One array or tensor (parts, *shape) for each word.
+
     Examples
     --------
     >>> import widen
-    >>> x = widen.Words(["0.1", "1e-40"], dtype=widen.float64x2)
-    >>> x.shape, x.format.name
-    ((2,), 'float64x2')
+    >>> x = widen.Words(["0.1", "1/3"], dtype=widen.float64x2)
+    >>> print(x * 3)
+    [0.3, 1.0]
+    >>> print(x[1])
+    0.33333333333333333333333333333333
     """
 
     __slots__ = ("format", "planes")
@@ -91,6 +81,16 @@ class Words:
         return made
 
     @classmethod
+    def from_planes(cls, fmt: Wide, planes: Sequence[Any]) -> Words:
+        """Numbers from planes (parts, *shape) of any words, renormalised exactly."""
+        terms = [cast(plane, "float64") for plane in planes]
+        words = renormalise.renormalised(terms, words_of(fmt))
+        made = new_planes(fmt, tuple(words[0].shape), place_of(words[0]))
+        for target, word in zip(made, words, strict=True):
+            target[...] = word
+        return cls.of(fmt, made)
+
+    @classmethod
     def from_words(cls, words: Any, dtype: Any) -> Words:
         """Numbers from their words, any number of them, renormalised exactly.
 
@@ -107,7 +107,7 @@ class Words:
             words = [word if is_tensor(word) else np.asarray(word) for word in words]
         if len(words) == 0:
             raise ValueError("no words were given; give an array (count, *shape) of them")
-        return cls.of(fmt, _canonical(fmt, [_parts(word, fmt) for word in words]))
+        return cls.from_planes(fmt, [_parts(word, fmt) for word in words])
 
     # ── what it is ───────────────────────────────────────────────────────────
 
@@ -146,28 +146,105 @@ class Words:
 
     @property
     def words(self) -> Any:
-        """The words (count, *shape), complex ones of complex numbers.
-
-        In a format of one dtype real words are a view of the planes.
-        """
+        """The words (count, *shape), complex ones of complex numbers, as a copy."""
         planes = [cast(plane, words_of(self.format)[0]) for plane in self.planes]
         library = library_of(planes[0])
-        if self.format.parts == 2:
-            if library is np:
-                joined = np.stack([plane[0] + 1j * 0 for plane in planes])
-                joined.real, joined.imag = [np.stack([p[part] for p in planes]) for part in (0, 1)]
-                return joined
+        if self.format.parts == 1:
+            return library.stack([plane[0] for plane in planes])
+        if library is not np:
             return library.stack([library.complex(plane[0], plane[1]) for plane in planes])
-        base = planes[0]._base if is_tensor(planes[0]) else planes[0].base
-        if base is not None and tuple(base.shape) == (len(planes), 1, *self.shape):
-            if is_uniform(self.format):
-                return base[:, 0]
-        return library.stack([plane[0] for plane in planes])
+        name = "complex128" if planes[0].itemsize == 8 else "complex64"
+        joined = np.empty((len(planes), *self.shape), name)
+        joined.real, joined.imag = (np.stack([plane[p] for plane in planes]) for p in (0, 1))
+        return joined
 
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a single number of several words has no length")
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[Words]:
+        return (self[at] for at in range(len(self)))
+
+    def __repr__(self) -> str:
+        return text.representation(self)
+
+    def __str__(self) -> str:
+        return text.array_text(self)
+
+    def __format__(self, spec: str) -> str:
+        return text.array_text(self, spec)
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError("the truth of an array of several numbers is not defined: use == 0")
+        return bool((self.planes[0] != 0).any())
+
+    # ── parts of it, and its shape ───────────────────────────────────────────
+
+    def _each(self, function: Any) -> Words:
+        return Words.of(self.format, [function(plane) for plane in self.planes])
+
+    def __getitem__(self, key: Any) -> Words:
+        key = key if isinstance(key, tuple) else (key,)
+        return self._each(lambda plane: plane[(slice(None), *key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        found = arithmetic.operand(self, value)
+        if found is None:
+            found = Words(value, self.format)
+        if found.format.parts > self.format.parts:
+            raise TypeError(f"complex numbers do not fit into {self.format.name}")
+        if found.format != self.format:
+            found = found.astype(self.format)
+        key = key if isinstance(key, tuple) else (key,)
+        new = [plane + 0 if _overlap(plane, self.planes) else plane for plane in found.planes]
+        for plane, values in zip(self.planes, new, strict=True):
+            target = plane[(slice(None), *key)]
+            # A leading axis of parts must not take part in broadcasting.
+            missing = len(target.shape) - len(values.shape)
+            values = values.reshape((values.shape[0], *(1,) * max(missing, 0), *values.shape[1:]))
+            plane[(slice(None), *key)] = values
+
+    def reshape(self, *shape: Any) -> Words:
+        """The same numbers in another shape; a view where the planes' reshape is one."""
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        return self._each(lambda plane: plane.reshape((self.format.parts, *sizes)))
+
+    def transpose(self, *axes: Any) -> Words:
+        """The axes in another order, reversed by default; a view."""
+        order = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
+        order = order or tuple(range(self.ndim))[::-1]
+        moved = (0, *(1 + axis % max(self.ndim, 1) for axis in order))
+        if sorted(moved) != list(range(self.ndim + 1)):
+            raise ValueError(
+                f"axes {tuple(order)} are not the {self.ndim} axes of shape {self.shape}"
+            )
+        return self._each(
+            lambda plane: plane.permute(moved) if is_tensor(plane) else plane.transpose(moved)
+        )
+
+    @property
+    def T(self) -> Words:
+        """The axes reversed; a view."""
+        return self.transpose()
+
+    @property
+    def real(self) -> Words:
+        """Real parts; a view."""
+        planes = [plane[:1] for plane in self.planes]
+        return Words.of(with_parts(self.format, 1), planes)
+
+    @property
+    def imag(self) -> Words:
+        """Imaginary parts, a view of them if there are any."""
+        if self.format.parts == 1:
+            return self.zeros_like()
+        return Words.of(with_parts(self.format, 1), [plane[1:] for plane in self.planes])
+
+    def zeros_like(self) -> Words:
+        """Zeros of the same format, shape and place."""
+        return self._each(lambda plane: library_of(plane).zeros_like(plane))
 
     def copy(self) -> Words:
         """The same numbers in memory of their own."""
@@ -175,6 +252,8 @@ class Words:
         for target, plane in zip(planes, self.planes, strict=True):
             target[...] = plane
         return Words.of(self.format, planes)
+
+    # ── to something else ────────────────────────────────────────────────────
 
     def astype(self, dtype: Any) -> Words:
         """The same numbers in another format of several words, rounded once; always a copy.
@@ -192,40 +271,126 @@ class Words:
                 library_of(plane).stack([plane[0], library_of(plane).zeros_like(plane[0])])
                 for plane in planes
             ]
-        return Words.of(fmt, _canonical(fmt, planes))
+        return Words.from_planes(fmt, planes)
 
-    def __iter__(self) -> Iterator[Words]:
-        return (self[i] for i in range(len(self)))
+    def to_numpy(self, dtype: Any = None) -> Any:
+        """A NumPy array of the nearest floats: the first words, or those of another dtype."""
+        names = words_of(self.format)
+        name = names[0] if dtype is None else np.dtype(dtype).name
+        real = {"complex128": "float64", "complex64": "float32"}.get(name, name)
+        if real not in ("float64", "float32") or (real != name and self.format.parts == 1):
+            raise TypeError(f"to_numpy(dtype={name}): give float64 or float32 (complex if x is)")
+        planes = [conversions.on_cpu(plane) for plane in self.planes]
+        if real != names[0]:
+            terms = [plane.astype("float64") for plane in planes]
+            planes = renormalise.renormalised(terms, (real, real))
+        if self.format.parts == 1:
+            return planes[0][0].copy()[()]
+        joined = np.empty(self.shape, "complex128" if real == "float64" else "complex64")
+        joined.real, joined.imag = planes[0]
+        return joined[()]
 
-    def __getitem__(self, key: Any) -> Words:
-        key = key if isinstance(key, tuple) else (key,)
-        return Words.of(self.format, [plane[(slice(None), *key)] for plane in self.planes])
+    def to_torch(self, device: Any = "cpu") -> Words:
+        """The same numbers in tensors on a device."""
+        import_torch = sys.modules.get("torch")
+        if import_torch is None:
+            raise TypeError("to_torch needs PyTorch: import torch first")
+        planes = [
+            plane if is_tensor(plane) else import_torch.from_numpy(np.ascontiguousarray(plane))
+            for plane in self.planes
+        ]
+        target = new_planes(self.format, tuple(planes[0].shape), import_torch.device(device))
+        for new, plane in zip(target, planes, strict=True):
+            new.copy_(plane)
+        return Words.of(self.format, target)
+
+    to = to_torch
+
+    def cpu(self) -> Words:
+        """The same numbers where the CPU is; NumPy arrays as they are."""
+        return self.to_torch("cpu") if is_tensor(self.planes[0]) else self
+
+    def to_arrays(self) -> Words:
+        """The same numbers in NumPy arrays."""
+        return self._each(conversions.on_cpu)
+
+    to_fraction, to_decimal, to_int = (
+        conversions.to_fraction,
+        conversions.to_decimal,
+        conversions.to_int,
+    )
+    to_mpmath, to_gmpy2, to_flint = foreign.to_mpmath, foreign.to_gmpy2, foreign.to_flint
+    to_strings = text.to_strings
+
+    def _single(self, kind: str) -> Words:
+        if self.size != 1:
+            raise TypeError(f"{kind} takes a single number; this array has {self.size}")
+        return self.reshape(())
+
+    def __float__(self) -> float:
+        if self.format.parts == 2:
+            raise TypeError("a complex number is not a float; use .real or complex(x)")
+        return float(self._single("float").to_numpy("float64"))
+
+    def __complex__(self) -> complex:
+        return complex(self._single("complex").to_numpy())
+
+    def __int__(self) -> int:
+        return int(conversions.to_fraction(self._single("int")))
+
+    # ── NumPy and PyTorch ────────────────────────────────────────────────────
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError(
+            f"an array of {self.format.name} is no NumPy array of floats, and would lose bits: "
+            "use x.to_numpy() for the nearest floats, x.words for all words"
+        )
+
+    __array_ufunc__ = functions.array_ufunc
+    __array_function__ = functions.array_function
+    __torch_function__ = classmethod(functions.torch_function)
+
+
+def _overlap(plane: Any, planes: tuple[Any, ...]) -> bool:
+    """Whether values that are assigned may share memory with where they go."""
+    if is_tensor(plane):
+        place = plane.untyped_storage().data_ptr()
+        return any(place == other.untyped_storage().data_ptr() for other in planes)
+    return any(np.may_share_memory(plane, other) for other in planes)
 
 
 def _parts(word: Any, fmt: Wide) -> Any:
     """One word array as a plane (parts, *shape)."""
     name = dtype_name(word)
+    library = library_of(word)
     if name.startswith("complex"):
         if fmt.parts == 1:
             raise TypeError(
-                f"complex words were given for {fmt.name}; use dtype={complex_of(fmt.part).name}"
+                f"{name} was given for {fmt.name}; use dtype=widen.{with_parts(fmt, 2).name}"
             )
-        return library_of(word).stack([word.real, word.imag])
+        return library.stack([word.real, word.imag])
     if fmt.parts == 1:
         return word[None]
-    return library_of(word).stack([word, library_of(word).zeros_like(word)])
+    return library.stack([word, library.zeros_like(word)])
 
 
-def _canonical(fmt: Wide, terms: list[Any]) -> tuple[Any, ...]:
-    """Planes of a format for the exact sums of planes of floats."""
-    words = renormalise.renormalised([cast(term, "float64") for term in terms], words_of(fmt))
-    planes = new_planes(fmt, tuple(words[0].shape), place_of(words[0]))
-    for target, word in zip(planes, words, strict=True):
-        target[...] = word
-    return planes
+EXACT = ("float64", "float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16",
+         "uint8", "bool", "complex128", "complex64")  # fmt: skip
+"""Plain dtypes whose numbers float64 holds."""
 
 
 def _from_values(values: Any, fmt: Wide) -> Words:
+    """Numbers from an array, a tensor, or anything that holds exact numbers."""
+    if isinstance(values, np.generic) and not isinstance(values, np.str_):
+        values = np.asarray(values)
     if isinstance(values, np.ndarray) or is_tensor(values):
-        return Words.of(fmt, _canonical(fmt, [_parts(values, fmt)]))
-    raise TypeError(f"Words cannot be made of a {type(values).__name__}")
+        name = dtype_name(values)
+        if name in EXACT:
+            return Words.from_planes(fmt, [_parts(values, fmt)])
+        if name == "int64":  # two halves that are floats
+            low = values & 0xFFFFFFFF
+            halves = [cast(half, "float64") for half in (values - low, low)]
+            return Words.from_planes(fmt, [_parts(half, fmt) for half in halves])
+        if is_tensor(values):
+            raise TypeError(f"a tensor of {name} is not made of numbers that words hold")
+    return Words.of(fmt, conversions.planes_of_values(values, fmt))

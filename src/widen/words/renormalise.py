@@ -44,26 +44,25 @@ def grow(terms: Terms) -> Terms:
 
 
 def settle(e: Terms, at: int) -> Any:
-    """Make e[at] the nearest float of the sum of e[at:], a nonadjacent expansion; the sign beyond it.
+    """Make e[at] the nearest float of the sum of e[at:], a nonadjacent expansion.
 
-    Adding from the smallest gives the nearest float of the sum, but for ties that what has been
-    rounded away would break: then the float on the other side of the tie is the nearest. Returned
-    is the first of the later components that is not zero.
+    From the smallest up, the nearest float of what has been added so far: rounding to nearest gives
+    it, but for ties that what was rounded away before would break; then the float on the other side
+    of the tie is the nearest. Returned is the first of the later components that is not zero.
     """
     last = len(e) - 1
     library = library_of(e[0])
-    where, nothing = library.where, library.zeros_like(e[0])
-    total, rest, below = e[last], nothing, nothing
+    where = library.where
+    total, below = e[last], library.zeros_like(e[0])
     for i in range(last - 1, at - 1, -1):
-        below = where(rest != 0, rest, below)
         total, rest = fast_two_sum(e[i], total)
+        across = total + 2 * rest
+        wrong = (across - total == 2 * rest) & alike(rest, below)
+        total, rest = where(wrong, across, total), where(wrong, -rest, rest)
         e[i + 1] = rest
-    across = total + 2 * rest
-    wrong = (across - total == 2 * rest) & alike(rest, below)
-    e[at] = where(wrong, across, total)
-    if at < last:
-        e[at + 1] = rest = where(wrong, -rest, rest)
-    return where(rest != 0, rest, below)
+        below = where(rest != 0, rest, below)
+    e[at] = total
+    return below
 
 
 def alike(a: Any, b: Any) -> Any:
@@ -116,7 +115,10 @@ def finish(words: Terms, plain: Any) -> Terms:
     first = where(ordinary, plain, first)
     fine = isfinite(first)
     rest = ((word, library.zeros_like(word)) for word in words[1:])
-    return [first, *(where(fine, word, nothing) + nothing for word, nothing in rest)]
+    return [
+        first,
+        *(where(fine & isfinite(word), word, nothing) + nothing for word, nothing in rest),
+    ]
 
 
 def renormalised(terms: Terms, names: tuple[str, ...]) -> Terms:

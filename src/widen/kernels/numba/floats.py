@@ -6,7 +6,8 @@ product and a sum only where `fma` says so, and a CPU without the instruction ca
 
 from __future__ import annotations
 
-from llvmlite import ir
+from typing import Any
+
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -14,27 +15,22 @@ FRACTION = {64: 52, 32: 23}
 """Bits of the fraction of a float of so many bits."""
 
 
-@intrinsic
-def fma(context, a, b, c):
-    """Compute a b + c, rounded once."""
-    if not isinstance(a, types.Float):
-        return None
+def _integers(context, width):
+    """The compiler's type of integers as wide as a float."""
+    return context.get_value_type(types.int64 if width == 64 else types.int32)
 
+
+def _fma(context, a, b, c):
     def generate(context, builder, signature, arguments):
         return builder.fma(*arguments)
 
     return a(a, a, a), generate
 
 
-@intrinsic
-def scale_exponent(context, x):
-    """Give k with 1 <= |x| 2^-k < 4, as an int64; below 1 for subnormal numbers and zero."""
-    if not isinstance(x, types.Float):
-        return None
-
+def _scale_exponent(context, x):
     def generate(context, builder, signature, arguments):
         width = signature.args[0].bitwidth
-        kind, fraction = ir.IntType(width), FRACTION[width]
+        kind, fraction = _integers(context, width), FRACTION[width]
         top = (1 << (width - 1 - fraction)) - 1
         bits = builder.bitcast(arguments[0], kind)
         field = builder.and_(builder.lshr(bits, kind(fraction)), kind(top))
@@ -42,26 +38,31 @@ def scale_exponent(context, x):
         most = kind(top - 2)
         field = builder.select(builder.icmp_signed(">", field, most), most, field)
         less = builder.sub(field, kind(top >> 1))
-        return less if width == 64 else builder.sext(less, ir.IntType(64))
+        return less if width == 64 else builder.sext(less, _integers(context, 64))
 
     return types.int64(x), generate
 
 
-@intrinsic
-def power_like(context, exponent, x):
-    """2^exponent as a float like x, for exponents of normal numbers."""
-    if not isinstance(x, types.Float):
-        return None
-
+def _power_like(context, exponent, x):
     def generate(context, builder, signature, arguments):
         width = signature.args[1].bitwidth
-        kind, fraction = ir.IntType(width), FRACTION[width]
+        kind, fraction = _integers(context, width), FRACTION[width]
         bias = (1 << (width - 2 - fraction)) - 1
         field = arguments[0] if width == 64 else builder.trunc(arguments[0], kind)
         bits = builder.shl(builder.add(field, kind(bias)), kind(fraction))
         return builder.bitcast(bits, context.get_value_type(signature.return_type))
 
     return x(types.int64, x), generate
+
+
+fma: Any = intrinsic(_fma)
+"""fma(a, b, c) = a b + c, rounded once."""
+
+scale_exponent: Any = intrinsic(_scale_exponent)
+"""k with 1 <= |x| 2^-k < 4, as an int64; below 1 for subnormal numbers and zero."""
+
+power_like: Any = intrinsic(_power_like)
+"""power_like(k, x) = 2^k as a float like x, for exponents k of normal numbers."""
 
 
 @njit

@@ -57,21 +57,21 @@ def add(x, y, z, sums, spare):
 
 @njit
 def deposit_products(x, y, sign, sums, spare):
-    """Add sign x y to sums[0] .. sums[count], for the count words of x and y."""
-    count = x.shape[0]
+    """Add sign x y to the sums, its terms of orders 0 to count, for the count words of x and y."""
+    count, bottom = x.shape[0], sums.shape[0] - 1
     for i in range(count):
         for j in range(count - i):
-            deposit_product(sums, x[i], y[j], sign, i + j, count, spare)
+            deposit_product(sums, x[i], y[j], sign, i + j, bottom, spare)
         if i > 0:
             last, a, b = spare[0], x[i], y[count - i]
             for t in range(last.shape[0]):
                 last[t] = sign * (a[t] * b[t])
-            deposit(sums, last, count, count)
+            deposit(sums, last, count, bottom)
 
 
 @njit
 def multiply(x, y, v, w, sign, z, sums, spare):
-    """Products x y, or x y + sign v w if the sign is not 0: `sums` has count + 1 rows."""
+    """Products x y, or x y + sign v w if the sign is not 0: `sums` has count + 1 rows or more."""
     clear(sums)
     plain = spare[2]
     for t in range(plain.shape[0]):
@@ -94,8 +94,8 @@ def _lead(sums):
 
 @njit(error_model="numpy")
 def divide(x, y, z, sums, digits, spare):
-    """Quotients: `sums` has count + 2 rows, `digits` count + 1."""
-    count = x.shape[0]
+    """Quotients: `sums` has count + 2 rows or more, `digits` one less."""
+    count, bottom = x.shape[0], sums.shape[0] - 1
     minus, zero = sums.dtype.type(-1), sums.dtype.type(0)
     clear(sums)
     for l in range(count):
@@ -105,48 +105,48 @@ def divide(x, y, z, sums, digits, spare):
     for l in range(count):
         for t in range(sums.shape[1]):
             divisor[l, t] = y[l, t] * power_like(-scale_exponent(y[0, t]), zero)
-    for k in range(count + 1):
+    for k in range(bottom):
         _lead(sums)
         for t in range(sums.shape[1]):
             digits[k, t] = sums[0, t] / divisor[0, t]
-        for j in range(min(count, count + 2 - k)):
-            deposit_product(sums, digits[k], divisor[j], minus, k + j, count + 1, spare)
+        for j in range(min(count, bottom + 1 - k)):
+            deposit_product(sums, digits[k], divisor[j], minus, k + j, bottom, spare)
     plain = spare[2]
     for t in range(plain.shape[0]):
         plain[t] = x[0, t] / y[0, t]
         power = scale_exponent(x[0, t]) - scale_exponent(y[0, t])
         half = power >> 1
-        for k in range(count + 1):
+        for k in range(bottom):
             digits[k, t] = digits[k, t] * power_like(half, zero) * power_like(power - half, zero)
     _rounded(digits, z, plain, spare)
 
 
 @njit(error_model="numpy")
 def root(x, z, sums, digits, spare):
-    """Square roots: `sums` has count + 2 rows, `digits` count + 1."""
-    count = x.shape[0]
+    """Square roots: `sums` has count + 2 rows or more, `digits` one less."""
+    count, bottom = x.shape[0], sums.shape[0] - 1
     minus, zero = sums.dtype.type(-1), sums.dtype.type(0)
     clear(sums)
     for l in range(count):
         for t in range(sums.shape[1]):
             half = scale_exponent(x[0, t]) >> 1
             sums[l, t] = x[l, t] * power_like(-2 * half, zero)
-    for k in range(count + 1):
+    for k in range(bottom):
         _lead(sums)
         for t in range(sums.shape[1]):
             if k == 0:
                 digits[k, t] = np.sqrt(sums[0, t])
             else:
                 digits[k, t] = sums[0, t] / (digits[0, t] + digits[0, t])
-        for j in range(min(k, count + 2 - k)):
-            deposit_product(sums, digits[k], digits[j], minus + minus, k + j, count + 1, spare)
-        if 2 * k <= count + 1:
-            deposit_product(sums, digits[k], digits[k], minus, 2 * k, count + 1, spare)
+        for j in range(min(k, bottom + 1 - k)):
+            deposit_product(sums, digits[k], digits[j], minus + minus, k + j, bottom, spare)
+        if 2 * k <= bottom:
+            deposit_product(sums, digits[k], digits[k], minus, 2 * k, bottom, spare)
     plain = spare[2]
     for t in range(plain.shape[0]):
         plain[t] = np.sqrt(x[0, t])
         power = power_like(scale_exponent(x[0, t]) >> 1, zero)
-        for k in range(count + 1):
+        for k in range(bottom):
             digits[k, t] = digits[k, t] * power
     _rounded(digits, z, plain, spare)
 

@@ -26,7 +26,7 @@ def finished(high, low, plain, zero):
     """NaN and infinity alone in the first word; a zero with the sign of ordinary arithmetic."""
     ordinary = (not is_finite(plain)) | (high != high) | ((high == 0) & (plain == 0))
     high = plain if ordinary else high
-    return high, (low if is_finite(high) else zero) + zero
+    return high, (low if is_finite(high) & is_finite(low) else zero) + zero
 
 
 @njit

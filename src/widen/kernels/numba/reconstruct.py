@@ -107,12 +107,13 @@ def leading_bits(limbs, size, head, tail, length):
 
 
 @njit
-def round_easy(head, tail, length, sign, base, nudge, precision, lowest, highest, value, easy):
+def round_easy(head, tail, length, sign, base, nudge, precision, lowest, highest, value, up, easy):
     """Round the elements that are normal numbers, far from the ends of the range.
 
-    `easy` says which; with a nudge (|error of X| <= 2^nudge) also far enough from a midpoint that
-    the error cannot matter. The dropped bits d of the head then lie more than the error away from
-    the half, and the error is below a quarter of an ulp, so a power of two is no trap either.
+    `up` says where that was away from 0, `easy` which they are; with a nudge (|error of X| <=
+    2^nudge) also far enough from a midpoint that the error cannot matter. The dropped bits d of the
+    head then lie more than the error away from the half, and the error is below a quarter of an
+    ulp, so a power of two is no trap either.
     """
     drop = 64 - precision
     half = np.int64(1) << (drop - 1)
@@ -120,12 +121,13 @@ def round_easy(head, tail, length, sign, base, nudge, precision, lowest, highest
         unit = length[at] + base[at] - precision
         whole = (head[at] >> drop) & ((np.int64(1) << precision) - 1)
         dropped = head[at] & (2 * half - 1)
-        up = (dropped >> (drop - 1)) & (whole | np.int64((dropped & (half - 1)) | tail[at] != 0))
+        more = (dropped & (half - 1)) | tail[at] != 0
+        up[at] = (dropped >> (drop - 1)) & (whole | np.int64(more)) & 1
         # The error in units of the head's last bit, with one more for the tail.
         place_of_error = min(max(nudge[at] + 65 - length[at], 1), 62)
         margin = np.int64(1) << place_of_error if nudge[at] >= 0 else np.int64(0)
         exponent = min(max(unit, -1022), 971)
-        value[at] = sign[at] * np.float64(whole + (up & 1)) * power_of_two(exponent)
+        value[at] = sign[at] * np.float64(whole + up[at]) * power_of_two(exponent)
         easy[at] = (
             (unit == exponent)
             & (unit >= lowest)
@@ -212,7 +214,9 @@ def _write(start, size, value, out):
 
 
 @njit
-def _round_limbs(limbs, size, base, nudge, fmt, head, tail, length, sign, work, value, easy, open_):
+def _round_limbs(
+    limbs, size, base, nudge, fmt, head, tail, length, sign, up, work, value, easy, open_
+):  # fmt: skip
     """Round integers in limbs; `open_` marks those whose rounding the error could change."""
     precision, lowest, highest = fmt[0], fmt[1], fmt[2]
     last = limbs.shape[0] - 1
@@ -221,12 +225,14 @@ def _round_limbs(limbs, size, base, nudge, fmt, head, tail, length, sign, work, 
     # Slices, so that the compiler sees neighbours and not indices that might wrap.
     round_easy(
         head[:size], tail[:size], length[:size], sign[:size], base[:size], nudge[:size],
-        precision, lowest, highest, value[:size], easy[:size],
+        precision, lowest, highest, value[:size], up[:size], easy[:size],
     )  # fmt: skip
     for t in range(size):
         if not easy[t]:
-            up = nudged(limbs, t, sign[t], work, nudge[t], 1)
-            value[t] = up * round_magnitude(work, 0, 0, last, base[t], precision, lowest, highest)
+            above = nudged(limbs, t, sign[t], work, nudge[t], 1)
+            value[t] = above * round_magnitude(
+                work, 0, 0, last, base[t], precision, lowest, highest
+            )
             if nudge[t] >= 0:
                 down = nudged(limbs, t, sign[t], work, nudge[t], -1)
                 other = down * round_magnitude(
@@ -259,8 +265,8 @@ def plain(
     marks = unsettled.reshape(total_size)
     width, floats = modulus.shape[0], scales.shape[0]
     limbs, work = np.empty((width, TILE), np.int64), np.empty((width, 1), np.int64)
-    sign, head, tail, length = (
-        np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+    sign, head, tail, length, up = (
+        np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
         np.empty(TILE, np.int64), np.empty(TILE, np.int64),
     )  # fmt: skip
     base, nudge, error = np.empty(TILE, np.int64), np.full(TILE, -1), np.zeros(TILE)
@@ -290,7 +296,7 @@ def plain(
                     limbs,
                 )  # fmt: skip
                 _round_limbs(
-                    limbs, size, base, nudge, fmt, head, tail, length, sign, work, value, easy,
+                    limbs, size, base, nudge, fmt, head, tail, length, sign, up, work, value, easy,
                     marks[start : start + size],
                 )  # fmt: skip
             _write(start, size, value, out[part])

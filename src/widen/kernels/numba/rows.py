@@ -73,39 +73,30 @@ def round_words(e, count, total, below):
         copy_row(e[last], total)
         fill_row(below, e.dtype.type(0))
         for i in range(last - 1, l - 1, -1):
-            if i + 2 <= last:
-                _keep_sign(e[i + 2], below)
-            _absorb(e[i], total, e[i + 1])
-        _break_ties(e[l], e[l + 1], total, below)
+            _absorb(e[i], total, e[i + 1], below)
+        copy_row(total, e[l])
     high, low = e[count - 2], e[count - 1]
     for t in range(high.shape[0]):  # the last word may have been rounded to a tie
         high[t], low[t] = fast_two_sum(high[t], low[t])
 
 
 @njit
-def _keep_sign(rest, below):
-    """Below is the last rest that was not zero."""
-    for t in range(rest.shape[0]):
-        below[t] = rest[t] if rest[t] != 0 else below[t]
+def _absorb(e, total, rest, below):
+    """The total is the nearest float of e and all that was added before; the rest is its error.
 
-
-@njit
-def _absorb(e, total, rest):
-    """Total, rest = e + total; rest may be the row that total was in before."""
+    Rounding to nearest gives it, but for a tie that what lies below says how to break: `below` is
+    the last rest that was not zero.
+    """
     for t in range(total.shape[0]):
-        total[t], rest[t] = fast_two_sum(e[t], total[t])
-
-
-@njit
-def _break_ties(word, rest, total, below):
-    """The word is total, or its neighbour if what lies below a tie says so."""
-    for t in range(word.shape[0]):
-        s, r, b = total[t], rest[t], below[t]
+        s, r = fast_two_sum(e[t], total[t])
+        b = below[t]
         across = s + (r + r)
         alike = ((r > 0) & (b > 0)) | ((r < 0) & (b < 0))
         wrong = (across - s == r + r) & alike
-        word[t] = across if wrong else s
-        rest[t] = -r if wrong else r
+        r = -r if wrong else r
+        total[t] = across if wrong else s
+        rest[t] = r
+        below[t] = r if r != 0 else b
 
 
 @njit
@@ -119,4 +110,5 @@ def finish(words, plain):
     for l in range(1, words.shape[0]):
         word = words[l]
         for t in range(word.shape[0]):
-            word[t] = (word[t] if is_finite(first[t]) else zero) + zero
+            fine = is_finite(first[t]) & is_finite(word[t])
+            word[t] = (word[t] if fine else zero) + zero

@@ -17,26 +17,38 @@ from widen.kernels.numba.limbs import (
     BITS4,
     BOOL,
     FLOAT,
+    INFINITY,
     INT,
     MAGNITUDE,
     kernel,
+    power_of_two,
     round_words,
+    times_power,
     whole_mantissa,
 )
 from widen.kernels.numba.reconstruct import (
     ARGUMENTS,
     gather,
+    leading_bits,
     nudged,
     places_of,
+    round_easy,
     same,
     settle_all,
 )
 
-ENTRIES = 64
-"""Entries whose chunks are held at a time: those of 900 bits then take 20 kB."""
+ROOM = 1 << 11
+"""Numbers that the chunks of some entries may be: 16 kB, half of a first-level cache."""
 
 PIECES = 4
 """Chunks of 18 bits or more that an integer of 53 bits reaches into."""
+
+
+MOST_AS_FLOATS = 480
+"""Bits up to which integers are taken apart in float64; longer ones bit by bit."""
+
+MOST_TOGETHER = 4
+"""Words up to which neighbouring elements are rounded together; longer ones one by one."""
 
 
 @kernel(BITS3, BITS3, INT[:, :, ::1])
@@ -71,16 +83,48 @@ def _split(bits, row_shift, column_shift, b, i, start, width, chunks):
 
     Chunks are signed, up to 2^width in magnitude: words do not overlap.
     """
-    count, size = bits.shape[0], min(ENTRIES, bits.shape[3] - start)
+    count, size = bits.shape[0], min(chunks.shape[1], bits.shape[3] - start)
     chunks[:] = 0.0
     for w in range(count):
         source = bits[w, b, i, start : start + size]
         below = bits[min(w + 1, count - 1), b, i, start : start + size]
-        _add_word(
-            source, below, w + 1 < count, row_shift[b, i], column_shift[b, start : start + size],
-            width, chunks,
-        )  # fmt: skip
+        shifts = column_shift[b, start : start + size]
+        if chunks.shape[0] - PIECES <= MOST_AS_FLOATS // width:
+            _add_float(source, below, w + 1 < count, row_shift[b, i], shifts, width, chunks)
+        else:
+            _add_word(source, below, w + 1 < count, row_shift[b, i], shifts, width, chunks)
     return size
+
+
+@njit
+def _add_float(source, below, more, row_shift, column_shift, width, chunks):
+    """`_add_word` in float64, exactly, for integers below 2^1000: neighbours are done together.
+
+    Balanced digits of a word are at most half as large as its bits, so those of words that meet in
+    a chunk still add up to little more than 2^width.
+    """
+    size, length = source.shape[0], chunks.shape[0] - PIECES
+    y = chunks[length]  # beyond all chunks: room for `_add_word`
+    for at in range(size):
+        x, under = source[at], below[at] if more else np.int64(0)
+        t = times_power(x, row_shift + column_shift[at])
+        whole = np.rint(t)
+        off = t - whole
+        # A tie goes the way of what is below it.
+        whole += 1.0 if (off == 0.5) & (under > 0) else 0.0
+        whole -= 1.0 if (off == -0.5) & (under < 0) & (under & MAGNITUDE != 0) else 0.0
+        y[at] = whole if x & MAGNITUDE < INFINITY else 0.0
+    for step in range(1, length):
+        c = length - step
+        scale = power_of_two(np.int64(width * c))
+        inverse, target = 1.0 / scale, chunks[c]
+        for at in range(size):
+            digit = np.rint(y[at] * inverse)
+            y[at] -= digit * scale
+            target[at] += digit
+    target = chunks[0]
+    for at in range(size):
+        target[at] += y[at]
 
 
 @njit
@@ -148,10 +192,11 @@ def residues(
     """
     _, _, rows, columns = bits.shape
     count, length = powers.shape
-    chunks, total = np.empty((length + PIECES, ENTRIES)), np.empty(ENTRIES)
+    entries = min(max(ROOM // length, 64), 512)
+    chunks, total = np.empty((length + PIECES, entries)), np.empty(entries)
     for job in range(begin, end):
         b, i = job // rows, job % rows
-        for start in range(0, columns, ENTRIES):
+        for start in range(0, columns, entries):
             size = _split(bits, row_shift[:, offset:], column_shift, b, i, start, width, chunks)
             for c in range(count):
                 p, inverse, power = constants[c, 0], constants[c, 1], powers[c]
@@ -168,10 +213,11 @@ def digits(begin, end, bits, row_shift, column_shift, offset, width, length, bet
     """planes[d] = balanced digit d, in base 2^beta, of the same integers; a job is a row."""
     _, _, rows, columns = bits.shape
     half = np.int64(1) << (beta - 1)
-    chunks = np.empty((length + PIECES, ENTRIES))
+    entries = min(max(ROOM // length, 64), 512)
+    chunks = np.empty((length + PIECES, entries))
     for job in range(begin, end):
         b, i = job // rows, job % rows
-        for start in range(0, columns, ENTRIES):
+        for start in range(0, columns, entries):
             size = _split(bits, row_shift[:, offset:], column_shift, b, i, start, width, chunks)
             for at in range(size):
                 rest, held, c = np.int64(0), np.int64(0), 0
@@ -186,6 +232,59 @@ def digits(begin, end, bits, row_shift, column_shift, offset, width, length, bet
                     held -= beta
 
 
+@njit
+def _leave_all(limbs, last, size, precision, length, up, sign):
+    """Leave of magnitudes in limbs 0..last what their rounding has dropped, |magnitude - value|.
+
+    The low length - precision bits, or what they lack to the next power of two if the value is
+    above; then the sign changes. Without branches, so that neighbours are done together.
+    """
+    carry = up.copy()
+    for l in range(last + 1):
+        row = limbs[l]
+        for at in range(size):
+            keep = min(max(length[at] - precision - 32 * l, 0), 32)
+            mask = (np.int64(1) << keep) - 1
+            value = ((row[at] & mask) ^ (mask & -up[at])) + carry[at]
+            row[at] = value & mask
+            carry[at] = np.int64(value > mask)
+    for at in range(size):
+        sign[at] = -sign[at] if up[at] else sign[at]
+
+
+@njit
+def _round_all(limbs, size, base, nudge, fmt, room, found, sure):
+    """Round magnitudes word by word into `found`, (words, size), where all words are normal.
+
+    `sure` says where; elsewhere a word is subnormal, beyond its range or near its end, or an error
+    of 2^nudge might change it (a word that it cannot change leaves the same error to the next).
+    `room` is for (sign, head, tail, length, up), signs in the first. The limbs are used up.
+    """
+    sign, head, tail, length, up = room[0], room[1], room[2], room[3], room[4]
+    count, last = fmt.shape[0], limbs.shape[0] - 1
+    easy = np.empty(TILE, np.bool_)
+    sure[:size] = True
+    for w in range(count):
+        leading_bits(limbs[: last + 1], size, head, tail, length)
+        round_easy(
+            head[:size], tail[:size], length[:size], sign[:size], base[:size], nudge[:size],
+            fmt[w, 0], fmt[w, 1], fmt[w, 2], found[w, :size], up[:size], easy[:size],
+        )  # fmt: skip
+        for at in range(size):
+            found[w, at] += 0.0  # -0.0 becomes 0.0
+            sure[at] &= easy[at]
+        if w + 1 < count:
+            _leave_all(limbs, last, size, fmt[w, 0], length, up, sign)
+            last = min(last, max(length[:size].max() - fmt[w, 0], 0) >> 5)
+    high, low = found[count - 2], found[count - 1]
+    narrow = fmt[count - 2, 0] == 24
+    for at in range(size):
+        both = high[at] + low[at]
+        both = np.float64(np.float32(both)) if narrow else both
+        low[at] -= both - high[at]
+        high[at] = both
+
+
 @kernel(*ARGUMENTS, INT[:, ::1], FLOAT[:, :, :, :, :], BOOL[:, :, ::1])
 def rounded(
     begin, end, groups, places, constants, basis, modulus, offsets,
@@ -193,13 +292,15 @@ def rounded(
     always, fmt, out, unsettled,
 ):  # fmt: skip
     """`reconstruct.plain` into several words, (words, parts, batch, rows, columns)."""
-    _, parts, batch, rows, columns = out.shape
+    count, parts, batch, rows, columns = out.shape
     total_size = batch * rows * columns
     width = modulus.shape[0]
     limbs, work = np.empty((width, TILE), np.int64), np.empty((width, 1), np.int64)
-    sign, base, nudge = np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.full(TILE, -1)
-    error = np.zeros(TILE)
-    found, other = np.empty(fmt.shape[0]), np.empty(fmt.shape[0])
+    base, nudge, error = np.empty(TILE, np.int64), np.full(TILE, -1), np.zeros(TILE)
+    room, whole = np.empty((5, TILE), np.int64), np.empty((width, TILE), np.int64)
+    sign, sure = np.empty(TILE, np.int64), np.zeros(TILE, np.bool_)
+    tile, found, other = np.empty((count, TILE)), np.empty(count), np.empty(count)
+    together = count <= MOST_TOGETHER
     for job in range(begin, end):
         start = job * TILE
         size = min(TILE, total_size - start)
@@ -212,19 +313,26 @@ def rounded(
                 groups, start, size, places[part], constants[part], basis, modulus, offsets, limbs
             )
             settle_all(limbs, size, sign)
+            if together:
+                whole[:], room[0] = limbs, sign
+                _round_all(whole, size, base, nudge, fmt, room, tile, sure)
             j, i, b = start % columns, start // columns % rows, start // columns // rows
             for at in range(size):
-                if nudge[at] < 0:
-                    round_words(limbs, at, 0, width - 1, base[at], sign[at], fmt, found)
+                if together and sure[at]:
+                    for w in range(count):
+                        out[w, part, b, i, j] = tile[w, at]
                 else:
-                    up = nudged(limbs, at, sign[at], work, nudge[at], 1)
-                    round_words(work, 0, 0, width - 1, base[at], up, fmt, found)
-                    down = nudged(limbs, at, sign[at], work, nudge[at], -1)
-                    round_words(work, 0, 0, width - 1, base[at], down, fmt, other)
-                    for w in range(found.shape[0]):
-                        unsettled[b, i, j] |= not same(found[w], other[w])
-                for w in range(found.shape[0]):
-                    out[w, part, b, i, j] = found[w]
+                    if nudge[at] < 0:
+                        round_words(limbs, at, 0, width - 1, base[at], sign[at], fmt, found)
+                    else:
+                        up = nudged(limbs, at, sign[at], work, nudge[at], 1)
+                        round_words(work, 0, 0, width - 1, base[at], up, fmt, found)
+                        down = nudged(limbs, at, sign[at], work, nudge[at], -1)
+                        round_words(work, 0, 0, width - 1, base[at], down, fmt, other)
+                        for w in range(count):
+                            unsettled[b, i, j] |= not same(found[w], other[w])
+                    for w in range(count):
+                        out[w, part, b, i, j] = found[w]
                 j += 1
                 if j == columns:
                     j, i = 0, i + 1

@@ -147,19 +147,20 @@ def triples(begin, end, operation, xa, xb, ya, yb, za, zb):
 def several(begin, end, operation, xa, xb, ya, yb, za, zb):
     """Z = x op y for numbers of three words and more."""
     count, tiles = za.shape[0], (za.shape[2] + TILE - 1) // TILE
+    more = count // 8  # rows that keep what many carries make of the last one
     x, y, z, v, w = (
         _room(count, za), _room(count, za), _room(count, za), _room(count, za), _room(count, za),
     )  # fmt: skip
-    sums, digits, spare = _room(2 * count, za), _room(count + 1, za), _room(3, za)
+    sums, digits, spare = _room(2 * count, za), _room(count + 1 + more, za), _room(3, za)
     for job in range(begin, end):
         part, start = job // tiles, job % tiles * TILE
         sign = _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w)
         if operation <= SUBTRACT:
             many.add(x, y, z, sums, spare)
         elif operation == MULTIPLY:
-            many.multiply(x, y, v, w, za.dtype.type(sign), z, sums[: count + 1], spare)
+            many.multiply(x, y, v, w, za.dtype.type(sign), z, sums[: count + 1 + more], spare)
         elif operation == DIVIDE:
-            many.divide(x, y, z, sums[: count + 2], digits, spare)
+            many.divide(x, y, z, sums[: count + 2 + more], digits, spare)
         else:
-            many.root(x, z, sums[: count + 2], digits, spare)
+            many.root(x, z, sums[: count + 2 + more], digits, spare)
         _store(z, za, zb, part, start)

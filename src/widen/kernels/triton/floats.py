@@ -35,21 +35,13 @@ def two_product(a, b):
 @triton.jit
 def quotient(a, b, DOUBLE: tl.constexpr):
     """RN(a / b): what Triton divides float32 with is not correctly rounded unless it is told."""
-    if DOUBLE:
-        result = a / b
-    else:
-        result = tl.div_rn(a, b)
-    return result
+    return a / b if DOUBLE else tl.div_rn(a, b)
 
 
 @triton.jit
 def square_root(a, DOUBLE: tl.constexpr):
     """RN(sqrt(a))."""
-    if DOUBLE:
-        result = tl.sqrt(a)
-    else:
-        result = tl.sqrt_rn(a)
-    return result
+    return tl.sqrt(a) if DOUBLE else tl.sqrt_rn(a)
 
 
 @triton.jit
@@ -90,7 +82,7 @@ def first_word(word, plain):
 @triton.jit
 def later_word(word, first):
     """Another word of a result: none beside NaN and infinity, and no negative zero."""
-    return tl.where(is_finite(first), word, 0.0) + 0.0
+    return tl.where(is_finite(first) & is_finite(word), word, 0.0) + 0.0
 
 
 @triton.jit

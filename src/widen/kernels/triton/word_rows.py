@@ -60,16 +60,14 @@ def round_words(e, last, count, ROW: tl.constexpr):
     """Make the first `count` rows canonical words of the sum, a nonadjacent expansion."""
     for l in range(tl.minimum(count, last)):
         total = tl.load(e + last * ROW)
-        rest = tl.zeros_like(total)
         below = tl.zeros_like(total)
         for up in range(last - l):
             i = last - 1 - up
-            below = tl.where(rest != 0, rest, below)
-            total, rest = fast_two_sum(tl.load(e + i * ROW), total)
+            near, rest = fast_two_sum(tl.load(e + i * ROW), total)
+            total, rest = broken_tie(near, rest, below)
             tl.store(e + (i + 1) * ROW, rest)
-        word, rest = broken_tie(total, rest, below)
-        tl.store(e + l * ROW, word)
-        tl.store(e + (l + 1) * ROW, rest)
+            below = tl.where(rest != 0, rest, below)
+        tl.store(e + l * ROW, total)
     high, low = fast_two_sum(tl.load(e + (count - 2) * ROW), tl.load(e + (count - 1) * ROW))
     tl.store(e + (count - 2) * ROW, high)
     tl.store(e + (count - 1) * ROW, low)
@@ -96,46 +94,48 @@ def lead(sums, last, ROW: tl.constexpr):
 
 
 @triton.jit
-def deposit_products(sums, x, x_length, y, y_length, sign, count, mask, ROW: tl.constexpr):
-    """Add sign x y to rows 0 .. count, for the count words of x and y."""
+def deposit_products(sums, x, x_length, y, y_length, sign, count, bottom, mask,
+                     ROW: tl.constexpr):  # fmt: skip
+    """Add sign x y to rows 0 .. bottom, its terms of orders 0 to count."""
     for i in range(count):
         a = tl.load(x + i * x_length, mask=mask, other=1.0)
         for j in range(count - i):
             b = tl.load(y + j * y_length, mask=mask, other=1.0)
-            deposit_product(sums, a, b, sign, i + j, count, ROW)
+            deposit_product(sums, a, b, sign, i + j, bottom, ROW)
         if i > 0:
             c = tl.load(y + (count - i) * y_length, mask=mask, other=1.0)
-            deposit(sums, sign * (a * c), count, count, ROW)
+            deposit(sums, sign * (a * c), count, bottom, ROW)
 
 
 @triton.jit
-def quotient_digits(sums, digits, divisor, count, ROW: tl.constexpr, DOUBLE: tl.constexpr):
+def quotient_digits(sums, digits, divisor, count, bottom, ROW: tl.constexpr,
+                    DOUBLE: tl.constexpr):  # fmt: skip
     """The digits of what is in `sums` divided by `divisor`; remainders stay in `sums`."""
     y0 = tl.load(divisor)
     minus = tl.zeros_like(y0) - 1
-    for k in range(count + 1):
-        digit = quotient(lead(sums, count + 1, ROW), y0, DOUBLE)
+    for k in range(bottom):
+        digit = quotient(lead(sums, bottom, ROW), y0, DOUBLE)
         tl.store(digits + k * ROW, digit)
-        for j in range(tl.minimum(count, count + 2 - k)):
+        for j in range(tl.minimum(count, bottom + 1 - k)):
             y = tl.load(divisor + j * ROW)
-            deposit_product(sums, digit, y, minus, k + j, count + 1, ROW)
+            deposit_product(sums, digit, y, minus, k + j, bottom, ROW)
 
 
 @triton.jit
-def root_digits(sums, digits, count, ROW: tl.constexpr, DOUBLE: tl.constexpr):
+def root_digits(sums, digits, bottom, ROW: tl.constexpr, DOUBLE: tl.constexpr):
     """The digits of the square root of what is in `sums`."""
-    first = square_root(lead(sums, count + 1, ROW), DOUBLE)
+    first = square_root(lead(sums, bottom, ROW), DOUBLE)
     minus = tl.zeros_like(first) - 1
     tl.store(digits, first)
-    deposit_product(sums, first, first, minus, 0, count + 1, ROW)
-    for k in range(1, count + 1):
-        digit = quotient(lead(sums, count + 1, ROW), first + first, DOUBLE)
+    deposit_product(sums, first, first, minus, 0, bottom, ROW)
+    for k in range(1, bottom):
+        digit = quotient(lead(sums, bottom, ROW), first + first, DOUBLE)
         tl.store(digits + k * ROW, digit)
-        for j in range(tl.minimum(k, count + 2 - k)):
+        for j in range(tl.minimum(k, bottom + 1 - k)):
             y = tl.load(digits + j * ROW)
-            deposit_product(sums, digit, y, minus + minus, k + j, count + 1, ROW)
-        if 2 * k <= count + 1:
-            deposit_product(sums, digit, digit, minus, 2 * k, count + 1, ROW)
+            deposit_product(sums, digit, y, minus + minus, k + j, bottom, ROW)
+        if 2 * k <= bottom:
+            deposit_product(sums, digit, digit, minus, 2 * k, bottom, ROW)
 
 
 @triton.jit(do_not_specialize=["count", "blocks"])
@@ -145,12 +145,13 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
             BLOCK: tl.constexpr):  # fmt: skip
     """Z = x op y for numbers of three words and more.
 
-    A program takes every so many-th block of elements; `scratch` has 3 count + 3 rows for it.
+    A program takes every so many-th block of elements; `scratch` has 4 count + 3 rows for it.
     """
+    more = count // 8  # rows that keep what many carries make of the last one
     part = tl.program_id(1)
     program = wide(part) * tl.num_programs(0) + tl.program_id(0)
     lane = tl.arange(0, BLOCK)
-    sums = scratch + program * (3 * count + 3) * BLOCK + lane
+    sums = scratch + program * (4 * count + 3) * BLOCK + lane
     for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
         at = wide(block) * BLOCK + lane
         mask = at < size
@@ -161,12 +162,12 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
         y0 = tl.load(ya + y_at, mask=mask, other=1.0)
         one = tl.zeros_like(x0) + 1
         result = sums
-        last = count
+        last = count + more
         if OPERATION == MULTIPLY:
-            clear(sums, count + 1, x0, BLOCK)
+            clear(sums, last + 1, x0, BLOCK)
             plain = x0 * y0
             deposit_products(
-                sums, xa + x_at, x_length, ya + y_at, y_length, one, count, mask, BLOCK
+                sums, xa + x_at, x_length, ya + y_at, y_length, one, count, last, mask, BLOCK
             )
             if both:
                 v_at, x_length = places(at, 1, size, X_PARTS, X_ONE)
@@ -176,34 +177,34 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
                 sign = one * (2 * part - 1)
                 plain += sign * (v0 * w0)
                 deposit_products(
-                    sums, xa + v_at, x_length, ya + w_at, y_length, sign, count, mask, BLOCK
+                    sums, xa + v_at, x_length, ya + w_at, y_length, sign, count, last, mask, BLOCK
                 )
         elif OPERATION == DIVIDE:
-            digits = sums + (count + 2) * BLOCK
-            divisor = digits + (count + 1) * BLOCK
-            clear(sums, count + 2, x0, BLOCK)
+            digits = sums + (last + 2) * BLOCK
+            divisor = digits + (last + 1) * BLOCK
+            clear(sums, last + 2, x0, BLOCK)
             up, down = scale_exponent(x0, DOUBLE), scale_exponent(y0, DOUBLE)
             for l in range(count):
                 x = tl.load(xa + l * x_length + x_at, mask=mask, other=1.0)
                 y = tl.load(ya + l * y_length + y_at, mask=mask, other=1.0)
                 tl.store(sums + l * BLOCK, x * power_of(-up, DOUBLE))
                 tl.store(divisor + l * BLOCK, y * power_of(-down, DOUBLE))
-            quotient_digits(sums, digits, divisor, count, BLOCK, DOUBLE)
+            quotient_digits(sums, digits, divisor, count, last + 1, BLOCK, DOUBLE)
             half = (up - down) >> 1
-            for l in range(count + 1):
+            for l in range(last + 1):
                 digit = tl.load(digits + l * BLOCK) * power_of(half, DOUBLE)
                 tl.store(digits + l * BLOCK, digit * power_of(up - down - half, DOUBLE))
             plain = quotient(x0, y0, DOUBLE)
             result = digits
         elif OPERATION == ROOT:
-            digits = sums + (count + 2) * BLOCK
-            clear(sums, count + 2, x0, BLOCK)
+            digits = sums + (last + 2) * BLOCK
+            clear(sums, last + 2, x0, BLOCK)
             half = scale_exponent(x0, DOUBLE) >> 1
             for l in range(count):
                 x = tl.load(xa + l * x_length + x_at, mask=mask, other=1.0)
                 tl.store(sums + l * BLOCK, x * power_of(-2 * half, DOUBLE))
-            root_digits(sums, digits, count, BLOCK, DOUBLE)
-            for l in range(count + 1):
+            root_digits(sums, digits, last + 1, BLOCK, DOUBLE)
+            for l in range(last + 1):
                 digit = tl.load(digits + l * BLOCK) * power_of(half, DOUBLE)
                 tl.store(digits + l * BLOCK, digit)
             plain = square_root(x0, DOUBLE)

@@ -1,0 +1,291 @@
+"""Arithmetic of `Words`: operands brought to one format and place, then one kernel an operation.
+
+Errors are bounded in docs/words.md. Complex quotients, magnitudes and roots are made of real
+operations, on numbers scaled by powers of two so that nothing overflows on the way.
+"""
+
+from __future__ import annotations
+
+import numbers
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from widen.backends import words as backend
+from widen.backends.planes import (
+    Planes,
+    dtype_name,
+    is_tensor,
+    library_of,
+    part_of,
+    place_of,
+)
+from widen.words.promotion import check_plain, common_format, with_parts
+
+if TYPE_CHECKING:
+    from widen.words.array import Words
+
+
+def operand(x: Words, other: Any) -> Words | None:
+    """What stands on the other side of an operator, as words; None if it is no number."""
+    make = type(x)
+    if isinstance(other, make):
+        found = other
+    elif isinstance(other, (np.ndarray, np.generic)) or is_tensor(other):
+        if isinstance(other, np.generic):
+            other = np.asarray(other)
+        if other.dtype == object:
+            return None
+        name = dtype_name(other)
+        check_plain(x.format, name)
+        parts = 2 if name.startswith("complex") else x.format.parts
+        if is_tensor(x.planes[0]) and not is_tensor(other) and other.ndim == 0:
+            return operand(x, other.item())
+        found = make(other, with_parts(x.format, parts))
+    elif _is_number(other):
+        parts = 2 if isinstance(other, complex) or hasattr(other, "_mpc_") else x.format.parts
+        parts = 2 if type(other).__name__ in ("mpc", "acb") else parts
+        found = make(other, with_parts(x.format, parts))
+        if is_tensor(x.planes[0]):
+            found = found.to_torch(x.device)
+    else:
+        return None
+    ours, theirs = place_of(x.planes[0]), place_of(found.planes[0])
+    if ours != theirs:
+        where = [f"on {p}" if p is not None else "a NumPy array" for p in (ours, theirs)]
+        raise ValueError(
+            f"one operand is {where[0]}, the other {where[1]}; move them to one place first "
+            "(x.to_torch(device), x.to(device), x.cpu())"
+        )
+    return found
+
+
+def _is_number(other: Any) -> bool:
+    if isinstance(other, (numbers.Number, Fraction, Decimal)):
+        return True
+    library = type(other).__module__.split(".")[0]
+    return library in ("mpmath", "gmpy2", "flint") and not hasattr(other, "rows")
+
+
+def binary(operation: str, x: Words, y: Words) -> Words:
+    """X op y, of one format, broadcast."""
+    fmt = common_format(x.format, y.format)
+    if operation == "divide" and y.format.parts == 2:
+        return _divide_complex(_as(x, fmt), _as(y, fmt))
+    if operation in ("add", "subtract") and x.format.parts != y.format.parts:
+        x, y = x.astype(fmt), y.astype(fmt)  # real numbers get imaginary parts
+    else:
+        x, y = (_as(z, with_parts(fmt, z.format.parts)) for z in (x, y))
+    try:
+        shape = tuple(np.broadcast_shapes(x.shape, y.shape))
+    except ValueError:
+        raise ValueError(f"shapes {x.shape} and {y.shape} do not broadcast") from None
+    planes = backend.apply(operation, part_of(fmt), x.planes, y.planes, fmt.parts, shape)
+    return type(x).of(fmt, planes)
+
+
+def _as(x: Words, fmt: Any) -> Words:
+    return x if x.format == fmt else x.astype(fmt)
+
+
+def negated_planes(planes: Planes) -> Planes:
+    """Planes of -x: zeros behind the first word stay positive."""
+    return (-planes[0], *(0 - plane for plane in planes[1:]))
+
+
+def negative(x: Words) -> Words:
+    """-x."""
+    return type(x).of(x.format, negated_planes(x.planes))
+
+
+def conjugate(x: Words) -> Words:
+    """The complex conjugate; x itself, copied, if it is real."""
+    if x.format.parts == 1:
+        return x.copy()
+    imaginary = negated_planes(tuple(plane[1] for plane in x.planes))
+    planes = [library_of(p).stack([p[0], q]) for p, q in zip(x.planes, imaginary, strict=True)]
+    return type(x).of(x.format, planes)
+
+
+def absolute(x: Words) -> Words:
+    """|x|."""
+    library = library_of(x.planes[0])
+    if x.format.parts == 1:
+        flip = library.signbit(x.planes[0])
+        turned = negated_planes(x.planes)
+        planes = [library.where(flip, q, p) for p, q in zip(x.planes, turned, strict=True)]
+        return type(x).of(x.format, planes)
+    scaled, exponent = near_one(x)
+    squares = binary("multiply", scaled, conjugate(scaled)).real
+    found = times_power(root(squares), exponent)
+    plain = library.hypot(x.planes[0][0], x.planes[0][1])
+    return _ordinary(found, plain[None])
+
+
+def root(x: Words) -> Words:
+    """The square root; of a complex number, the one with a real part that is not negative."""
+    if x.format.parts == 1:
+        return type(x).of(
+            x.format, backend.apply("root", part_of(x.format), x.planes, None, 1, x.shape)
+        )
+    return _root_complex(x)
+
+
+def _exponents(first: Any) -> Any:
+    """E with |first| < 2^e, and 0 for what is not finite."""
+    library = library_of(first)
+    exponent = library.frexp(first)[1]
+    return library.where(library.isfinite(first), exponent, library.zeros_like(exponent))
+
+
+def near_one(x: Words) -> tuple[Words, Any]:
+    """X 2^-e and the even e, so that the larger part is in [1/4, 1), unless x is subnormal."""
+    library = library_of(x.planes[0])
+    magnitude = abs(x.planes[0]).max(0)
+    exponent = _exponents(magnitude.values if is_tensor(magnitude) else magnitude)
+    limit = 1020 if dtype_name(x.planes[0]) == "float64" else 124
+    exponent = library.clip(exponent + (exponent & 1), -limit, limit)
+    planes = [_ldexp(plane, -exponent) for plane in x.planes]
+    return type(x).of(x.format, planes), exponent
+
+
+def _ldexp(plane: Any, exponent: Any) -> Any:
+    """Plane 2^exponent; torch's ldexp would make the power in float32."""
+    library = library_of(plane)
+    if library is np:
+        with np.errstate(all="ignore"):
+            return np.ldexp(plane, exponent)
+    power = library.ldexp(library.ones_like(plane), exponent.to(plane.dtype))
+    return plane * power
+
+
+def times_power(x: Words, exponent: Any) -> Words:
+    """X 2^exponent, in two steps, each word rounded where it is subnormal."""
+    half = exponent >> 1
+    planes = [_ldexp(_ldexp(plane, half), exponent - half) for plane in x.planes]
+    first = abs(planes[0])
+    room = 2.0 ** (x.format.part.words[-1].lowest + x.format.precision + 2)
+    if bool(((first < room) & (first > 0)).any()):
+        return type(x).from_planes(x.format, planes)
+    planes = _alone(planes)
+    return type(x).of(x.format, planes)
+
+
+def _alone(planes: list[Any]) -> list[Any]:
+    """No words behind what is not finite."""
+    library = library_of(planes[0])
+    fine = library.isfinite(planes[0])
+    rest = [library.where(fine, plane, library.zeros_like(plane)) for plane in planes[1:]]
+    return [planes[0], *rest]
+
+
+def _ordinary(found: Words, plain: Any) -> Words:
+    """Take the first word of ordinary arithmetic where that, or what was found, is not finite."""
+    library = library_of(plain)
+    odd = ~library.isfinite(plain) | ~library.isfinite(found.planes[0])
+    odd = odd.any(0)[None] | odd
+    nothing = [library.zeros_like(plane) for plane in found.planes[1:]]
+    planes = [library.where(odd, plain, found.planes[0])]
+    planes += [library.where(odd, n, p) for n, p in zip(nothing, found.planes[1:], strict=True)]
+    return type(found).of(found.format, planes)
+
+
+def _divide_complex(x: Words, y: Words) -> Words:
+    """X conj(y) / |y|^2, scaled."""
+    library = library_of(x.planes[0])
+    a, up = near_one(x)
+    b, down = near_one(y)
+    top, bottom = binary("multiply", a, conjugate(b)), binary("multiply", b, conjugate(b)).real
+    found = times_power(binary("divide", top, bottom), up - down)
+    with np.errstate(all="ignore"):
+        words = [z.planes[0] for z in (x, y)]
+        if library is np:
+            plain = (words[0][0] + 1j * words[0][1]) / (words[1][0] + 1j * words[1][1])
+        else:
+            plain = library.complex(*words[0]) / library.complex(*words[1])
+        shape = found.shape
+        both = library.stack([plain.real, plain.imag])
+        return _ordinary(found, library.broadcast_to(both, (2, *shape)))
+
+
+def _root_complex(x: Words) -> Words:
+    """With t = sqrt((|a| + |z|) / 2): t + b/(2t) i, or |b|/(2t) + sign(b) t i if a < 0."""
+    library = library_of(x.planes[0])
+    z, exponent = near_one(x)
+    total = binary("add", absolute(z.real), absolute(z))
+    t = root(binary("multiply", total, operand(total, 0.5)))  # type: ignore[arg-type]
+    twice = binary("add", t, t)
+    other = binary("divide", absolute(z.imag), twice)
+    nothing = t.planes[0][0] == 0
+    left = x.planes[0][0] < 0
+    down = library.signbit(x.planes[0][1])
+    planes = []
+    for p, q in zip(t.planes, other.planes, strict=True):
+        q = library.where(nothing, p, q)
+        real, imaginary = library.where(left, q[0], p[0]), library.where(left, p[0], q[0])
+        planes.append(library.stack([real, imaginary]))
+    turned = negated_planes(tuple(planes))
+    planes = [
+        library.stack([p[0], library.where(down, q[1], p[1])])
+        for p, q in zip(planes, turned, strict=True)
+    ]
+    found = times_power(type(x).of(x.format, planes), exponent >> 1)
+    with np.errstate(all="ignore"):
+        if library is np:
+            plain = np.sqrt(x.planes[0][0] + 1j * x.planes[0][1])
+        else:
+            plain = library.sqrt(library.complex(*x.planes[0]))
+    return _ordinary(found, library.stack([plain.real, plain.imag]))
+
+
+def power(x: Words, exponent: Any) -> Words:
+    """X to an integer power, by squaring; to a half by the square root."""
+    if isinstance(exponent, (float, np.floating, Fraction)) and exponent == Fraction(1, 2):
+        return root(x)
+    if isinstance(exponent, (bool, np.bool_)) or not isinstance(exponent, (int, np.integer)):
+        whole = isinstance(exponent, (float, np.floating)) and float(exponent).is_integer()
+        if not whole:
+            raise TypeError(
+                f"x ** {exponent!r}: powers of words are integers, or 0.5 for the square root"
+            )
+    count = abs(int(exponent))
+    one = operand(x, 1)
+    assert one is not None
+    found = None
+    square = x
+    while count:
+        if count & 1:
+            found = square if found is None else binary("multiply", found, square)
+        count >>= 1
+        if count:
+            square = binary("multiply", square, square)
+    if found is None:  # x ** 0 is 1, as in NumPy
+        return binary("add", binary("multiply", x.zeros_like(), one), one)
+    if exponent < 0:
+        return binary("divide", one, found)
+    return found.copy() if found is x else found
+
+
+def compare(operation: str, x: Words, y: Words) -> Any:
+    """X < y and so on, word by word: the first words that differ decide."""
+    fmt = common_format(x.format, y.format)
+    x, y = _as(x, fmt), _as(y, fmt)
+    library = library_of(x.planes[0])
+    pairs = list(zip(x.planes, y.planes, strict=True))
+    equal = pairs[0][0] == pairs[0][1]
+    for p, q in pairs[1:]:
+        equal = equal & (p == q)
+    if operation in ("equal", "not_equal"):
+        same = equal.all(0)
+        return same if operation == "equal" else ~same
+    if fmt.parts == 2:
+        raise TypeError("complex numbers have no order; compare .real, .imag or abs(x)")
+    if operation in ("greater", "greater_equal"):
+        pairs = [(q, p) for p, q in pairs]
+    less = pairs[-1][0] < pairs[-1][1]
+    for p, q in pairs[-2::-1]:
+        less = (p < q) | ((p == q) & less)
+    less = less[0]
+    return less if operation in ("less", "greater") else library.logical_or(less, equal[0])

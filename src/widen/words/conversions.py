@@ -1,0 +1,175 @@
+"""From numbers of other kinds to words, and back, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from widen.backends.planes import Planes, Wide, is_tensor, new_planes
+from widen.words.numbers import Exact, exact_parts, words_of_exact
+
+if TYPE_CHECKING:
+    from widen.words.array import Words
+
+
+def planes_of_values(values: Any, fmt: Wide) -> Planes:
+    """Planes for a number, nested lists or an object array of numbers, or a foreign matrix."""
+    array = _object_array(values)
+    planes = new_planes(fmt, (fmt.parts, *array.shape), None)
+    flat = [plane.reshape(fmt.parts, -1) for plane in planes]  # views: planes are contiguous
+    for at, value in enumerate(array.reshape(-1)):
+        parts = exact_parts(value)
+        if fmt.parts == 1 and parts[1] != 0:
+            raise TypeError(
+                f"{value!r:.60} is complex and {fmt.name} is not; use a complex dtype such as "
+                "widen.complex128x2"
+            )
+        for part in range(fmt.parts):
+            words = words_of_exact(parts[part], fmt.part.words)
+            for plane, word in zip(flat, words, strict=True):
+                plane[part, at] = word
+    return planes
+
+
+def _object_array(values: Any) -> Any:
+    """Numbers as an object array of their shape."""
+    kind = type(values)
+    library = kind.__module__.split(".")[0]
+    if library == "flint" and kind.__name__.endswith("_mat"):
+        rows, columns = int(values.nrows()), int(values.ncols())
+        return _filled((rows, columns), lambda i, j: values[i, j])
+    if library == "mpmath" and hasattr(values, "rows"):
+        return _filled((values.rows, values.cols), lambda i, j: values[i, j])
+    if isinstance(values, np.ndarray):
+        return values
+    if not isinstance(values, (list, tuple)):
+        single = np.empty((), object)
+        single[()] = values
+        return single
+    if any(is_tensor(value) for value in values):
+        raise TypeError("a list of tensors is not an array of numbers; give torch.stack(...)")
+    shape = _list_shape(values)
+    array = np.empty(shape, object)
+    _fill(array, values, ())
+    return array
+
+
+def _filled(shape: tuple[int, int], entry: Callable[[int, int], Any]) -> Any:
+    array = np.empty(shape, object)
+    for i in range(shape[0]):
+        for j in range(shape[1]):
+            array[i, j] = entry(i, j)
+    return array
+
+
+def _list_shape(values: Any) -> tuple[int, ...]:
+    if isinstance(values, (list, tuple)):
+        return (len(values), *(_list_shape(values[0]) if values else ()))
+    return tuple(values.shape) if isinstance(values, np.ndarray) else ()
+
+
+def _fill(array: Any, values: Any, at: tuple[int, ...]) -> None:
+    if len(at) == array.ndim:
+        if isinstance(values, (list, tuple)):
+            raise ValueError("the nested lists have different depths; give lists of one shape")
+        array[at] = values
+        return
+    size = len(values) if isinstance(values, (list, tuple, np.ndarray)) else 0
+    if size != array.shape[len(at)]:
+        raise ValueError(
+            f"the nested lists have different lengths: {size} where {array.shape[len(at)]} was "
+            "found before; give lists of one shape"
+        )
+    for i in range(size):
+        _fill(array, values[i], (*at, i))
+
+
+# ── back ─────────────────────────────────────────────────────────────────────
+
+
+def exact_values(x: Words) -> list[tuple[Exact, ...]]:
+    """The parts of every element, in order."""
+    columns = [on_cpu(plane).reshape(x.format.parts, -1) for plane in x.planes]
+    return [
+        tuple(_exact([column[part, at] for column in columns]) for part in range(x.format.parts))
+        for at in range(x.size)
+    ]
+
+
+def on_cpu(plane: Any) -> Any:
+    """A plane as a NumPy array."""
+    return plane.detach().cpu().numpy() if is_tensor(plane) else plane
+
+
+def _exact(words: list[Any]) -> Exact:
+    first = float(words[0])
+    if not np.isfinite(first) or (first == 0 and np.signbit(first)):
+        return first
+    return sum((Fraction(float(word)) for word in words), Fraction(0))
+
+
+def shaped(found: list[Any], shape: tuple[int, ...]) -> Any:
+    """Objects in an array of that shape; a single one by itself."""
+    if not shape:
+        return found[0]
+    array = np.empty(len(found), object)
+    array[:] = found
+    return array.reshape(shape)
+
+
+def _real(x: Words, kind: str) -> list[Exact]:
+    if x.format.parts == 2:
+        raise TypeError(f"{kind} has no complex numbers; convert .real and .imag")
+    return [parts[0] for parts in exact_values(x)]
+
+
+def _finite(value: Exact, kind: str) -> Fraction:
+    if isinstance(value, Fraction) or value == 0:
+        return Fraction(value)
+    raise ValueError(f"{value} is not a {kind}; replace it first")
+
+
+def to_fraction(x: Words) -> Any:
+    """Fractions, in an object array; a Fraction of a single number."""
+    return shaped([_finite(value, "Fraction") for value in _real(x, "Fraction")], x.shape)
+
+
+def decimal_of(value: Exact) -> Decimal:
+    """The same number in decimal digits, as many as it takes.
+
+    >>> decimal_of(Fraction(1, 8))
+    Decimal('0.125')
+    """
+    if isinstance(value, float):
+        return Decimal(value)
+    places = value.denominator.bit_length() - 1  # the denominator is a power of two
+    digits = abs(value.numerator) * 5**places
+    while places > 0 and digits % 10 == 0:
+        digits, places = digits // 10, places - 1
+    return Decimal((int(value < 0), tuple(map(int, str(digits))), -places))
+
+
+def to_decimal(x: Words) -> Any:
+    """Decimals, exactly: up to 1100 digits and more of very small numbers."""
+    return shaped([decimal_of(value) for value in _real(x, "Decimal")], x.shape)
+
+
+def to_int(x: Words) -> Any:
+    """Python integers; an error if a number is none."""
+    found = []
+    for value in _real(x, "int"):
+        if not isinstance(value, Fraction) and value == 0:
+            value = Fraction(0)
+        if not isinstance(value, Fraction) or value.denominator != 1:
+            raise ValueError(f"{float(value)!r} is not an integer; round the numbers first")
+        found.append(value.numerator)
+    return shaped(found, x.shape)
+
+
+def mantissa_exponent(value: Fraction) -> tuple[int, int]:
+    """(m, e) of a dyadic fraction m 2^e."""
+    return value.numerator, 1 - value.denominator.bit_length()

@@ -1,0 +1,107 @@
+"""Words to the numbers and matrices of mpmath, gmpy2 and python-flint, exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from widen.words.conversions import exact_values, mantissa_exponent, shaped
+from widen.words.numbers import Exact
+
+if TYPE_CHECKING:
+    from widen.words.array import Words
+
+
+def to_mpmath(x: Words) -> Any:
+    """An mpf or mpc of a single number, an mpmath.matrix of a vector or a matrix."""
+    import mpmath
+    from mpmath import libmp
+
+    special = {np.inf: libmp.finf, -np.inf: libmp.fninf, 0.0: libmp.fzero}
+
+    def raw(value: Exact) -> Any:
+        if isinstance(value, Fraction):
+            return libmp.from_man_exp(*mantissa_exponent(value))
+        return special.get(value, libmp.fnan)
+
+    make = mpmath.mp.make_mpf if x.format.parts == 1 else mpmath.mp.make_mpc
+    found = [
+        make(raw(parts[0]) if len(parts) == 1 else tuple(map(raw, parts)))
+        for parts in exact_values(x)
+    ]
+    if x.ndim == 0:
+        return found[0]
+    if x.ndim > 2:
+        return shaped(found, x.shape)
+    matrix = mpmath.matrix(*(x.shape if x.ndim == 2 else (x.shape[0], 1)))
+    for at, value in enumerate(found):
+        matrix[divmod(at, matrix.cols)] = value
+    return matrix
+
+
+def to_gmpy2(x: Words) -> Any:
+    """An mpfr or mpc, with as many bits as the number has; an object array of them."""
+    import gmpy2
+
+    def real(value: Exact) -> Any:
+        if not isinstance(value, Fraction):
+            return gmpy2.mpfr(value)
+        mantissa, exponent = mantissa_exponent(value)
+        bits = max(mantissa.bit_length(), 2)
+        return (
+            gmpy2.mul_2exp(gmpy2.mpfr(mantissa, bits), exponent)
+            if exponent >= 0
+            else (gmpy2.div_2exp(gmpy2.mpfr(mantissa, bits), -exponent))
+        )
+
+    def number(parts: tuple[Exact, ...]) -> Any:
+        bits = [2] + [
+            mantissa_exponent(part)[0].bit_length() for part in parts if isinstance(part, Fraction)
+        ]
+        with gmpy2.context(gmpy2.get_context(), precision=max(bits), emin=-(1 << 20)):
+            if len(parts) == 1:
+                return real(parts[0])
+            return gmpy2.mpc(real(parts[0]), real(parts[1]))
+
+    return shaped([number(parts) for parts in exact_values(x)], x.shape)
+
+
+def to_flint(x: Words, kind: str = "arb") -> Any:
+    """Numbers or matrices of python-flint: "arb" (acb if complex), "fmpq" or "fmpz".
+
+    A matrix gives a matrix, a vector a matrix of one column, a single number a number.
+    """
+    import flint
+
+    kinds = {"arb": ("arb", "acb"), "fmpq": ("fmpq", None), "fmpz": ("fmpz", None)}
+    if kind not in kinds:
+        raise ValueError(f"kind={kind!r} is not known; use one of {', '.join(kinds)}")
+    name = kinds[kind][x.format.parts - 1]
+    if name is None:
+        raise TypeError(f"{kind} has no complex numbers; convert .real and .imag, or use 'arb'")
+
+    def real(value: Exact) -> Any:
+        if not isinstance(value, Fraction):
+            if kind != "arb":
+                raise ValueError(f"{value} is not an {kind}; replace it first")
+            return flint.arb(value)
+        if kind == "arb":
+            return flint.arb(mantissa_exponent(value))
+        if kind == "fmpq":
+            return flint.fmpq(value.numerator, value.denominator)
+        if value.denominator != 1:
+            raise ValueError(f"{float(value)!r} is not an integer; use kind='fmpq'")
+        return flint.fmpz(value.numerator)
+
+    found = [
+        real(parts[0]) if len(parts) == 1 else flint.acb(*map(real, parts))
+        for parts in exact_values(x)
+    ]
+    if x.ndim == 0:
+        return found[0]
+    if x.ndim > 2:
+        return shaped(found, x.shape)
+    rows, columns = x.shape if x.ndim == 2 else (x.shape[0], 1)
+    return getattr(flint, f"{name}_mat")(rows, columns, found)

@@ -1,0 +1,231 @@
+"""NumPy's and PyTorch's functions on `Words`: those that make sense; the rest raise and say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from widen.backends.planes import library_of, new_planes, place_of
+from widen.words import arithmetic, sums
+from widen.words.promotion import common_format
+
+if TYPE_CHECKING:
+    from widen.words.array import Words
+
+
+def _words(*given: Any) -> tuple[Words, ...]:
+    """Operands of one call as words, where at least one of them is."""
+    from widen.words.array import Words
+
+    model = next(x for x in given if isinstance(x, Words))
+    found = [arithmetic.operand(model, x) for x in given]
+    for x, y in zip(given, found, strict=True):
+        if y is None:
+            raise TypeError(f"{type(x).__name__} does not mix with {model.format.name}")
+    return tuple(x for x in found if x is not None)
+
+
+def _binary(operation: str) -> Callable[..., Any]:
+    return lambda x, y: arithmetic.binary(operation, *_words(x, y))
+
+
+def _compare(operation: str) -> Callable[..., Any]:
+    return lambda x, y: arithmetic.compare(operation, *_words(x, y))
+
+
+def _first(name: str) -> Callable[..., Any]:
+    """What the first words say for the whole number: is it finite, is it NaN."""
+
+    def apply(x: Words) -> Any:
+        found = getattr(library_of(x.planes[0]), name)(x.planes[0])
+        return found.all(0) if name == "isfinite" else found.any(0)
+
+    return apply
+
+
+def joined(arrays: Sequence[Any], axis: int, how: str) -> Words:
+    """Arrays stacked along a new axis, or put one behind the other."""
+    found = _words(*arrays)
+    fmt = found[0].format
+    for x in found[1:]:
+        fmt = common_format(fmt, x.format)
+    found = tuple(x if x.format == fmt else x.astype(fmt) for x in found)
+    ndim = found[0].ndim + (how == "stack")
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis {axis} does not exist in a result of {ndim} axes")
+    library = library_of(found[0].planes[0])
+    put = getattr(library, how if library is np or how == "stack" else "cat")
+    planes = [
+        put([x.planes[at] for x in found], axis % ndim + 1) for at in range(len(found[0].planes))
+    ]
+    target = new_planes(fmt, tuple(planes[0].shape), place_of(planes[0]))
+    for new, plane in zip(target, planes, strict=True):
+        new[...] = plane
+    return type(found[0]).of(fmt, target)
+
+
+def _broadcast(x: Words, sizes: Any) -> Words:
+    shape = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    grown = (1,) * (len(shape) - x.ndim)
+    planes = [
+        library_of(plane).broadcast_to(
+            plane.reshape((plane.shape[0], *grown, *x.shape)), (plane.shape[0], *shape)
+        )
+        for plane in x.planes
+    ]
+    return type(x).of(x.format, planes)
+
+
+def _where(condition: Any, x: Any, y: Any) -> Words:
+    ours, theirs = _words(x, y)
+    fmt = common_format(ours.format, theirs.format)
+    pair = zip(ours.astype(fmt).planes, theirs.astype(fmt).planes, strict=True)
+    shape = np.broadcast_shapes(np.shape(condition), ours.shape, theirs.shape)
+    planes = []
+    for p, q in pair:
+        library = library_of(p)
+        p, q = (
+            _broadcast(type(ours).of(fmt, [z]), tuple(shape)).planes[0] for z in (p, q)
+        )  # one axis of parts in front of both
+        planes.append(library.where(library.broadcast_to(condition, tuple(shape)), p, q))
+    return type(ours).of(fmt, planes)
+
+
+ALIKE: dict[str, Callable[..., Any]] = {
+    "add": _binary("add"),
+    "subtract": _binary("subtract"),
+    "multiply": _binary("multiply"),
+    "divide": _binary("divide"),
+    "true_divide": _binary("divide"),
+    "equal": _compare("equal"),
+    "not_equal": _compare("not_equal"),
+    "less": _compare("less"),
+    "less_equal": _compare("less_equal"),
+    "greater": _compare("greater"),
+    "greater_equal": _compare("greater_equal"),
+    "negative": arithmetic.negative,
+    "positive": lambda x: x.copy(),
+    "absolute": arithmetic.absolute,
+    "abs": arithmetic.absolute,
+    "sqrt": arithmetic.root,
+    "square": lambda x: arithmetic.binary("multiply", x, x),
+    "reciprocal": lambda x: 1 / x,
+    "conj": arithmetic.conjugate,
+    "conjugate": arithmetic.conjugate,
+    "power": lambda x, y: x**y,
+    "isfinite": _first("isfinite"),
+    "isnan": _first("isnan"),
+    "isinf": _first("isinf"),
+    "signbit": lambda x: library_of(x.planes[0]).signbit(x.real.planes[0][0]),
+    "real": lambda x: x.real,
+    "imag": lambda x: x.imag,
+    "dot": lambda x, y: sums.dot(*_words(x, y)),
+    "vdot": lambda x, y: sums.dot(arithmetic.conjugate(_words(x, y)[0]), _words(x, y)[1]),
+    "reshape": lambda x, shape: x.reshape(shape),
+    "broadcast_to": _broadcast,
+    "zeros_like": lambda x: x.zeros_like(),
+    "where": _where,
+    "ravel": lambda x: x.reshape(-1),
+    "shape": lambda x: x.shape,
+    "ndim": lambda x: x.ndim,
+    "size": lambda x: x.size,
+}
+"""Functions that NumPy and PyTorch have under the same name."""
+
+NUMPY: dict[str, Callable[..., Any]] = {
+    **ALIKE,
+    "sum": lambda x, axis=None, keepdims=False: sums.total(x, axis, keepdims),
+    "linalg.norm": lambda x, axis=None, keepdims=False: sums.norm(x, axis, keepdims),
+    "stack": lambda arrays, axis=0: joined(arrays, axis, "stack"),
+    "concatenate": lambda arrays, axis=0: joined(arrays, axis, "concatenate"),
+    "transpose": lambda x, axes=None: x.transpose(*(axes or ())),
+    "copy": lambda x: x.copy(),
+    "array2string": lambda x: str(x),
+    "array_repr": lambda x: repr(x),
+    "array_str": lambda x: str(x),
+    "array_equal": lambda x, y: x.shape == y.shape and bool((x == y).all()),
+}
+
+TORCH: dict[str, Callable[..., Any]] = {
+    **ALIKE,
+    "sub": _binary("subtract"),
+    "mul": _binary("multiply"),
+    "div": _binary("divide"),
+    "eq": _compare("equal"),
+    "ne": _compare("not_equal"),
+    "lt": _compare("less"),
+    "le": _compare("less_equal"),
+    "gt": _compare("greater"),
+    "ge": _compare("greater_equal"),
+    "neg": arithmetic.negative,
+    "pow": lambda x, y: x**y,
+    "sum": lambda x, dim=None, keepdim=False: sums.total(x, dim, keepdim),
+    "norm": lambda x, dim=None, keepdim=False: sums.norm(x, dim, keepdim),
+    "vector_norm": lambda x, dim=None, keepdim=False: sums.norm(x, dim, keepdim),
+    "stack": lambda tensors, dim=0: joined(tensors, dim, "stack"),
+    "cat": lambda tensors, dim=0: joined(tensors, dim, "concatenate"),
+    "concat": lambda tensors, dim=0: joined(tensors, dim, "concatenate"),
+    "permute": lambda x, dims: x.transpose(*dims),
+    "clone": lambda x: x.copy(),
+}
+
+
+def _unsupported(library: str, name: str, table: dict[str, Callable[..., Any]]) -> TypeError:
+    return TypeError(
+        f"{library}.{name} is not defined for words; there are {', '.join(sorted(table))}. "
+        "x.to_numpy() gives the nearest floats"
+    )
+
+
+def array_ufunc(self: Words, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """np.add(x, y) and the like; `out` may be words."""
+    name = ufunc.__name__
+    if method == "reduce" and name == "add":
+        return sums.total(inputs[0], options.get("axis", 0), bool(options.get("keepdims", False)))
+    if method != "__call__" or name not in NUMPY:
+        raise _unsupported("np", name if method == "__call__" else f"{name}.{method}", NUMPY)
+    out = options.pop("out", (None,))[0]
+    if options:
+        raise TypeError(f"np.{name} of words takes no {', '.join(options)}")
+    result = NUMPY[name](*inputs)
+    if out is None:
+        return result
+    if not isinstance(out, type(self)):
+        raise TypeError(f"out is a {type(out).__name__}; the result of np.{name} needs Words")
+    out[...] = result
+    return out
+
+
+def array_function(self: Words, function: Any, types: Any, given: Any, options: Any) -> Any:
+    """np.sum(x), np.stack([x, y]) and the like."""
+    module = function.__module__.removeprefix("numpy").lstrip(".")
+    name = f"{module}.{function.__name__}" if module else function.__name__
+    if name not in NUMPY:
+        raise _unsupported("np", name, NUMPY)
+    return _called("np", name, NUMPY[name], given, options)
+
+
+def torch_function(
+    cls: Any, function: Any, types: Any, given: Any = (), options: Any = None
+) -> Any:
+    """torch.add(x, y) and the like."""
+    name = getattr(function, "__name__", str(function)).removeprefix("linalg_").strip("_")
+    name = {"truediv": "div", "radd": "add", "rmul": "mul"}.get(name, name)
+    if name in ("rsub", "rtruediv", "rdiv"):
+        name, given = ("sub" if name == "rsub" else "div"), given[::-1]
+    if name not in TORCH:
+        raise _unsupported("torch", name, TORCH)
+    return _called("torch", name, TORCH[name], given, options or {})
+
+
+def _called(library: str, name: str, function: Any, given: Any, options: Any) -> Any:
+    try:
+        return function(*given, **options)
+    except TypeError as error:
+        if "argument" in str(error):
+            raise TypeError(
+                f"{library}.{name} of words: {error}".replace("<lambda>()", "it")
+            ) from None
+        raise

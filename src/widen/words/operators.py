@@ -1,0 +1,103 @@
+"""Python's operators for `Words`: each hands its operands to `arithmetic` or `sums`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from widen.words import arithmetic, sums
+
+if TYPE_CHECKING:
+    from widen.words.array import Words
+
+
+def _binary(operation: str, swapped: bool = False) -> Any:
+    def apply(self: Words, other: Any) -> Any:
+        found = arithmetic.operand(self, other)
+        if found is None:
+            return NotImplemented
+        pair = (found, self) if swapped else (self, found)
+        return arithmetic.binary(operation, *pair)
+
+    return apply
+
+
+def _in_place(operation: str) -> Any:
+    def apply(self: Words, other: Any) -> Any:
+        found = arithmetic.operand(self, other)
+        if found is None:
+            return NotImplemented
+        # The result is whole before any of it is stored: other may share memory with self.
+        result = arithmetic.binary(operation, self, found)
+        if result.shape != self.shape:
+            raise ValueError(
+                f"a result of shape {result.shape} does not fit in place of shape {self.shape}"
+            )
+        self[...] = result
+        return self
+
+    return apply
+
+
+def _compare(operation: str) -> Any:
+    def apply(self: Words, other: Any) -> Any:
+        found = arithmetic.operand(self, other)
+        return NotImplemented if found is None else arithmetic.compare(operation, self, found)
+
+    return apply
+
+
+class Operators:
+    """What Words can do between operands."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    __add__, __radd__, __iadd__ = _binary("add"), _binary("add", True), _in_place("add")
+    __sub__, __rsub__ = _binary("subtract"), _binary("subtract", True)
+    __isub__ = _in_place("subtract")
+    __mul__, __rmul__ = _binary("multiply"), _binary("multiply", True)
+    __imul__ = _in_place("multiply")
+    __truediv__, __rtruediv__ = _binary("divide"), _binary("divide", True)
+    __itruediv__ = _in_place("divide")
+    __eq__, __ne__ = _compare("equal"), _compare("not_equal")
+    __lt__, __le__ = _compare("less"), _compare("less_equal")
+    __gt__, __ge__ = _compare("greater"), _compare("greater_equal")
+
+    def __neg__(self: Words) -> Words:  # type: ignore[misc]
+        return arithmetic.negative(self)
+
+    def __pos__(self: Words) -> Words:  # type: ignore[misc]
+        return self.copy()
+
+    def __abs__(self: Words) -> Words:  # type: ignore[misc]
+        return arithmetic.absolute(self)
+
+    def __pow__(self: Words, exponent: Any) -> Words:  # type: ignore[misc]
+        return arithmetic.power(self, exponent)
+
+    def __ipow__(self: Words, exponent: Any) -> Words:  # type: ignore[misc]
+        self[...] = arithmetic.power(self, exponent)
+        return self
+
+    def sqrt(self: Words) -> Words:  # type: ignore[misc]
+        """Square roots."""
+        return arithmetic.root(self)
+
+    def conj(self: Words) -> Words:  # type: ignore[misc]
+        """Complex conjugates."""
+        return arithmetic.conjugate(self)
+
+    def sum(self: Words, axis: Any = None, keepdims: bool = False) -> Words:  # type: ignore[misc]
+        """Sums along axes (all of them by default), added exactly and rounded once."""
+        return sums.total(self, axis, keepdims)
+
+    def dot(self: Words, other: Any) -> Words:  # type: ignore[misc]
+        """The dot product of two vectors, added exactly and rounded once."""
+        found = arithmetic.operand(self, other)
+        if found is None:
+            raise TypeError(f"dot takes words or arrays; {type(other).__name__} was given")
+        return sums.dot(self, found)
+
+    def norm(self: Words, axis: Any = None, keepdims: bool = False) -> Words:  # type: ignore[misc]
+        """2-norms along axes: the exact sum of squares, rounded once, and its square root."""
+        return sums.norm(self, axis, keepdims)

@@ -1,0 +1,125 @@
+"""Sums, dot products and norms of `Words`: exact on the way, rounded once at the end.
+
+They run on a CPU, in superaccumulators; what is on a GPU is fetched for that, and the result goes
+back.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from widen.backends import words as backend
+from widen.backends.planes import cast, is_tensor, part_of, words_of
+from widen.words import renormalise
+from widen.words.promotion import common_format, with_parts
+
+if TYPE_CHECKING:
+    from widen.words.array import Words
+
+
+def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    for one in axes:
+        if not -ndim <= one < ndim:
+            raise ValueError(f"axis {one} does not exist: the array has {ndim} axes")
+    return tuple(one % ndim for one in axes)
+
+
+def _lines(x: Words, axes: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+    """(words, parts, outputs, inner) in float64, and the shape of the outputs."""
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    order = [0, *(1 + axis for axis in (*kept, *axes))]
+    shape = tuple(x.shape[axis] for axis in kept)
+    inner = math.prod(x.shape[axis] for axis in axes)
+    planes = [plane.detach().cpu().numpy() if is_tensor(plane) else plane for plane in x.planes]
+    block = np.empty((len(planes), x.format.parts, math.prod(shape), inner))
+    for target, plane in zip(block, planes, strict=True):
+        target[...] = plane.transpose(order).reshape(target.shape)
+    return block, shape
+
+
+def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ...]) -> Words:
+    """Words (count, parts, outputs) as an array like another, special values as plain has them."""
+    names = words_of(fmt)
+    planes = [cast(word, name) for word, name in zip(words, names, strict=True)]
+    high, low = renormalise.fast_two_sum(planes[-2], cast(planes[-1], names[-2]))
+    planes[-2:] = [high, cast(low, names[-1])]
+    odd = ~np.isfinite(plain) | ~np.isfinite(words[0])
+    first = np.where(~np.isfinite(plain), plain, planes[0]).astype(names[0])
+    planes = [first, *(np.where(odd, 0, p).astype(p.dtype) + p.dtype.type(0) for p in planes[1:])]
+    planes = [plane.reshape(fmt.parts, *shape) for plane in planes]
+    made = type(like).of(fmt, planes)
+    return made.to_torch(like.device) if is_tensor(like.planes[0]) else made
+
+
+def _kept(x: Words, axes: tuple[int, ...], keepdims: bool, shape: tuple[int, ...]) -> Any:
+    return (
+        tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+        if keepdims
+        else shape
+    )
+
+
+def total(x: Words, axis: Any, keepdims: bool) -> Words:
+    """Sums along axes."""
+    axes = _axes(axis, x.ndim)
+    block, shape = _lines(x, axes)
+    count, parts, outputs, inner = block.shape
+    fine = np.isfinite(block[0])
+    with np.errstate(all="ignore"):
+        plain = np.where(fine, 0.0, block[0]).sum(-1)
+    terms = np.where(fine, block, 0.0).reshape(1, count, parts * outputs, inner)
+    words, _ = backend.totals(part_of(x.format), terms, None, [1])
+    words = words.reshape(count, parts, outputs)
+    return _wrapped(x, x.format, words, plain, _kept(x, axes, keepdims, shape))
+
+
+def dot(x: Words, y: Words) -> Words:
+    """The dot product of two vectors."""
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ValueError(
+            f"dot takes two vectors of one length; shapes {x.shape} and {y.shape} were given "
+            "(widen.matmul multiplies matrices)"
+        )
+    fmt = common_format(x.format, y.format)
+    a, b = (_lines(z.astype(fmt), (0,))[0] for z in (x, y))
+    fine = np.isfinite(a[0]).all() and np.isfinite(b[0]).all()
+    with np.errstate(all="ignore"):
+        plain = np.zeros((fmt.parts, 1))
+        if not fine:
+            first, second = (z[0, 0, 0] + 1j * z[0, -1, 0] * (fmt.parts - 1) for z in (a, b))
+            value = first @ second if fmt.parts == 2 else (a[0, 0, 0] * b[0, 0, 0]).sum()
+            plain = np.array([value.real, value.imag][: fmt.parts]).reshape(-1, 1)
+            a, b = (np.where(np.isfinite(z), z, 0.0) for z in (a, b))
+    rows = []
+    for part in range(fmt.parts):
+        pairs = [(0, 0)] if fmt.parts == 1 else [(0, part), (1, 1 - part)]
+        left, right = (np.stack([z[:, pair[at]] for pair in pairs]) for at, z in ((0, a), (1, b)))
+        signs = [1, 2 * part - 1][: len(pairs)]
+        rows.append(backend.totals(part_of(fmt), left, right, signs)[0])
+    return _wrapped(x, fmt, np.stack(rows, 1), plain, ())
+
+
+def norm(x: Words, axis: Any, keepdims: bool) -> Words:
+    """2-norms along axes."""
+    from widen.words import arithmetic
+
+    axes = _axes(axis, x.ndim)
+    block, shape = _lines(x, axes)
+    fine = np.isfinite(block[0])
+    with np.errstate(all="ignore"):
+        plain = np.abs(np.where(fine, 0.0, block[0])).max((0, -1), initial=0.0)[None]
+    squares = np.where(fine, block, 0.0).swapaxes(0, 1).copy()
+    part = part_of(x.format)
+    words, shifts = backend.totals(part, squares, squares, [1] * x.format.parts, scaled=True)
+    fmt, kept = with_parts(x.format, 1), _kept(x, axes, keepdims, shape)
+    root = arithmetic.root(_wrapped(x, fmt, words[:, None], plain, kept))
+    exponent = shifts.reshape(1, *kept)
+    if is_tensor(root.planes[0]):
+        exponent = root.planes[0].new_tensor(exponent.tolist()).int()
+    return arithmetic.times_power(root, exponent)

@@ -1,0 +1,90 @@
+"""Printing: as many digits as a number needs to be read back, and any format that is asked for."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from widen.backends.planes import Wide
+from widen.words.conversions import decimal_of, exact_values, shaped
+from widen.words.numbers import Exact, exact_parts, words_of_exact
+
+if TYPE_CHECKING:
+    from widen.words.array import Words
+
+
+def digits_held(fmt: Wide) -> int:
+    """Decimal digits that every number of the format holds.
+
+    >>> from widen.formats import WORDS
+    >>> digits_held(WORDS["float64x2"])
+    32
+    """
+    return math.floor(fmt.precision * math.log10(2))
+
+
+def shortest(value: Exact, fmt: Wide) -> str:
+    """As many digits as the format holds, or more if it takes more to read the same number back."""
+    if isinstance(value, float):
+        return repr(value)
+    exact, words = decimal_of(value), words_of_exact(value, fmt.part.words)
+    digits = digits_held(fmt)
+    while True:
+        text = _stripped(format(exact, f".{digits}g"))
+        if words_of_exact(exact_parts(text)[0], fmt.part.words) == words:
+            return text
+        digits += 1 if digits < digits_held(fmt) + 3 else digits // 4
+        # it ends: the exact number has finitely many digits
+
+
+def _stripped(text: str) -> str:
+    """Without zeros that say nothing, and with a point or an exponent, as Python prints floats."""
+    body, mark, exponent = text.partition("e")
+    if "." in body:
+        body = body.rstrip("0")
+        body += "0" if body.endswith(".") and not mark else ""
+        body = body.rstrip(".")
+    return body + (mark + exponent if mark else "" if "." in body else ".0")
+
+
+def _joined(parts: list[str]) -> str:
+    if len(parts) == 1:
+        return parts[0]
+    return parts[0] + (parts[1] if parts[1][0] in "+-" else f"+{parts[1]}") + "j"
+
+
+def number_text(parts: tuple[Exact, ...], fmt: Wide, spec: str = "") -> str:
+    """One number, in full or by a format such as ".40g"."""
+    if not spec:
+        return _joined([shortest(part, fmt) for part in parts])
+    values = [decimal_of(part) for part in parts]
+    return _joined([
+        format(value, spec) if value.is_finite() else repr(float(value)) for value in values
+    ])  # fmt: skip
+
+
+def array_text(x: Words, spec: str = "", quote: str = "") -> str:
+    """All numbers in nested brackets, the middle of long arrays left out as NumPy does."""
+    if x.ndim == 0:
+        return quote + number_text(exact_values(x)[0], x.format, spec) + quote
+    flat = x.reshape(-1)
+
+    def one(at: Any) -> str:
+        return quote + number_text(exact_values(flat[int(at)])[0], x.format, spec) + quote
+
+    places = np.arange(x.size).reshape(x.shape)
+    return np.array2string(places, separator=", ", formatter={"int": one})
+
+
+def representation(x: Words) -> str:
+    """Words(...) with all digits, which Python reads back as the same numbers."""
+    where = "" if x.device == "cpu" else f", device={str(x.device)!r}"
+    lines = array_text(x, quote="'").replace("\n", "\n" + " " * len("Words("))
+    return f"Words({lines}, dtype={x.format.name}{where})"
+
+
+def to_strings(x: Words) -> Any:
+    """Text that reads back as the same numbers, in an object array; a str of a single number."""
+    return shaped([number_text(parts, x.format) for parts in exact_values(x)], x.shape)
