@@ -75,8 +75,14 @@ def test_hard_ones_are_repaired(family, accuracy):
 
 def test_moduli_in_two_digits():
     """Planes and products past 342 bits; in the interpreter, of one element."""
-    shape = (1, 2, 1) if ON == "cpu" else SHAPE
-    plan = assert_as_on_a_cpu(*draw_words("phi1", shape, 43, "float64x4"), "float64x4")
+    m, k, n = (1, 2, 1) if ON == "cpu" else SHAPE
+    rng = np.random.default_rng(43)
+    full = [2.0 ** np.arange(0, -212, -53)[:, None, None] for _ in range(2)]
+    a, b = (
+        widen.Words.from_words(scale * rng.uniform(0.5, 0.9, (4, *shape)), "float64x4")
+        for scale, shape in zip(full, ((m, k), (k, n)), strict=True)
+    )
+    plan = assert_as_on_a_cpu(a, b, "float64x4")
     assert plan.layout.bases.count(0) == 49
     assert len(plan.layout.bases) > 49
 

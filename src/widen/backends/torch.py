@@ -301,7 +301,8 @@ def reconstruct_any(
     of c's fields.
     """
     parts, batch, m, n = out.shape
-    table, lift, limbs, inverse = constants.any_reconstruction(layout, out.device)
+    small = batch * m * n <= tiles.SMALL
+    table, lift, limbs, inverse = constants.any_reconstruction(layout, out.device, small)
     tile = tiles.any_tile(limbs, addend is not None)
     programs = _programs(out.device, batch * m * -(-n // tile.columns), tile.warps)
     fresh = marks is None

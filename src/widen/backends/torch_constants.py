@@ -78,18 +78,21 @@ def reconstruction(layout: Residues) -> tuple[Any, ...]:
     return basis, pieces, taken, 2.0 ** (32 * words) / modulus
 
 
-LIMBS = (6, 8, 12, 16, 24, 32, 44, 56, 64)
-"""Lengths of X, in limbs of 32 bits, that kernels are compiled for."""
+LIMBS, FEW_LIMBS = (6, 8, 12, 16, 24, 28, 32, 44, 56, 64), (8, 16, 32, 64)
+"""Lengths of X, in limbs of 32 bits, that kernels are compiled for; and for small results."""
 
 MOST_BITS = 32.0 * LIMBS[-1] - 8
 """|X| that these hold, as a power of two, a few bits to spare."""
 
 
 @lru_cache(maxsize=256)
-def any_reconstruction(layout: Residues, device: torch.device) -> tuple[Tensor, int, int, float]:
+def any_reconstruction(
+    layout: Residues, device: torch.device, small: bool = False
+) -> tuple[Tensor, int, int, float]:
     """Table, lift, limbs and inverse of `kernels.triton.crt.round_any`."""
     modulus = layout.modulus
-    limbs = next(count for count in LIMBS if modulus.bit_length() <= 32 * count)
+    choices = FEW_LIMBS if small else LIMBS
+    limbs = next(count for count in choices if modulus.bit_length() <= 32 * count)
     lift = 32 * limbs - modulus.bit_length()
     rows = [[p, *_pairs((modulus << lift) // p, limbs)] for p in layout.moduli]
     rows.append([*_pairs(-modulus << lift, limbs), 0])

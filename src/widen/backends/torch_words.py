@@ -15,7 +15,7 @@ from widen.backends import torch as backend
 from widen.backends import torch_constants as constants
 from widen.backends.torch_lines import Groups, Lines, Numbers, Target
 from widen.backends.torch_scaled import Scaling
-from widen.backends.triton_launch import launch
+from widen.backends.triton_launch import general, launch
 from widen.bounds import Certificate
 from widen.formats import Part
 from widen.kernels import tiles
@@ -32,23 +32,29 @@ def survey(
     """Tables of lines, zero before, up to their norms; and their leads."""
     for at, (x, table) in enumerate(zip(operands, tables, strict=True)):
         _, count, inner = x.shape
-        tile = tiles.line_tile(tiles.WORDS, x.lines_near, inner)
+        tile, largest, norms = _tile(x), line_kernels.largest, line_kernels.norms
+        if x.small:
+            largest, norms = general(largest), general(norms)
         blocks = x.shape[0] * -(-count // tile.lines)
         share = tiles.share(inner, blocks, tile.inner, 1)
         grid = (blocks * -(-inner // share),)
         strides, (words, parts) = x.words.stride(), x.words.shape[:2]
         form = (*x.fields, tile.lines, tile.inner)
         launch(
-            line_kernels.largest, grid,
+            largest, grid,
             (x.words, table, x.count, count, inner, share, *strides, words, parts), form,
             tile.warps,
         )  # fmt: skip
         launch(
-            line_kernels.norms, grid,
+            norms, grid,
             (x.words, table, table if leads is None else leads[at], x.count, count, inner, share,
              *strides, words, parts, -1 if leads is None else kept, x.pitch),
             form, tile.warps,
         )  # fmt: skip
+
+
+def _tile(x: Lines) -> tiles.LineTile:
+    return tiles.WORDS_SMALL if x.small else tiles.line_tile(tiles.WORDS, x.lines_near, x.shape[2])
 
 
 def encode(
@@ -56,15 +62,16 @@ def encode(
 ) -> list[Tensor]:
     """Planes of int8, (planes, batch, lines, pitch), of integers up to 2^width in magnitude."""
     short = layout.bases.count(0) if layout.bases else len(layout.moduli)
-    limbs = next(count for count in tiles.WORDS_LIMBS if 32 * count > width + 2)
     made = []
     for x, table in zip(operands, tables, strict=True):
         planes = backend.room(x, layout.planes[0])
+        choices = tiles.FEW_WORDS_LIMBS if x.small else tiles.WORDS_LIMBS
+        limbs = next(count for count in choices if 32 * count > width + 2)
         weights = constants.words_encoding(layout, limbs, planes.device)
         batch, count, inner = x.shape
-        tile = tiles.line_tile(tiles.WORDS, x.lines_near, inner)
+        tile, kernel = _tile(x), encode_words.residues
         launch(
-            encode_words.residues,
+            general(kernel) if x.small else kernel,
             (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
             (x.words, table, x.count, planes.view(torch.int32), count, inner, x.pitch,
              planes.stride(0), *x.words.stride(), len(x.words), 1 if layout.parts == 1 else 3,

@@ -240,8 +240,11 @@ def any_tile(limbs: int, scaled: bool) -> ProductTile:
 WORDS = (LineTile(2, 256, 4), LineTile(16, 32, 4))
 """Lines of several words: where their entries are neighbours, and where the lines are."""
 
-WORDS_LIMBS = (2, 3, 4, 6, 8, 12, 16, 22, 28, 32, 48, 64)
-"""Lengths of their integers, in limbs of 32 bits, that encoding is compiled for."""
+WORDS_SMALL = LineTile(4, 64, 4)
+"""The same for operands that are small."""
+
+WORDS_LIMBS, FEW_WORDS_LIMBS = (2, 3, 4, 6, 8, 12, 16, 22, 28, 32, 48, 64), (4, 8, 16, 32, 64)
+"""Lengths of their integers, in limbs of 32 bits, that encoding is compiled for; and for those."""
 
 DOT_LIMBS = 256
 """Limbs of a sum of products of two floats, times a third, and of one more product of two."""
