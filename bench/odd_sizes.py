@@ -84,7 +84,9 @@ def halves(shape: tuple[int, int, int]) -> None:
 
     a, b = operands(shape, "float64")
     with mock.patch.object(torch_halves, "OPERATIONS_A_BYTE", 0):
-        found = widen.matmul(torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda().mT.contiguous().mT)
+        found = widen.matmul(
+            torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda().mT.contiguous().mT
+        )
     assert np.array_equal(found.cpu().numpy(), widen.matmul(a, b), equal_nan=True)
 
 
