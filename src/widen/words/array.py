@@ -57,10 +57,10 @@ class Words(Operators):
     --------
     >>> import widen
     >>> x = widen.Words(["0.1", "1/3"], dtype=widen.float64x2)
-    >>> print(x * 3)
-    [0.3, 1.0]
-    >>> print(x[1])
-    0.33333333333333333333333333333333
+    >>> print(x + 1)
+    [1.1, 1.33333333333333333333333333333333]
+    >>> x.shape, x.format.precision
+    ((2,), 107)
     """
 
     __slots__ = ("format", "planes")
