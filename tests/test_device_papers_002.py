@@ -9,6 +9,7 @@ import torch
 from helpers import assert_same_bits
 from test_papers_002 import awkward, variants
 from widen.backends import torch_slices as on_gpu
+from widen.kernels.tiles import HOPPER
 from widen.papers import ozimmu as system
 from widen.papers.ozimmu import VARIANTS, ozimmu, schedule
 
@@ -50,3 +51,24 @@ def test_a_gpu_gives_the_same_bits_at_size(variant, shape):
         assert_same_bits(ozimmu(*device, slices, variant).cpu().numpy(), wanted)
         views = device[0].mT.contiguous().mT, device[1].mT.contiguous().mT
         assert_same_bits(ozimmu(*views, slices, variant).cpu().numpy(), wanted)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tile", HOPPER, ids=lambda tile: f"{tile.rows}x{tile.columns}")
+def test_every_tile_of_the_hopper_kernel_adds_every_pair(tile):
+    from widen.kernels.cuda.launcher import available
+    from widen.kernels.cuda.sums import multiply_sums
+
+    if not available(torch.device("cuda")):
+        pytest.skip("this kernel needs a Hopper GPU")
+    m, k, n, sums = 333, 300, 410, ((0, 3, 4), (1, 2, 2), (3, 0, 1))
+    left, right = (
+        torch.randint(-128, 128, (4, 1, lines, 304), dtype=torch.int8, device="cuda")
+        for lines in (m, n)
+    )
+    out = torch.full((len(sums), 1, m, 416), -1, dtype=torch.int32, device="cuda")
+    multiply_sums(left, right, out, k, sums, tile)
+    planes = [x[:, 0, :, :k].double() for x in (left, right)]
+    for found, (first, last, count) in zip(out, sums, strict=True):
+        wanted = sum(planes[0][first + q] @ planes[1][last - q].mT for q in range(count))
+        assert torch.equal(found[0, :, :n].double(), wanted)

@@ -98,8 +98,9 @@ HOPPER_CERTIFY = {
 
 
 # Long sums of many slices leave nothing in L2 for the next tile. TOP/s of 256x192, 256x128, 128x256
-# on an H200, one after the other: n = 4096, 8 slices 1627, 1577, 1343; 12 slices 1475, 1370, 1438;
-# n = 16384, 3 slices 1474, 1355, 1356; 6 slices 1335, 1273, 1289.
+# on an H200 at its power limit, in this order, which favours the first (means of GROUP = 4,
+# 8, 16): n = 4096, 12 slices to nearest 1477, 1420, 1443, by masks 1485, 1423, 1257; 8 by masks
+# 1394, 1426, 1356; n = 16384, 3 slices 1404, 1372, 1353; 6 slices 1353, 1332, 1313.
 HOPPER_SUMS = (replace(HOPPER[0], far_step=960), HOPPER[1], *HOPPER[3:])
 
 
