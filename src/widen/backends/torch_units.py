@@ -172,7 +172,7 @@ class Engine:
             (backend._descriptor(left, k, tile.rows, tile.inner),
              backend._descriptor(right, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
              pitch, layout.groups, batch, left_batch, right_batch, depth, 1.0),
-            (tile.rows, tile.columns, tile.inner, tile.group, shallow,
+            (tile.rows, tile.columns, tile.inner, tile.group, tile.inner * shallow,
              left.device.type == "cuda"),
             tile.warps, tile.stages,
         )  # fmt: skip

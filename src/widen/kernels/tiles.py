@@ -177,6 +177,10 @@ PRODUCTS = {
 }
 """By unit; the inner length is no more than the unit's exact depth."""
 
+FP8_HOPPER = ProductTile(128, 128, inner=128, warps=8, stages=4)
+"""Where the compiler empties Hopper's FP8 accumulator within a step: 705 TOP/s at n = 4096 and
+digits up to 16, 526 with the tile above."""
+
 SLICES = (LineTile(1, 1024, 4), LineTile(32, 64, 4))
 ACCUMULATE = ProductTile(1, 512, inner=0, warps=2)
 """Of paper 002, on an H200 at n = 16384 with three slices: splitting lines whose entries are

@@ -31,15 +31,21 @@ def product_of(left, right, ours, theirs, h, PLAIN: tl.constexpr):
 @triton.jit
 def sum_of_short_sums(
     left, right, ours, theirs, start, stop, one,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, PLAIN: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, SHORT: tl.constexpr,
+    PLAIN: tl.constexpr,
 ):  # fmt: skip
-    """The same where the accumulator is emptied at every step, into float32 sums.
+    """The same where the accumulator is emptied every SHORT terms, into float32 sums.
 
-    `one` is 1.0; a compiler that knew it would add to the accumulator instead.
+    If that is every step: `one` is 1.0; a compiler that knew it would add to the accumulator
+    instead. If it is more often, the compiler does it, which it knows how to do for Hopper's FP8.
     """
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for h in range(start, stop, INNER):
-        total += product_of(left, right, ours, theirs, h, PLAIN) * one
+        if PLAIN and SHORT < INNER:
+            x, y = left.load([ours, h]), right.load([theirs, h])
+            total = tl.dot(x, y.T, total, max_num_imprecise_acc=SHORT)
+        else:
+            total += product_of(left, right, ours, theirs, h, PLAIN) * one
     return total
 
 
@@ -66,15 +72,15 @@ def products(
     left, right, out, firsts, pairs, m, n, k, pitch, groups, batch, left_batch, right_batch, depth,
     one,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, GROUP: tl.constexpr,
-    SHALLOW: tl.constexpr, PLAIN: tl.constexpr,
+    SHORT: tl.constexpr, PLAIN: tl.constexpr,
 ):  # fmt: skip
     """out[g, b] = sum of left[x, b] right[y, b]^T over the pairs (x, y) of group g, exactly.
 
     `left` and `right` are descriptors of planes (planes * batch * rows, inner); the pairs of group
     g are firsts[g] up to firsts[g + 1]. Sums are exact over `depth` terms, a multiple of INNER, in
-    the unit's accumulator, or if SHALLOW over INNER terms there and over `depth` in float32. `one`
-    is 1.0. Without PLAIN tiles are multiplied as float32: Triton's interpreter knows no products of
-    bfloat16.
+    the unit's accumulator, or if SHORT is not 0 over so many there and over `depth` in float32.
+    `one` is 1.0. Without PLAIN tiles are multiplied as float32: Triton's interpreter knows no
+    products of bfloat16.
     """
     kind: tl.constexpr = out.dtype.element_ty
     rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
@@ -92,10 +98,10 @@ def products(
                     part = sum_of_products(
                         left, right, ours, theirs, row, column, start, stop, ROWS, COLUMNS, INNER
                     )
-                elif SHALLOW:
+                elif SHORT > 0:
                     part = sum_of_short_sums(
                         left, right, ours + row * ROWS, theirs + column * COLUMNS, start, stop, one,
-                        ROWS, COLUMNS, INNER, PLAIN,
+                        ROWS, COLUMNS, INNER, SHORT, PLAIN,
                     )  # fmt: skip
                 else:
                     part = sum_of_floats(

@@ -40,6 +40,44 @@ def leading_bits(high, middle, low, below, index, ASSEMBLY: tl.constexpr = False
 
 
 @triton.jit
+def next_word(word, step, two, head, third, rest, low, below, index):
+    """One more word (a uint64 below 2^32) of a sum in two's complement: all that is kept of it.
+
+    The last words of a sum are all 0 or all 1. What stands before the last run of equal words are
+    the leading ones (`head`, two of them, with `low` and `below` after them); they are kept at the
+    start of every run, since any may be the last. `two` are the last two words, `third` and `rest`
+    what was before. A bare `a = b` of two carried variables is no change to Triton's compiler if
+    both began as one.
+    """
+    new = word != (two >> 32)
+    head, index = tl.where(new, two, head), tl.where(new, step - 1, index)
+    low, below = tl.where(new, third, low), tl.where(new, rest, below)
+    rest |= third
+    third = (two & 0xFFFFFFFF).to(tl.uint32)
+    return (two >> 32) | (word << 32), head, third, rest, low, below, index
+
+
+@triton.jit
+def magnitude(two, head, low, below, index):
+    """(high, middle, low, index, negative) of a sum whose words `next_word` took, sign apart.
+
+    |sum| of a negative one: 2^96 less the three words, and whatever is below; 2^96 itself if all
+    are 0, which is 1 in the word above.
+    """
+    high, middle = (head >> 32).to(tl.uint32), (head & 0xFFFFFFFF).to(tl.uint32)
+    minus = (two >> 32) != 0
+    flip = tl.where(minus, 0xFFFFFFFF, 0).to(tl.uint32)
+    up = (minus & (below == 0)).to(tl.uint32)
+    low = (low ^ flip) + up
+    up &= (low == 0).to(tl.uint32)
+    middle = (middle ^ flip) + up
+    up &= (middle == 0).to(tl.uint32)
+    high = (high ^ flip) + up
+    power = minus & (high == 0)
+    return tl.where(power, 1, high), middle, low, tl.where(power, index + 1, index), minus
+
+
+@triton.jit
 def rounded_normal(
     length, head, sticky, base, PRECISION: tl.constexpr, LOWEST: tl.constexpr
 ):  # fmt: skip

@@ -27,7 +27,13 @@ from widen.kernels.triton.reconstruct import (
     integer_words,
     is_settled,
 )
-from widen.kernels.triton.rounding import leading_bits, rounded, store_float
+from widen.kernels.triton.rounding import (
+    leading_bits,
+    magnitude,
+    next_word,
+    rounded,
+    store_float,
+)
 
 ADDEND_WORDS = tl.constexpr(5)  # 106 bits of beta c, shifted by up to 31
 NOWHERE = tl.constexpr(1 << 24)  # beyond any word
@@ -121,8 +127,7 @@ def summed(pool, places, present, negative, X_TERMS: tl.constexpr, X_WORDS: tl.c
     `pool` has the words of all terms, X_WORDS each of the first X_TERMS and ADDEND_WORDS of the
     others; word `places` is their lowest. Gives the place of word 0 as well. Negative terms are
     added as two's complements, so the last words are all 0 or all 1: |sum| < 4 2^(32 last), and
-    two words beyond `last` are computed. What stands before the last run of equal words are the
-    leading ones; they are kept at the start of every run, since any may be the last.
+    two words beyond `last` are computed.
     """
     zero = tl.zeros_like(pool[0])
     first = tl.full(zero.shape, NOWHERE, tl.int32)
@@ -137,8 +142,6 @@ def summed(pool, places, present, negative, X_TERMS: tl.constexpr, X_WORDS: tl.c
         masks = masks + (tl.where(minus, 0xFFFFFFFF, 0).to(tl.uint32),)
         carry += minus.to(tl.uint64)
     first = tl.where(last < first, 0, first)
-    # The last two words, the one before and the rest; and the leading ones, if these are they. A
-    # bare `a = b` of two carried variables is no change to Triton's compiler if both began as one.
     two, head = carry & 0, carry & 0
     third, rest, low, below = zero, zero, zero, zero
     index = tl.full(zero.shape, -1, tl.int32)
@@ -153,27 +156,12 @@ def summed(pool, places, present, negative, X_TERMS: tl.constexpr, X_WORDS: tl.c
             here = tl.where(present[X_TERMS + k], here, -1)
             word = picked(pool, here, X_TERMS * X_WORDS + k * ADDEND_WORDS, ADDEND_WORDS)
             carry += (word ^ masks[X_TERMS + k]).to(tl.uint64)
-        new = (carry & 0xFFFFFFFF) != (two >> 32)
-        head, index = tl.where(new, two, head), tl.where(new, step - 1, index)
-        low, below = tl.where(new, third, low), tl.where(new, rest, below)
-        rest |= third
-        third = (two & 0xFFFFFFFF).to(tl.uint32)
-        two = (two >> 32) | (carry << 32)
+        two, head, third, rest, low, below, index = next_word(
+            carry & 0xFFFFFFFF, step, two, head, third, rest, low, below, index
+        )
         carry = carry >> 32
-    high, middle = (head >> 32).to(tl.uint32), (head & 0xFFFFFFFF).to(tl.uint32)
-    # |sum| of a negative one: 2^96 less the three words, and whatever is below; 2^96 itself if all
-    # are 0, which is 1 in the word above.
-    minus = (two >> 32) != 0
-    flip = tl.where(minus, 0xFFFFFFFF, 0).to(tl.uint32)
-    up = (minus & (below == 0)).to(tl.uint32)
-    low = (low ^ flip) + up
-    up &= (low == 0).to(tl.uint32)
-    middle = (middle ^ flip) + up
-    up &= (middle == 0).to(tl.uint32)
-    high = (high ^ flip) + up
-    power = minus & (high == 0)
-    high = tl.where(power, 1, high)
-    return high, middle, low, below, tl.where(power, index + 1, index), minus, first
+    high, middle, low, index, minus = magnitude(two, head, low, below, index)
+    return high, middle, low, below, index, minus, first
 
 
 SIZES = [
