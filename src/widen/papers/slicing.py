@@ -295,7 +295,7 @@ def checked(
             from widen.backends import float_slices as verbs
 
             if place == "cpu":
-                from widen.tensors import as_array, as_tensor
+                from widen.on_cpu import as_array, as_tensor
 
                 a, b = as_array(a), as_array(b)
                 c, back = None if c is None else as_array(c), as_tensor
