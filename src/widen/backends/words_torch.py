@@ -10,8 +10,11 @@ from widen.backends.triton_launch import launch
 from widen.backends.words import OPERATIONS
 from widen.kernels.triton.word_pairs import pairs, triples
 from widen.kernels.triton.word_rows import several
+from widen.kernels.triton.word_tuples import few
 
 BLOCK = 1024
+FEW = 4
+"""Words that stay in registers. Of eight they would too, but the compiler takes minutes."""
 ROWS = 128
 """Elements of a block whose expansions lie in memory: one for each thread, which reads back what it
 wrote."""
@@ -41,6 +44,10 @@ def apply(
         elif kernel == "triples":
             grid = (-(-size // BLOCK), parts)
             launch(triples, grid, (xa, ya, za, size), (*shapes, BLOCK), exact=True)
+        elif count <= FEW:
+            block = 512 if count == 3 else 256
+            grid = (-(-size // block), parts)
+            launch(few, grid, (xa, ya, za, size), (*shapes, double, count, block), exact=True)
         else:
             blocks = -(-size // ROWS)
             programs = min(blocks, PROGRAMS // parts)

@@ -40,13 +40,13 @@ def operand(x: Words, other: Any) -> Words | None:
             return None
         name = dtype_name(other)
         check_plain(x.format, name)
-        parts = 2 if name.startswith("complex") else x.format.parts
+        parts = 2 if name.startswith("complex") else 1
         if is_tensor(x.planes[0]) and not is_tensor(other) and other.ndim == 0:
             return operand(x, other.item())
         found = make(other, with_parts(x.format, parts))
     elif _is_number(other):
-        parts = 2 if isinstance(other, complex) or hasattr(other, "_mpc_") else x.format.parts
-        parts = 2 if type(other).__name__ in ("mpc", "acb") else parts
+        complex_kinds = ("complex", "mpc", "acb", "complex128", "complex64")
+        parts = 2 if type(other).__name__ in complex_kinds else 1
         found = make(other, with_parts(x.format, parts))
         if is_tensor(x.planes[0]):
             found = found.to_torch(x.device)
@@ -143,8 +143,8 @@ def _exponents(first: Any) -> Any:
 def near_one(x: Words) -> tuple[Words, Any]:
     """X 2^-e and the even e, so that the larger part is in [1/4, 1), unless x is subnormal."""
     library = library_of(x.planes[0])
-    magnitude = abs(x.planes[0]).max(0)
-    exponent = _exponents(magnitude.values if is_tensor(magnitude) else magnitude)
+    magnitude = abs(x.planes[0])
+    exponent = _exponents(library.maximum(magnitude[0], magnitude[-1]))
     limit = 1020 if dtype_name(x.planes[0]) == "float64" else 124
     exponent = library.clip(exponent + (exponent & 1), -limit, limit)
     planes = [_ldexp(plane, -exponent) for plane in x.planes]
@@ -272,7 +272,11 @@ def compare(operation: str, x: Words, y: Words) -> Any:
     """X < y and so on, word by word: the first words that differ decide."""
     fmt = common_format(x.format, y.format)
     x, y = _as(x, fmt), _as(y, fmt)
+    if fmt.parts == 2 and operation not in ("equal", "not_equal"):
+        raise TypeError("complex numbers have no order; compare .real, .imag or abs(x)")
     library = library_of(x.planes[0])
+    axes = max(x.ndim, y.ndim)
+    x, y = (z.reshape((1,) * (axes - z.ndim) + z.shape) for z in (x, y))
     pairs = list(zip(x.planes, y.planes, strict=True))
     equal = pairs[0][0] == pairs[0][1]
     for p, q in pairs[1:]:
@@ -280,8 +284,6 @@ def compare(operation: str, x: Words, y: Words) -> Any:
     if operation in ("equal", "not_equal"):
         same = equal.all(0)
         return same if operation == "equal" else ~same
-    if fmt.parts == 2:
-        raise TypeError("complex numbers have no order; compare .real, .imag or abs(x)")
     if operation in ("greater", "greater_equal"):
         pairs = [(q, p) for p, q in pairs]
     less = pairs[-1][0] < pairs[-1][1]

@@ -12,14 +12,21 @@ import numpy as np
 from widen.backends.planes import (
     Wide,
     cast,
-    dtype_name,
     is_tensor,
     library_of,
     new_planes,
     place_of,
     words_of,
 )
-from widen.words import arithmetic, conversions, foreign, functions, renormalise, text
+from widen.words import (
+    arithmetic,
+    construction,
+    conversions,
+    foreign,
+    functions,
+    renormalise,
+    text,
+)
 from widen.words.operators import Operators
 from widen.words.promotion import wide_format, with_parts
 
@@ -50,10 +57,10 @@ class Words(Operators):
     --------
     >>> import widen
     >>> x = widen.Words(["0.1", "1/3"], dtype=widen.float64x2)
-    >>> print(x * 3)
-    [0.3, 1.0]
-    >>> print(x[1])
-    0.33333333333333333333333333333333
+    >>> print(x + 1)
+    [1.1, 1.33333333333333333333333333333333]
+    >>> x.shape, x.format.precision
+    ((2,), 107)
     """
 
     __slots__ = ("format", "planes")
@@ -70,7 +77,8 @@ class Words(Operators):
                 f"Words({type(values).__name__}, dtype=widen.float64x2)"
             )
         else:
-            made = _from_values(values, wide_format(dtype))
+            fmt = wide_format(dtype)
+            made = Words.of(fmt, construction.planes_of(values, fmt))
         self.format, self.planes = made.format, made.planes
 
     @classmethod
@@ -83,12 +91,7 @@ class Words(Operators):
     @classmethod
     def from_planes(cls, fmt: Wide, planes: Sequence[Any]) -> Words:
         """Numbers from planes (parts, *shape) of any words, renormalised exactly."""
-        terms = [cast(plane, "float64") for plane in planes]
-        words = renormalise.renormalised(terms, words_of(fmt))
-        made = new_planes(fmt, tuple(words[0].shape), place_of(words[0]))
-        for target, word in zip(made, words, strict=True):
-            target[...] = word
-        return cls.of(fmt, made)
+        return cls.of(fmt, construction.canonical(fmt, planes))
 
     @classmethod
     def from_words(cls, words: Any, dtype: Any) -> Words:
@@ -107,7 +110,7 @@ class Words(Operators):
             words = [word if is_tensor(word) else np.asarray(word) for word in words]
         if len(words) == 0:
             raise ValueError("no words were given; give an array (count, *shape) of them")
-        return cls.from_planes(fmt, [_parts(word, fmt) for word in words])
+        return cls.from_planes(fmt, [construction.parts_of(word, fmt) for word in words])
 
     # ── what it is ───────────────────────────────────────────────────────────
 
@@ -283,7 +286,7 @@ class Words(Operators):
         planes = [conversions.on_cpu(plane) for plane in self.planes]
         if real != names[0]:
             terms = [plane.astype("float64") for plane in planes]
-            planes = renormalise.renormalised(terms, (real, real))
+            planes = renormalise.renormalised(terms, (real,) * 3)  # a tie may change the last two
         if self.format.parts == 1:
             return planes[0][0].copy()[()]
         joined = np.empty(self.shape, "complex128" if real == "float64" else "complex64")
@@ -357,40 +360,3 @@ def _overlap(plane: Any, planes: tuple[Any, ...]) -> bool:
         place = plane.untyped_storage().data_ptr()
         return any(place == other.untyped_storage().data_ptr() for other in planes)
     return any(np.may_share_memory(plane, other) for other in planes)
-
-
-def _parts(word: Any, fmt: Wide) -> Any:
-    """One word array as a plane (parts, *shape)."""
-    name = dtype_name(word)
-    library = library_of(word)
-    if name.startswith("complex"):
-        if fmt.parts == 1:
-            raise TypeError(
-                f"{name} was given for {fmt.name}; use dtype=widen.{with_parts(fmt, 2).name}"
-            )
-        return library.stack([word.real, word.imag])
-    if fmt.parts == 1:
-        return word[None]
-    return library.stack([word, library.zeros_like(word)])
-
-
-EXACT = ("float64", "float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16",
-         "uint8", "bool", "complex128", "complex64")  # fmt: skip
-"""Plain dtypes whose numbers float64 holds."""
-
-
-def _from_values(values: Any, fmt: Wide) -> Words:
-    """Numbers from an array, a tensor, or anything that holds exact numbers."""
-    if isinstance(values, np.generic) and not isinstance(values, np.str_):
-        values = np.asarray(values)
-    if isinstance(values, np.ndarray) or is_tensor(values):
-        name = dtype_name(values)
-        if name in EXACT:
-            return Words.from_planes(fmt, [_parts(values, fmt)])
-        if name == "int64":  # two halves that are floats
-            low = values & 0xFFFFFFFF
-            halves = [cast(half, "float64") for half in (values - low, low)]
-            return Words.from_planes(fmt, [_parts(half, fmt) for half in halves])
-        if is_tensor(values):
-            raise TypeError(f"a tensor of {name} is not made of numbers that words hold")
-    return Words.of(fmt, conversions.planes_of_values(values, fmt))

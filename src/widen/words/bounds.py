@@ -13,11 +13,12 @@ def relative_error(operation: str, fmt: Multiple) -> Fraction:
     Three words of float32 (TRIPLE_SUM) add with an error next to |x| + |y| as well.
 
     >>> from widen.formats import WORDS
-    >>> float(relative_error("add", WORDS["float64x2"])), float(relative_error("add", WORDS["float64x4"]))
-    (6.000000000000003, 1.0)
+    >>> [float(relative_error("multiply", WORDS[name])) for name in ("float64x2", "float32x3")]
+    [10.0, 81.0]
     """
     p = fmt.words[0].precision
     e = Fraction(1, 2**p)
+    unit = 2**fmt.precision
     if len(fmt.words) == 2:
         # Theorems of Joldes, Muller and Popescu (algorithms 6, 10, 17), and of Lefèvre et al.
         pair = {
@@ -28,13 +29,13 @@ def relative_error(operation: str, fmt: Multiple) -> Fraction:
         }[operation]
         # Rounding the second word to float32 adds u.
         own = 0 if len(set(fmt.words)) == 1 else 1
-        return pair * 2**fmt.precision + own
+        return Fraction(pair * unit + own)
     if operation == "add":
         return Fraction(1)  # the exact sum, rounded once
     if fmt.name == "float32x3" and operation == "multiply":
-        return 1 + 20 * e**3 * 2**fmt.precision
+        return Fraction(1 + 20 * e**3 * unit)
     if operation == "multiply":
-        return 1 + dropped_by_product(len(fmt.words), e) * 2**fmt.precision
+        return Fraction(1 + dropped_by_product(len(fmt.words), e) * unit)
     return Fraction(2)  # remainders shrink by 2^(p-5) a digit and are kept as products are
 
 
@@ -58,4 +59,4 @@ def dropped_by_product(count: int, e: Fraction, products: int = 1) -> Fraction:
         b, c = own + c * b, c + own
     carries = c * b * e ** (bottom + 1)
     terms = products * (2 * count + 1) * e ** (count + 1)
-    return (carries + terms) * (1 + 4 * e)
+    return Fraction((carries + terms) * (1 + 4 * e))

@@ -141,14 +141,13 @@ def _from_flint(value: Any) -> tuple[Exact, Exact]:
 def _from_arb(value: Any) -> Exact:
     if type(value).__name__ == "arb":
         if not value.is_finite():
-            text = str(value.mid())
-            return math.inf if text == "+inf" else -math.inf if text == "-inf" else math.nan
+            return float(value.mid())
         if not value.is_exact():
             raise ValueError(
                 f"{value} is a ball, not one number; give its midpoint, x.mid(), if that is meant"
             )
     elif not value.is_finite():
-        return float(str(value))
+        return float(value)
     mantissa, exponent = value.man_exp()
     return _dyadic(int(mantissa), int(exponent))
 
@@ -191,7 +190,7 @@ def words_of_exact(value: Exact, words: Sequence[Binary]) -> list[float]:
             near = math.copysign(
                 math.ldexp(2.0 - 2.0 ** (1 - word.precision), word.highest - 1), near
             )
-        found.append(near)
+        found.append(near + 0.0 if found else near)
         if math.isinf(near):
             return found + [0.0] * (len(words) - len(found))
         value -= Fraction(near)

@@ -127,4 +127,5 @@ def renormalised(terms: Terms, names: tuple[str, ...]) -> Terms:
         plain = terms[0]
         for term in terms[1:]:
             plain = plain + term
+        plain = library_of(plain).where((plain == 0) & (terms[0] == 0), terms[0], plain)  # -0
         return finish(round_words(grow(terms), names), plain)

@@ -70,9 +70,9 @@ def _narrow(high, low, first, second):
     for t in range(first.shape[0]):
         near = high.dtype.type(np.float32(min(max(low[t], -largest), largest)))
         total, rest = fast_two_sum(high[t], near)  # it may have been rounded to a tie
-        fine = is_finite(total)
+        fine = is_finite(total) & (high[t] != 0)
         first[t] = total if fine else high[t]
-        second[t] = np.float32(rest) if fine else zero
+        second[t] = (np.float32(rest) if fine else zero) + zero
 
 
 @njit

@@ -136,9 +136,9 @@ def pairs(xa, xb, ya, yb, za, zb, size, OPERATION: tl.constexpr, X_PARTS: tl.con
     if MIXED:
         near = tl.minimum(tl.maximum(low, -LARGEST), LARGEST).to(tl.float32).to(tl.float64)
         total, rest = fast_two_sum(high, near)  # it may have been rounded to a tie
-        fine = is_finite(total)
+        fine = is_finite(total) & (high != 0)
         tl.store(za + z_at, tl.where(fine, total, high), mask=mask)
-        tl.store(zb + z_at, tl.where(fine, rest, 0.0).to(tl.float32), mask=mask)
+        tl.store(zb + z_at, tl.where(fine, rest, 0.0).to(tl.float32) + 0.0, mask=mask)
     else:
         tl.store(za + z_at, high, mask=mask)
         tl.store(za + z_length + z_at, low, mask=mask)

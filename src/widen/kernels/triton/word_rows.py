@@ -1,4 +1,4 @@
-"""Numbers of three words and more on a GPU: the steps of kernels/numba/rows.py and many.py.
+"""Numbers of many words on a GPU: the steps of kernels/numba/rows.py and many.py.
 
 Expansions are rows of a scratch area in memory, so that loops can run over words: a program has
 rows of its own, and each of its threads reads back only what it wrote itself.
@@ -138,12 +138,24 @@ def root_digits(sums, digits, bottom, ROW: tl.constexpr, DOUBLE: tl.constexpr):
             deposit_product(sums, digit, digit, minus, 2 * k, bottom, ROW)
 
 
+@triton.jit
+def store_rounded(e, last, plain, za, length, count, mask, ROW: tl.constexpr):
+    """Store canonical words of the sum of rows 0 .. last."""
+    grow(e, last, ROW)
+    round_words(e, last, count, ROW)
+    first = first_word(tl.load(e), plain)
+    tl.store(za, first, mask=mask)
+    for l in range(1, count):
+        word = later_word(tl.load(e + l * ROW), first)
+        tl.store(za + l * length, word, mask=mask)
+
+
 @triton.jit(do_not_specialize=["count", "blocks"])
 def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
             X_PARTS: tl.constexpr, Y_PARTS: tl.constexpr, PARTS: tl.constexpr,
             X_ONE: tl.constexpr, Y_ONE: tl.constexpr, DOUBLE: tl.constexpr,
             BLOCK: tl.constexpr):  # fmt: skip
-    """Z = x op y for numbers of three words and more.
+    """Z = x op y for numbers of any number of words.
 
     A program takes every so many-th block of elements; `scratch` has 4 count + 3 rows for it.
     """
@@ -161,7 +173,7 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
         x0 = tl.load(xa + x_at, mask=mask, other=1.0)
         y0 = tl.load(ya + y_at, mask=mask, other=1.0)
         one = tl.zeros_like(x0) + 1
-        result = sums
+        z_at, z_length = places(at, part, size, PARTS, False)
         last = count + more
         if OPERATION == MULTIPLY:
             clear(sums, last + 1, x0, BLOCK)
@@ -179,6 +191,7 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
                 deposit_products(
                     sums, xa + v_at, x_length, ya + w_at, y_length, sign, count, last, mask, BLOCK
                 )
+            store_rounded(sums, last, plain, za + z_at, z_length, count, mask, BLOCK)
         elif OPERATION == DIVIDE:
             digits = sums + (last + 2) * BLOCK
             divisor = digits + (last + 1) * BLOCK
@@ -195,7 +208,7 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
                 digit = tl.load(digits + l * BLOCK) * power_of(half, DOUBLE)
                 tl.store(digits + l * BLOCK, digit * power_of(up - down - half, DOUBLE))
             plain = quotient(x0, y0, DOUBLE)
-            result = digits
+            store_rounded(digits, last, plain, za + z_at, z_length, count, mask, BLOCK)
         elif OPERATION == ROOT:
             digits = sums + (last + 2) * BLOCK
             clear(sums, last + 2, x0, BLOCK)
@@ -208,7 +221,7 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
                 digit = tl.load(digits + l * BLOCK) * power_of(half, DOUBLE)
                 tl.store(digits + l * BLOCK, digit)
             plain = square_root(x0, DOUBLE)
-            result = digits
+            store_rounded(digits, last, plain, za + z_at, z_length, count, mask, BLOCK)
         else:
             for l in range(count):
                 x = tl.load(xa + l * x_length + x_at, mask=mask, other=1.0)
@@ -218,12 +231,4 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
                 tl.store(sums + l * BLOCK, x)
                 tl.store(sums + (count + l) * BLOCK, y)
             plain = x0 - y0 if OPERATION == SUBTRACT else x0 + y0
-            last = 2 * count - 1
-        grow(result, last, BLOCK)
-        round_words(result, last, count, BLOCK)
-        z_at, z_length = places(at, part, size, PARTS, False)
-        first = first_word(tl.load(result), plain)
-        tl.store(za + z_at, first, mask=mask)
-        for l in range(1, count):
-            word = later_word(tl.load(result + l * BLOCK), first)
-            tl.store(za + l * z_length + z_at, word, mask=mask)
+            store_rounded(sums, 2 * count - 1, plain, za + z_at, z_length, count, mask, BLOCK)
