@@ -199,14 +199,18 @@ def test_bad_words_are_refused_for_empty_results_too():
 
 def test_a_system_that_cannot_hold_the_product():
     a, b = FAMILIES["phi1"].make(np.random.default_rng(1), 4, 30, 4)
-    a[:, 0], b[0] = a[:, 0] * 1e-90, b[0] * 1e-90
-    call = {"unit": "int8", "accuracy": 180}
+    a[:, 0], b[0] = a[:, 0] * 1e-140, b[0] * 1e-140
+    call = {"unit": "fp8", "accuracy": 1000}
     words = ("bits", "system='digits'", "unit")
     refusal(ValueError, lambda: widen.matmul(a, b, system="residues", **call), *words)
     result, info = widen.matmul(a, b, info=True, **call)
     assert info.system == "digits"
-    assert result.tobytes() == widen.matmul(a, b, accuracy=180).tobytes()
+    assert result.tobytes() == widen.matmul(a, b, accuracy=1000).tobytes()
     assert any("moduli" in reason for reason in info.plan.why)
+    result, info = widen.matmul(a, b, unit="int8", accuracy=1000, info=True)
+    assert info.system == "residues"
+    assert result.tobytes() == widen.matmul(a, b, accuracy=1000).tobytes()
+    assert any("in two digits of int8" in reason for reason in info.plan.why)
 
 
 WORKSPACES = {

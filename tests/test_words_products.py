@@ -154,6 +154,26 @@ def test_correct_is_what_mpfr_says(family, name):
         assert_same_words(widen.matmul(a, b, accuracy="correct", dtype=result), wanted)
 
 
+@some
+def test_correct_of_some_size(name):
+    """Many elements at a time, several tiles of them, some unsettled and repaired."""
+    a, b = draw_words("phi2", (31, 90, 40), 18, name)
+    wanted = rounded(exact_values(a, b), FORMATS[name], definition.round_words)
+    assert_same_words(widen.matmul(a, b, accuracy="correct"), wanted)
+
+
+@pytest.mark.parametrize("name", ["float64x2", "float32x2"])
+def test_sketches_of_first_words_mark_what_leading_integers_do(name):
+    a, b = draw_words("phi1", (24, 700, 20), 19, name)
+    operands = [lines(stack(x)[None], side, 1) for x, side in ((a, "left"), (b, "right"))]
+    assert certificates.sketched(tuple(operands))
+    found, info = widen.matmul(a, b, info=True)
+    with mock.patch.object(certificates, "sketched", return_value=False):
+        wanted, other = widen.matmul(a, b, info=True)
+    assert_same_words(found, wanted)
+    assert info.repaired == other.repaired
+
+
 @wide
 @pytest.mark.parametrize("accuracy", ["standard", "correct"])
 def test_units_and_systems_change_no_bit(name, accuracy):

@@ -51,9 +51,9 @@ LEAST_SKETCHED = 512
 
 
 def sketched(operands: tuple[Operand, Operand]) -> bool:
-    """Whether operands can be sketched: real, float64 already, neither short nor very long."""
+    """Whether operands can be sketched: real, float64 or words, neither short nor very long."""
     inner = operands[0].shape[2]
-    plain = all(len(operand.parts) == 1 and operand.viewed for operand in operands)
+    plain = all(len(side.parts) == 1 and (side.viewed or side.lower) for side in operands)
     return plain and inner >= LEAST_SKETCHED and bounds.lead_bits(inner) == bounds.LEAD_BITS
 
 
