@@ -113,9 +113,9 @@ def run(a: Any, b: Any, slices: int, variant: str, step: Callable[..., Any]) -> 
     """The same, every step of the scheme called as step(name, function, *given) to be timed."""
     chosen, place = check(a, b, slices, variant)
     if place == "cpu":
-        tensors: Any = import_module("widen.tensors")
-        a, b = tensors.as_array(a), tensors.as_array(b)
-        return tensors.as_tensor(run(a, b, slices, variant, step))
+        on_cpu: Any = import_module("widen.on_cpu")
+        a, b = on_cpu.as_array(a), on_cpu.as_array(b)
+        return on_cpu.as_tensor(run(a, b, slices, variant, step))
     n = a.shape[1]
     if a.shape[0] * n * b.shape[1] == 0:
         return a @ b
