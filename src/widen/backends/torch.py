@@ -301,10 +301,9 @@ def reconstruct_any(
     of c's fields.
     """
     parts, batch, m, n = out.shape
-    small = batch * m * n <= tiles.SMALL
-    table, lift, limbs, inverse = constants.any_reconstruction(layout, out.device, small)
-    tile = tiles.any_tile(limbs, addend is not None)
-    programs = _programs(out.device, batch * m * -(-n // tile.columns), tile.warps)
+    table, limbs, bits = constants.any_reconstruction(layout, out.device)
+    columns = tiles.ANY_COLUMNS
+    programs = min(batch * m * -(-n // columns), _processors(out.device) * tiles.ANY_PROGRAMS)
     fresh = marks is None
     if marks is None:
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
@@ -317,26 +316,28 @@ def reconstruct_any(
     count = layout.bases.count(0) if layout.bases else len(layout.moduli)
     mixed = numbers.second is not None
     second = numbers.block[0] if numbers.second is None else numbers.second
-    room = torch.empty(2 * programs * limbs * tile.columns, dtype=torch.int32, device=out.device)
+    room = torch.empty(2 * programs * limbs * columns, dtype=torch.int32, device=out.device)
     arguments = (
         short, numbers.block, marks, *tables, m, n, short.shape[-1], short.stride(0), *batches,
         constants.limit_of(layout), 29, parts, *numbers.block.stride()[1:],
         numbers.block.stride(0), len(numbers.block), batch, int(slack), int(not fresh), table,
-        count, lift, inverse, room, long, long.stride(0), len(layout.moduli) - count, second,
+        count, table.shape[1], limbs, bits, room, long, long.stride(0), len(layout.moduli) - count,
+        second,
     )  # fmt: skip
     first = fmt.words[0]
     form = (
-        limbs, first.precision, first.lowest, first.highest, mixed, tile.columns,
-        assembly(out.device),
+        first.precision, first.lowest, first.highest, mixed, columns, assembly(out.device),
     )  # fmt: skip
     if addend is None:
-        launch(crt.round_any, (programs,), arguments, form, tile.warps)
+        held = limbs in constants.HELD_LIMBS
+        form = (*form, limbs if held else constants.CHUNK, held)
+        launch(crt.round_any, (programs,), arguments, form, tiles.ANY_WARPS)
         return marks
     span = limbs + tiles.FURTHEST_LIMBS
-    sums = torch.empty(programs * span * tile.columns, dtype=torch.int64, device=out.device)
+    sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)
     launch(
-        crt_scaled.round_any_scaled, (programs,), (*arguments, sums, *addend[0]),
-        (*form, addend[1], span), tile.warps,
+        crt_scaled.round_any_scaled, (programs,), (*arguments, sums, span, *addend[0]),
+        (*form, 4, addend[1]), tiles.ANY_WARPS,
     )  # fmt: skip
     return marks
 

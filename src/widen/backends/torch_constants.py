@@ -78,26 +78,22 @@ def reconstruction(layout: Residues) -> tuple[Any, ...]:
     return basis, pieces, taken, 2.0 ** (32 * words) / modulus
 
 
-LIMBS, FEW_LIMBS = (6, 8, 12, 16, 24, 28, 32, 44, 56, 64), (8, 16, 32, 64)
-"""Lengths of X, in limbs of 32 bits, that kernels are compiled for; and for small results."""
+CHUNK, HELD_LIMBS = 8, (4, 8, 16)
+"""Limbs of X, 32 bits each, that kernels compute at a time; and lengths they hold in registers."""
 
-MOST_BITS = 32.0 * LIMBS[-1] - 8
-"""|X| that these hold, as a power of two, a few bits to spare."""
+MOST_BITS = 2040.0
+"""|X| that planes of long integers may hold, as a power of two."""
 
 
 @lru_cache(maxsize=256)
-def any_reconstruction(
-    layout: Residues, device: torch.device, small: bool = False
-) -> tuple[Tensor, int, int, float]:
-    """Table, lift, limbs and inverse of `kernels.triton.crt.round_any`."""
+def any_reconstruction(layout: Residues, device: torch.device) -> tuple[Tensor, int, int]:
+    """Table, limbs and bits of P for `kernels.triton.crt.round_any`."""
     modulus = layout.modulus
-    choices = FEW_LIMBS if small else LIMBS
-    limbs = next(count for count in choices if modulus.bit_length() <= 32 * count)
-    lift = 32 * limbs - modulus.bit_length()
-    rows = [[p, *_pairs((modulus << lift) // p, limbs)] for p in layout.moduli]
-    rows.append([*_pairs(-modulus << lift, limbs), 0])
-    table = constant(rows, torch.int64, device)
-    return table, lift, limbs, (1 << 32 * limbs - 32) / (modulus << lift)
+    bits = modulus.bit_length()
+    limbs = next((count for count in HELD_LIMBS if bits <= 32 * count), -(-bits // 256) * 8)
+    rows = [[p, (1 << 40) // p, *_pairs(modulus // p, limbs)] for p in layout.moduli]
+    rows.append([0, 0, *_pairs(-modulus, limbs)])
+    return constant(rows, torch.int64, device), limbs, bits
 
 
 def _pairs(number: int, limbs: int) -> list[int]:
@@ -123,6 +119,30 @@ def words_encoding(layout: Residues, limbs: int, device: torch.device) -> tuple[
             highs = [(w - low) // base for w, low in zip(four, lows, strict=True)]
             weights += [_four(lows), _four(highs)]
     return constant(rows, torch.int32, device), constant(weights, torch.int32, device)
+
+
+@lru_cache(maxsize=256)
+def byte_weights(
+    layout: Residues, limbs: int, width: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Constants and weights of `kernels.triton.encode_words.residues_by_products`.
+
+    Weights are int8, `width` a row; bytes are less 128, which the bias makes good.
+    """
+    rows, lows, highs = [], [], []
+    padding = [0] * (width - 4 * limbs)
+    for p, base in zip(layout.moduli, layout.bases or [0] * len(layout.moduli), strict=True):
+        powers = [balanced(pow(256, i, p), p) for i in range(4 * limbs)]
+        bias = balanced(128 * sum(powers) - (1 << 32 * limbs - 1), p)
+        rows.append([-p, unpack("i", pack("f", 1 / p))[0], bias, 0])
+        short = powers
+        if base:
+            short = [balanced(w, base) for w in powers]
+            high = [(w - low) // base for w, low in zip(powers, short, strict=True)]
+            highs.append(high + padding)
+        lows.append([(w + 128) % 256 - 128 for w in short] + padding)
+    weights = constant(lows + highs, torch.int8, device)
+    return constant(rows, torch.int32, device), weights
 
 
 def _four(numbers: list[int]) -> int:

@@ -229,12 +229,11 @@ def reconstruct_tile(
     return tile, tile.rows * -(-steps // (wave * waves))
 
 
-def any_tile(limbs: int, scaled: bool) -> ProductTile:
-    """Elements that a program of the kernels for any moduli takes at a time.
+ANY_COLUMNS, ANY_WARPS, ANY_PROGRAMS = 64, 1, 16
+"""Of the kernels for any moduli: elements and warps of a program, programs of a multiprocessor.
 
-    Constants are loaded once for all elements of a thread, which hold two registers a limb each.
-    """
-    return ProductTile(1, 128 if scaled or limbs > 16 else 256, inner=0)
+They wait for memory most of the time: residues, one modulus after the other, and limbs.
+"""
 
 
 WORDS = (LineTile(2, 256, 4), LineTile(16, 32, 4))
@@ -245,6 +244,12 @@ WORDS_SMALL = LineTile(4, 64, 4)
 
 WORDS_LIMBS, FEW_WORDS_LIMBS = (2, 3, 4, 6, 8, 12, 16, 22, 28, 32, 48, 64), (4, 8, 16, 32, 64)
 """Lengths of their integers, in limbs of 32 bits, that encoding is compiled for; and for those."""
+
+LONG_LIMBS, LONG_ROWS, LONG_PROGRAMS = 12, 32, 2
+"""Limbs from which products of bytes and weights encode; moduli at a time; programs to start."""
+
+LONG_WORDS = (LineTile(1, 128, 4), LineTile(8, 16, 4))
+"""Their lines and entries: where entries are neighbours, and where lines are."""
 
 DOT_LIMBS = 256
 """Limbs of a sum of products of two floats, times a third, and of one more product of two."""

@@ -45,18 +45,21 @@ class Plane(ctypes.Structure):
     )
 
 
+class WideRecipe(ctypes.Structure):
+    """`Recipe` of residues.cuh with WIDE."""
+
+    _fields_ = tuple((name, ctypes.c_uint32) for name in ("weights", "offset", "high_weights"))
+
+
 class WidePlane(ctypes.Structure):
-    """`Plane` of residues.cuh with WIDE; a recipe is a coefficient and its fraction."""
+    """`Plane` of residues.cuh with WIDE."""
 
     _fields_ = (
-        ("last", Recipe),
-        ("folding", Recipe),
-        ("multiple", ctypes.c_uint32),
+        ("last", WideRecipe),
+        ("folding", WideRecipe),
+        ("inverse", ctypes.c_float),
         ("minus_modulus", ctypes.c_uint32),
     )
-
-
-assert ctypes.sizeof(Plane) == ctypes.sizeof(WidePlane)
 
 
 class Residues(Finish):
@@ -66,6 +69,16 @@ class Residues(Finish):
         ("out", ctypes.c_uint64),
         ("pitch", ctypes.c_int32),
         ("plane", Plane * MAX_PLANES),
+    )
+
+
+class WideResidues(Finish):
+    """`Finish` of residues.cuh with WIDE."""
+
+    _fields_ = (
+        ("out", ctypes.c_uint64),
+        ("pitch", ctypes.c_int32),
+        ("plane", WidePlane * MAX_PLANES),
     )
 
 
@@ -120,27 +133,42 @@ def _planes(moduli: tuple[int, ...], coefficients: tuple[int, ...]) -> bytes:
     return bytes(table)
 
 
-def wide_recipe(modulus: int, coefficient: int) -> tuple[int, int]:
-    """(w, f = floor(2^32 w / p)): u w - floor(u f / 2^32) p is (u w) mod p or p more, u < 2^32.
+def wide_recipe(modulus: int, coefficient: int) -> tuple[list[int], list[int], int]:
+    """Weights l and h, c = 128 h + l, and an offset d, as `recipe` has c and d, for p < 2^14.
 
-    floor(u f / 2^32) is above u w / p - u / 2^32 - 1, so at most one less than floor(u w / p). All
-    of it modulo 2^32, where a number below 2 p is itself.
+    |c_i| <= p/2 < 2^13, so x still has its place in [2^23, 2^24). x e may be 1/p or more, though
+    not 3/p (asserted): then the quotient may be one too large, where x mod p is p - 1 or p - 2.
     """
-    return coefficient, (coefficient << 32) // modulus
+    residues = [coefficient * 256**i % modulus for i in range(4)]
+    weights = [r - modulus if 2 * r >= modulus else r for r in residues]
+    least = 255 * sum(w for w in weights if w < 0)
+    offset = 2**23 - least
+    offset += (-(2**31) * coefficient - offset) % modulus
+    largest = offset + 255 * sum(w for w in weights if w > 0)
+    excess = Fraction(inverse(modulus)) - Fraction(1, modulus)
+    assert largest < 2**24
+    assert 0 <= largest * excess < Fraction(3, modulus)
+    low = [(w + 64) % 128 - 64 for w in weights]
+    return low, [(w - x) // 128 for w, x in zip(weights, low, strict=True)], offset
+
+
+def _wide_packed(modulus: int, coefficient: int) -> WideRecipe:
+    low, high, offset = wide_recipe(modulus, coefficient)
+    packed = [unpack("I", pack("4b", *weights))[0] for weights in (low, high)]
+    return WideRecipe(packed[0], offset - 2**23 + 0x4B000000, packed[1])
 
 
 @lru_cache(maxsize=256)
 def _wide_planes(moduli: tuple[int, ...], coefficients: tuple[int, ...]) -> bytes:
-    """The same for moduli up to 2^15, and 16-bit results."""
+    """The same for moduli below 2^14, and 16-bit results."""
     table = (WidePlane * MAX_PLANES)()
     for z, (p, w) in enumerate(zip(moduli, coefficients, strict=True)):
-        if not (2 <= p <= 1 << 15 and 0 <= w < p):
+        if not (2 <= p < 1 << 14 and 0 <= w < p):
             raise ValueError(
-                f"plane {z}: got modulus {p}, coefficient {w}; expected 2 <= modulus <= 2^15 and"
+                f"plane {z}: got modulus {p}, coefficient {w}; expected 2 <= modulus < 2^14 and"
                 " 0 <= coefficient < modulus"
             )
-        recipes = (Recipe(*wide_recipe(p, w)), Recipe(*wide_recipe(p, 1)))
-        table[z] = WidePlane(*recipes, -(-(1 << 31) // p) * p, 2**32 - p)
+        table[z] = WidePlane(_wide_packed(p, w), _wide_packed(p, 1), inverse(p), 2**32 - p)
     return bytes(table)
 
 
@@ -162,12 +190,12 @@ def _launcher(
     tile = tile or choose(left.shape[2], n, k, planes * batch, processors(left.device))
     permuted = permutable(right)
     right_map = permuted_map if permuted else plain_map
-    finish = Residues(pitch=out.shape[3])
     wide = out.dtype.itemsize == 2
-    planes_of = _wide_planes if wide else _planes
-    ctypes.memmove(finish.plane, planes_of(moduli, coefficients), ctypes.sizeof(finish.plane))
+    finish, planes_of = (WideResidues, _wide_planes) if wide else (Residues, _planes)
+    ending = finish(pitch=out.shape[3])
+    ctypes.memmove(ending.plane, planes_of(moduli, coefficients), ctypes.sizeof(ending.plane))
     return Launcher(
-        left.device, work(left, right, planes, batch, k, tile), finish,
+        left.device, work(left, right, planes, batch, k, tile), ending,
         (plain_map(left, k, tile.left_box), right_map(right, k, tile.right_box)),
         tile, options(tile, permuted=permuted, long=k > LONGEST, wide=wide),
     )  # fmt: skip
@@ -180,7 +208,7 @@ def _check(left: Any, right: Any, out: Any, k: int, n: int) -> None:
         left.device,
         ("left", left, torch.int8),
         ("right", right, torch.int8),
-        ("out", out, out.dtype if out.dtype == torch.uint16 else torch.uint8),
+        ("out", out, torch.int16 if out.dtype == torch.int16 else torch.uint8),
     )
     batch = max(left.shape[1], right.shape[1])
     if left.shape[1] not in (1, batch) or right.shape[1] not in (1, batch):
@@ -215,12 +243,12 @@ def multiply(
         int8 (planes, batch or 1, M or n, pitch), the first k of each row used, pitch in 16s.
         Fastest if n is a multiple of 64, or right's storage goes on for up to 63 more rows.
     out
-        uint8 (planes, batch, M, pitch); what comes after n of each row is left undefined. uint16
-        for moduli up to 2^15.
+        uint8 (planes, batch, M, pitch); what comes after n of each row is left undefined. int16
+        for moduli below 2^14: residues in [-2, p).
     k, n
         Length of the sums; columns of the product.
     moduli, coefficients
-        One for each plane: 2 <= p <= 256 (or 2^15), 0 <= w < p.
+        One for each plane: 2 <= p <= 256 (or p < 2^14), 0 <= w < p.
     tile
         A row of `tiles.HOPPER`; chosen by its predicted time unless given.
     """

@@ -1,15 +1,15 @@
 // The end of a product of residue planes: one byte an element, times a coefficient modulo p.
 //
 //   PERMUTED    1: TMA has reordered right's rows     LONG    1: sums beyond int32
-//   WIDE        1: moduli up to 2^15, two bytes an element
+//   WIDE        1: moduli below 2^14, two bytes an element
 constexpr int MAX_PLANES = 64;
 // 1023 steps of products up to 2^14 in magnitude, and a residue: 1023 * 2^21 + 255 < 2^31.
 [[maybe_unused]] constexpr int LONGEST = 1023;
 
 // How to reduce a sum modulo p: multiply.py derives the numbers and proves that they suffice.
 #if WIDE
-struct Recipe { u32 coefficient, fraction; };
-struct Plane { Recipe last, folding; u32 multiple, minus_modulus; };
+struct Recipe { u32 weights, offset, high_weights; };
+struct Plane { Recipe last, folding; float inverse; u32 minus_modulus; };
 constexpr int SIZE = 2;  // bytes of an element of out
 #else
 struct Recipe { u32 weights, offset; };
@@ -29,21 +29,28 @@ __device__ __forceinline__ Slices slices_of(const Work& work, const Finish&, con
 }
 
 #if WIDE
-// (sum * w) mod p for every 32-bit sum: `multiple` of p, 2^31 or a little more, makes it positive;
-// the quotient by fraction = floor(2^32 w / p) is right or one less.
+// (sum * w) mod p for every 32-bit sum, or that less p if it is p - 1 or p - 2; whatever in the
+// upper half. As below, with weights 128 h + l in two dot products.
 struct Reduction {
-  u32 coefficient, fraction, multiple, minus_modulus;
+  u32 weights, offset, high_weights, minus_modulus;
+  float inverse;
   __device__ __forceinline__ void read(const Recipe& recipe, const Plane& plane) {
-    coefficient = recipe.coefficient, fraction = recipe.fraction;
-    multiple = plane.multiple, minus_modulus = plane.minus_modulus;
+    weights = recipe.weights, offset = recipe.offset, high_weights = recipe.high_weights;
+    minus_modulus = plane.minus_modulus, inverse = plane.inverse;
   }
   __device__ __forceinline__ void keep() {
-    asm volatile("" : "+r"(coefficient), "+r"(fraction), "+r"(multiple), "+r"(minus_modulus));
+    asm volatile("" : "+r"(weights), "+r"(offset), "+r"(high_weights), "+r"(minus_modulus),
+                 "+f"(inverse));
   }
   __device__ __forceinline__ u32 of(int sum) const {
-    const u32 u = (u32)sum + multiple;
-    const u32 rest = __umulhi(u, fraction) * minus_modulus + u * coefficient;
-    return min(rest, rest + minus_modulus);
+    u32 low, high;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;"
+        : "=r"(low) : "r"(sum ^ 0x80000000), "r"(weights), "r"(offset));
+    asm("dp4a.u32.s32 %0, %1, %2, %3;"
+        : "=r"(high) : "r"(sum ^ 0x80000000), "r"(high_weights), "r"(0));
+    const u32 x = 128 * high + low;
+    const float quotient = __fmaf_rd(__uint_as_float(x), inverse, 8388608.f);
+    return __float_as_uint(quotient) * minus_modulus + x;
   }
   __device__ __forceinline__ u32 of_two(int a, int b) const {  // in one word
     return __byte_perm(of(a), of(b), 0x5410);
@@ -151,7 +158,8 @@ __device__ __forceinline__ void fold(int (&c)[TILE_N / 2], const Plane& plane) {
   Reduction reduction;
   reduction.read(plane.folding, plane);
 #pragma unroll
-  for (int i = 0; i < TILE_N / 2; i++) c[i] = reduction.of(c[i]) & (WIDE ? 0xFFFF : 0xFF);
+  for (int i = 0; i < TILE_N / 2; i++)
+    c[i] = WIDE ? (int)(short)reduction.of(c[i]) : reduction.of(c[i]) & 0xFF;
 }
 struct Target {  // where a thread's sums go
   u8* out;

@@ -1,8 +1,8 @@
 """alpha X + beta c by any number of moduli: one exact sum in memory, rounded into words.
 
 As `scaled`, compiled once for all plans and scalars. The terms of a sum lie on one grid of limbs of
-32 bits whose limb 0 weighs 2^-(s+t) P/P' (`crt`); each element has a column of sums of 64 bits that
-begins at its lowest term, so that c may be anywhere and nothing is left out.
+32 bits whose limb 0 weighs 2^-(s+t); each element has a column of sums of 64 bits that begins at
+its lowest term, so that c may be anywhere and nothing is left out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.kernels.triton.crt import error_of, store_integer, summed_limbs
+from widen.kernels.triton.crt import error_of, integer_of
 from widen.kernels.triton.limbs import NEVER, last_bit, store_words
 from widen.kernels.triton.numbers import FLAGS, NORM, SCALE, SPECIAL, decode, is_special, wide
 from widen.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNFIT, UNSETTLED
@@ -25,21 +25,19 @@ def add_at(sums, stride, index, value, counts):
 
 
 @triton.jit
-def add_multiple(
-    sums, stride, first, integer, apart, factor, negated, real, LIMBS: tl.constexpr
-):  # fmt: skip
+def add_multiple(sums, stride, first, integer, apart, limbs, factor, negated, real):
     """Add the integer with these limbs, two's complement, times a float64 (its bits)."""
     low, middle, high, place = words_of_factor(factor)
-    top = tl.load(integer + (LIMBS - 1) * apart)
+    top = tl.load(integer + (limbs - 1) * apart)
     sign = tl.where((factor < 0) != negated, -1, 1).to(tl.int64)
     one, two = tl.zeros(top.shape, tl.int64), tl.zeros(top.shape, tl.int64)
     three = tl.zeros(top.shape, tl.int64)
-    for w in range(LIMBS + 4):
-        # X = (limbs) - 2^(32 LIMBS) if it is negative; then three more for what is carried over.
-        there = real & (w < LIMBS)
-        limb = tl.load(integer + w * apart, there, other=0).to(tl.uint32).to(tl.uint64)
+    for w in range(limbs + 4):
+        # X = (its limbs) - 2^(32 limbs) if it is negative; then three more for what is carried.
+        limb = tl.load(integer + tl.minimum(w, limbs - 1) * apart).to(tl.uint32).to(tl.uint64)
+        limb = tl.where(w < limbs, limb, 0)
         x, y, z = limb * low, limb * middle, limb * high
-        minus = tl.where((top < 0) & (w == LIMBS), 1, 0).to(tl.int64)
+        minus = tl.where(w == limbs, tl.where(top < 0, 1, 0), 0).to(tl.int64)
         total = one + (x & 0xFFFFFFFF).to(tl.int64) - minus * low.to(tl.int64)
         one = two + (x >> 32).to(tl.int64) + (y & 0xFFFFFFFF).to(tl.int64)
         one -= minus * middle.to(tl.int64)
@@ -87,8 +85,8 @@ def chosen(real, imaginary, which):
 SIZES = [
     "m", "n", "pitch", "stream", "left_batch", "right_batch", "limit", "always", "parts",
     "part_stride", "batch_stride", "row_stride", "column_stride", "word_stride", "words", "batch",
-    "slack", "marked", "moduli", "lifted", "inverse", "long_stream", "long_moduli", "c_word",
-    "c_part", "c_item", "c_row", "c_column", "c_words", "c_parts", "alpha", "alpha_i", "beta",
+    "slack", "marked", "moduli", "length", "limbs", "held", "long_stream", "long_moduli", "c_word",
+    "span_held", "c_part", "c_item", "c_row", "c_column", "c_words", "c_parts", "alpha", "alpha_i", "beta",
     "beta_i", "alpha_bits",
 ]  # fmt: skip
 
@@ -97,38 +95,36 @@ SIZES = [
 def round_any_scaled(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
     limit, always, parts, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
-    batch, slack, marked, basis, moduli, lifted, inverse, scratch, long_groups, long_stream,
-    long_moduli, second, sums, c, c_word, c_part, c_item, c_row, c_column, c_words, c_parts, alpha,
-    alpha_i, beta, beta_i, alpha_bits,
-    LIMBS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
-    MIXED: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, C_FIELDS: tl.constexpr,
-    SPAN: tl.constexpr,
+    batch, slack, marked, basis, moduli, length, limbs, held, scratch, long_groups, long_stream,
+    long_moduli, second, sums, span_held, c, c_word, c_part, c_item, c_row, c_column, c_words,
+    c_parts, alpha, alpha_i, beta, beta_i, alpha_bits,
+    PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr, MIXED: tl.constexpr,
+    COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, CHUNK: tl.constexpr, C_FIELDS: tl.constexpr,
 ):  # fmt: skip
     """Round alpha X 2^-(s+t) + beta c into `out`, part by part, and mark what is not final.
 
     As `crt.round_any`. Scalars are float64 bits, a part each; c has `c_parts` parts (0: there is no
     c) of `c_words` words, floats of C_FIELDS; an element whose c is an infinity or NaN is marked as
-    special too. The error of the sum is 2^alpha_bits of X's. A program has 2 LIMBS * COLUMNS words
-    of `scratch` and SPAN * COLUMNS of `sums`, 64 bits each.
+    special too. The error of the sum is 2^alpha_bits of X's. A program has 2 limbs * COLUMNS words
+    of `scratch` and span_held * COLUMNS of `sums`, 64 bits each.
     """
     lane = tl.arange(0, COLUMNS)
     tiles = tl.cdiv(n, COLUMNS)
     heights, widths = left_batch * m, right_batch * n
-    limbs = scratch + wide(tl.program_id(0)) * (2 * LIMBS * COLUMNS) + lane
-    ours = sums + wide(tl.program_id(0)) * (SPAN * COLUMNS) + lane
-    modulus = basis + (moduli + long_moduli) * (LIMBS // 2 + 1)
+    at_limbs = scratch + wide(tl.program_id(0)) * (2 * limbs * COLUMNS) + lane
+    ours = sums + wide(tl.program_id(0)) * (span_held * COLUMNS) + lane
     nothing = tl.zeros((COLUMNS,), tl.int64)
     for tile in range(tl.program_id(0), batch * m * tiles, tl.num_programs(0)):
         j = tile % tiles * COLUMNS + lane
         row = tile // tiles
         b, i = row // m, row % m
-        real = j < n
+        real, there = j < n, j < pitch
         at_row = rows_table + b % left_batch * m + i
         at_column = columns_table + b % right_batch * n + j
         t = tl.load(at_column + SCALE * widths, real, other=0).to(tl.int32)
         column_flags = tl.load(at_column + FLAGS * widths, real, other=0).to(tl.int32)
         row_flags = tl.load(at_row + FLAGS * heights).to(tl.int32)
-        base = -(tl.load(at_row + SCALE * heights).to(tl.int32) + t) - lifted
+        base = -(tl.load(at_row + SCALE * heights).to(tl.int32) + t)
         norm = tl.load(at_row + NORM * heights) + tl.load(at_column + NORM * widths, real, other=0)
         special = ((row_flags | column_flags) & SPECIAL) > 0
         addend = c + wide(b) * c_item + wide(i) * c_row + j.to(tl.int64) * c_column
@@ -139,20 +135,16 @@ def round_any_scaled(
         base = tl.where(special, 0, base)
         error = error_of(at_row, at_column, heights, widths, real, row_flags, column_flags, always)
         change = tl.where((slack != 0) & (error >= 0), 1, 0).to(tl.int64)
-        error_place = tl.maximum(error, 0) + lifted + alpha_bits
+        error_place = tl.maximum(error, 0) + alpha_bits
         open_element = special & False
         at = groups + wide(row) * pitch + j
         at_long = long_groups + wide(row) * pitch + j
         offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
         for q in range(parts):
-            carried = summed_limbs(
-                at, stream, moduli, at_long, long_stream, long_moduli, basis, q, parts, real, LIMBS,
-                ASSEMBLY,
-            )  # fmt: skip
-            quotient = (carried[LIMBS - 1].to(tl.float32) * inverse + 0.5).to(tl.int32)
-            store_integer(
-                carried, quotient.to(tl.uint32), modulus, nothing, lane * 0,
-                limbs + wide(q) * (LIMBS * COLUMNS), COLUMNS, LIMBS, ASSEMBLY,
+            integer_of(
+                at, stream, moduli, at_long, long_stream, long_moduli, basis, length, limbs, q,
+                parts, there, nothing, lane * 0, at_limbs + wide(q) * (limbs * COLUMNS), COLUMNS,
+                CHUNK, False, ASSEMBLY,
             )  # fmt: skip
         tl.debug_barrier()
         for part in range(parts):
@@ -163,7 +155,7 @@ def round_any_scaled(
                 _, _, _, place = words_of_factor(factor)
                 used = (factor << 1) != 0
                 first = tl.minimum(first, tl.where(used, place, NOWHERE))
-                last = tl.maximum(last, tl.where(used, place + LIMBS + 4, -NOWHERE))
+                last = tl.maximum(last, tl.where(used, place + limbs + 4, -NOWHERE))
             for q in range(c_parts * c_words):
                 of_part = q // c_words
                 scalar = chosen(beta, beta_i, part ^ of_part)
@@ -175,7 +167,7 @@ def round_any_scaled(
             last = tl.maximum(last, first)
             error_at = tl.maximum(error_place - 32 * first, 0)
             last = tl.maximum(last, tl.where(change > 0, first + (error_at >> 5) + 1, last))
-            span = tl.minimum(tl.max(last - first, 0) + 2, SPAN)
+            span = tl.minimum(tl.max(last - first, 0) + 2, span_held)
             for side in range(1 + slack):
                 tl.debug_barrier()
                 for w in range(span):
@@ -184,8 +176,8 @@ def round_any_scaled(
                     factor = chosen(alpha, alpha_i, part ^ q)
                     if (factor << 1) != 0:
                         add_multiple(
-                            ours, COLUMNS, first, limbs + wide(q) * (LIMBS * COLUMNS), COLUMNS,
-                            factor, (part == 0) & (q == 1), real, LIMBS,
+                            ours, COLUMNS, first, at_limbs + wide(q) * (limbs * COLUMNS), COLUMNS,
+                            limbs, factor, (part == 0) & (q == 1), real,
                         )  # fmt: skip
                 for q in range(c_parts * c_words):
                     of_part = q // c_words
@@ -208,7 +200,7 @@ def round_any_scaled(
                 open_element |= store_words(
                     ours, COLUMNS, 32 * span, last_place, negative, base + 32 * first, out + to,
                     wide(word_stride), words, second + to, real, side, PRECISION, LOWEST, HIGHEST,
-                    MIXED, ASSEMBLY,
+                    MIXED, False, ASSEMBLY,
                 )  # fmt: skip
         wrong = tl.where(slack != 0, UNSETTLED, UNFIT)
         code = tl.where(open_element, UNSETTLED, tl.where(norm > limit, wrong, 0))

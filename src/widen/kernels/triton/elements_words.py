@@ -190,7 +190,7 @@ def repair(
                             store_words(
                                 limbs + one, 1, 32 * held, last + one, below, base + one,
                                 out + to + one, wide(word_stride), words, second + to + one,
-                                one == 0, 0, PRECISION, LOWEST, HIGHEST, MIXED, False,
+                                one == 0, 0, PRECISION, LOWEST, HIGHEST, MIXED, False, False,
                             )  # fmt: skip
                         if not fine:
                             tl.store(marks + place, REPAIRED)

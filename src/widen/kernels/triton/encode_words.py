@@ -187,3 +187,86 @@ def residues(
             store_four(place, highs[0], highs[1], highs[2], highs[3], written, ASSEMBLY)
             place += wide(long_moduli) * plane
             store_four(place, sums[0], sums[1], sums[2], sums[3], written, ASSEMBLY)
+
+
+@triton.jit
+def rows_of(constants, c, real):
+    """(-p, 1/p, bias) of some moduli, one a row."""
+    minus_p = tl.load(constants + 4 * c, real, other=0)
+    inverse = tl.load(constants + 4 * c + 1, real, other=0).to(tl.float32, bitcast=True)
+    bias = tl.load(constants + 4 * c + 2, real, other=0)
+    return minus_p[:, None], inverse[:, None], bias[:, None]
+
+
+TILED = [*SIZES, "tiles", "rows_of_tiles", "stretches"]
+
+
+@triton.jit(do_not_specialize=TILED)
+def residues_by_products(
+    bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
+    batch_stride, line_stride, inner_stride, words, streams, constants, weights, moduli,
+    long_moduli, scratch, tiles, rows_of_tiles, stretches,
+    FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LIMBS: tl.constexpr, BYTES: tl.constexpr,
+    ROWS: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """The same where integers are long: their bytes times all weights are products of int8.
+
+    `weights` are bytes, BYTES a row (those beyond the limbs are 0): first all moduli, then of those
+    in two digits the w' of 256^i = 128 w' + w. Bytes are taken as -128 to 127: `constants` know of
+    it. A program has BYTES * LINES * INNER bytes of `scratch`.
+    """
+    element = tl.arange(0, LINES * INNER)
+    byte = tl.arange(0, BYTES)
+    own = scratch + wide(tl.program_id(0)) * (LINES * INNER * BYTES // 4)
+    at_bytes = own.to(tl.pointer_type(tl.int8), bitcast=True)
+    every = moduli + long_moduli
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        start = tile % stretches * INNER
+        b, first = tile // stretches // rows_of_tiles, tile // stretches % rows_of_tiles * LINES
+        line, h = first + tl.arange(0, LINES), start + tl.arange(0, INNER)
+        inside = (line < lines)[:, None] & (h < inner)[None, :]
+        at = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
+        at += h.to(tl.int64)[None, :] * inner_stride
+        s = tl.load(table + SCALE * count + b * lines + line, line < lines, other=0).to(tl.int32)
+        place = tl.arange(0, LINES)[:, None] * INNER + tl.arange(0, INNER)[None, :]
+        own_line, own_h = first + element // INNER, start + element % INNER
+        written = ((own_line < lines) & (own_h < pitch))[None, :]
+        target = planes + ((wide(b) * lines + own_line) * pitch + own_h)[None, :]
+        for stream in range(streams):
+            begin, end = stream & 1, tl.minimum(stream + 1, 2)
+            limbs = integer_of(
+                at, s[:, None], wide(word_stride), wide(part_stride), words, begin, end, inside,
+                FRACTION, EXPONENT, LIMBS,
+            )  # fmt: skip
+            tl.debug_barrier()
+            for j in tl.static_range(LIMBS):
+                signed = (limbs[j] ^ 0x80808080).to(tl.int32, bitcast=True)
+                tl.store(own + place * (BYTES // 4) + j, signed)
+            tl.debug_barrier()
+            numbers = tl.load(at_bytes + element[None, :] * BYTES + byte[:, None])
+            to = target + (every + 2 * long_moduli) * wide(stream) * plane_stride
+            for base in range(0, moduli, ROWS):
+                c = base + tl.arange(0, ROWS)
+                minus_p, inverse, bias = rows_of(constants, c, c < moduli)
+                at_weights = weights + c[:, None] * BYTES + byte[None, :]
+                factors = tl.load(at_weights, (c < moduli)[:, None])
+                total = tl.dot(factors, numbers, out_dtype=tl.int32) + bias
+                rest = nearest(total, minus_p, inverse)
+                at_plane = to + c.to(tl.int64)[:, None] * plane_stride
+                tl.store(at_plane, rest.to(tl.int8), (c < moduli)[:, None] & written)
+            for base in range(moduli, every, ROWS):
+                c = base + tl.arange(0, ROWS)
+                real = (c < every)[:, None]
+                minus_p, inverse, bias = rows_of(constants, c, c < every)
+                at_weights = weights + c[:, None] * BYTES + byte[None, :]
+                low = tl.dot(tl.load(at_weights, real), numbers, out_dtype=tl.int32)
+                at_weights += long_moduli * BYTES
+                high = tl.dot(tl.load(at_weights, real), numbers, out_dtype=tl.int32)
+                rest = nearest(128 * high + low + bias, minus_p, inverse)
+                low, high, both = two_digits(nearest(rest, minus_p, inverse))
+                at_plane = to + c.to(tl.int64)[:, None] * plane_stride
+                tl.store(at_plane, low.to(tl.int8), real & written)
+                at_plane += wide(long_moduli) * plane_stride
+                tl.store(at_plane, high.to(tl.int8), real & written)
+                at_plane += wide(long_moduli) * plane_stride
+                tl.store(at_plane, both.to(tl.int8), real & written)

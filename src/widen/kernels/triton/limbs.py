@@ -1,4 +1,4 @@
-"""Long integers that lie in memory, in limbs of 32 bits: rounded into words, one after the other.
+"""Long integers in limbs of 32 bits, in memory or registers: rounded into words, one by one.
 
 A number's limbs, lowest first, are so many `stride` apart, two's complement. What is left of X
 after a word is X modulo 2^cut, or 2^cut less that where the word was rounded away from 0: limbs
@@ -28,16 +28,29 @@ def limb_of(limbs, stride, index, last, minus):
 
 
 @triton.jit
-def next_word(
-    limbs, stride, last, minus, cut, base, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
-    HIGHEST: tl.constexpr, ASSEMBLY: tl.constexpr,
-):  # fmt: skip
-    """|X|, or |-X|, modulo 2^cut, times 2^base, rounded: bits, and what is known of the rest.
+def leading_held(limbs, last, minus, cut):
+    """Of limbs in registers: the highest below `cut` that is not 0, two more, and its index."""
+    high = tl.zeros(cut.shape, tl.uint32)
+    middle, low = tl.zeros(cut.shape, tl.uint32), tl.zeros(cut.shape, tl.uint32)
+    index = tl.zeros(cut.shape, tl.int32)
+    before, first = tl.zeros(cut.shape, tl.uint32), tl.zeros(cut.shape, tl.uint32)
+    ones = tl.full(cut.shape, 0xFFFFFFFF, tl.uint32)
+    for w in tl.static_range(len(limbs)):
+        negated = tl.where(last >> 5 < w, ~limbs[w], tl.where(last >> 5 == w, 0 - limbs[w], 0))
+        word = tl.where(minus, negated, limbs[w])
+        kept = tl.minimum(tl.maximum(cut - 32 * w, 0), 32)
+        below = tl.where(kept > 0, word & (ones >> tl.minimum(32 - kept, 31).to(tl.uint32)), 0)
+        some = below != 0
+        high, index = tl.where(some, below, high), tl.where(some, w, index)
+        middle, low = tl.where(some, before, middle), tl.where(some, first, low)
+        first = before
+        before = word
+    return high, middle, low, index
 
-    That is: sign and cut of what is left, whether it is nothing, and whether the word is half a
-    unit of the one before, 2^(cut - 1). Nothing is left after an infinity, nor where a unit is the
-    format's smallest: half of it rounds to 0, in the words that follow as well.
-    """
+
+@triton.jit
+def leading_in_memory(limbs, stride, last, minus, cut):
+    """The same of limbs in memory."""
     some = last < cut
     index = (tl.maximum(cut, 1) - 1) >> 5
     kept = (31 - ((tl.maximum(cut, 1) - 1) & 31)).to(tl.uint32)
@@ -49,6 +62,26 @@ def next_word(
         high = tl.where(high == 0, more, high)
     middle = limb_of(limbs, stride, tl.where(some, index - 1, -1), last, minus)
     low = limb_of(limbs, stride, tl.where(some, index - 2, -1), last, minus)
+    return high, middle, low, index
+
+
+@triton.jit
+def next_word(
+    limbs, stride, last, minus, cut, base, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
+    HIGHEST: tl.constexpr, HELD: tl.constexpr, ASSEMBLY: tl.constexpr,
+):  # fmt: skip
+    """|X|, or |-X|, modulo 2^cut, times 2^base, rounded: bits, and what is known of the rest.
+
+    That is: sign and cut of what is left, whether it is nothing, and whether the word is half a
+    unit of the one before, 2^(cut - 1). Nothing is left after an infinity, nor where a unit is the
+    format's smallest: half of it rounds to 0, in the words that follow as well. With HELD limbs are
+    in registers.
+    """
+    some = last < cut
+    if HELD:
+        high, middle, low, index = leading_held(limbs, last, minus, cut)
+    else:
+        high, middle, low, index = leading_in_memory(limbs, stride, last, minus, cut)
     below = (last < 32 * (index - 2)).to(tl.uint32)
     length, head, sticky = leading_bits(high, middle, low, below, index, ASSEMBLY)
     bits, whole, unit, up = rounding_of(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
@@ -81,7 +114,7 @@ def settled_word(
 def store_words(
     limbs, stride, bits_held, last, negative, base, target, word_stride, words, second, inside,
     again, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
-    MIXED: tl.constexpr, ASSEMBLY: tl.constexpr,
+    MIXED: tl.constexpr, HELD: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """X 2^base in so many words, each the nearest of what is left; X has `bits_held` bits.
 
@@ -99,7 +132,7 @@ def store_words(
         several = words > 0
     for word in range(words):
         bits, left, below, over, half = next_word(
-            limbs, stride, last, minus, cut, base, PRECISION, LOWEST, HIGHEST, ASSEMBLY
+            limbs, stride, last, minus, cut, base, PRECISION, LOWEST, HIGHEST, HELD, ASSEMBLY
         )
         at = target + word * word_stride
         if word > 0:
@@ -121,7 +154,7 @@ def store_words(
         minus, cut = left, below
     if MIXED:
         bits, left, below, over, half = next_word(
-            limbs, stride, last, minus, cut, base, 24, -149, 128, ASSEMBLY
+            limbs, stride, last, minus, cut, base, 24, -149, 128, HELD, ASSEMBLY
         )
         largest: tl.constexpr = (255 << 23) - 1
         bits = tl.minimum(bits, largest)
