@@ -30,7 +30,7 @@ test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-gpu: $(VENV)/.installed-gpu
-	$(BIN)/python -m pytest -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py $(ARGS)
+	$(BIN)/python -m pytest -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py tests/test_words*.py $(ARGS)
 
 sanitize: $(VENV)/.installed-gpu
 	for tool in memcheck racecheck; do \

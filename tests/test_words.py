@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from decimal import Decimal
 from fractions import Fraction
 
@@ -378,6 +380,9 @@ ERRORS = [
     (lambda x: x + torch.ones(4, dtype=torch.float64), ValueError, "move them to one place"),
     (lambda x: x**0.3, TypeError, "powers of words are integers"),
     (lambda x: np.exp(x), TypeError, "np.exp is not defined for words; there are"),
+    (lambda x: np.matmul(x, x), TypeError, "use widen.matmul"),
+    (lambda x: Words(torch.ones(2, requires_grad=True), "float64x2"), TypeError, "x.detach()"),
+    (lambda x: Words(np.ma.masked_array([1.0], [True]), "float64x2"), TypeError, "masked"),
     (lambda x: np.linalg.svd(x), TypeError, "np.linalg.svd is not defined"),
     (lambda x: torch.exp(x.to_torch()), TypeError, "torch.exp is not defined"),
     (lambda x: np.asarray(x), TypeError, "use x.to_numpy"),
@@ -399,6 +404,12 @@ ERRORS = [
 def test_errors_say_what_to_do(call, error, message):
     with pytest.raises(error, match=message):
         call(Words(np.arange(1.0, 5.0), "float64x2"))
+
+
+def test_words_are_copied_and_pickled():
+    x = some("complex128_complex64")
+    assert_same(pickle.loads(pickle.dumps(x)), x)
+    assert_same(copy.deepcopy(x), x)
 
 
 @pytest.mark.parametrize("name", WIDE)

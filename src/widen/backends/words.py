@@ -56,6 +56,8 @@ def apply(
     operands = [_operand(planes, shape) for planes in (x, x if y is None else y)]
     result = _blocks(z)
     if place is not None and place.type != "cpu":
+        if place.type != "cuda":
+            raise ValueError(f"tensors on {place} are not served; use a CUDA device or .cpu()")
         device = import_module("widen.backends.words_torch")
         device.apply(operation, kernel_of(part, operation, parts), operands, result)
         return z

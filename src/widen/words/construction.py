@@ -40,6 +40,10 @@ def canonical(fmt: Wide, planes: Sequence[Any]) -> Planes:
 def parts_of(values: Any, fmt: Wide) -> Any:
     """A plain array as a plane (parts, *shape)."""
     name = dtype_name(values)
+    if getattr(values, "requires_grad", False):
+        raise TypeError("this tensor requires a gradient, which words do not give: use x.detach()")
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError("this array is masked, and its mask would be dropped: give x.filled(0)")
     library = library_of(values)
     if name.startswith("complex"):
         if fmt.parts == 1:

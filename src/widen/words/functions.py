@@ -173,6 +173,8 @@ TORCH: dict[str, Callable[..., Any]] = {
 
 
 def _unsupported(library: str, name: str, table: dict[str, Callable[..., Any]]) -> TypeError:
+    if name == "matmul":
+        return TypeError(f"{library}.matmul is not defined for words: use widen.matmul(a, b)")
     return TypeError(
         f"{library}.{name} is not defined for words; there are {', '.join(sorted(table))}. "
         "x.to_numpy() gives the nearest floats"
