@@ -18,7 +18,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numba
 import numpy as np
 
 import widen
@@ -35,10 +34,10 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def operand(fmt: Any, size: int, rng: np.random.Generator) -> widen.Words:
-    """Random canonical numbers that use all their words."""
-    p = fmt.words[0].precision
+    """Random canonical numbers that use all their words, repeated after a million."""
+    p, some = fmt.words[0].precision, min(size, 10**6)
     planes = [
-        np.ldexp(rng.random((1, size)) + 0.5, -(p + 2) * at).astype(word.name)
+        np.resize(np.ldexp(rng.random(some) + 0.5, -(p + 2) * at), (1, size)).astype(word.name)
         for at, word in enumerate(fmt.words)
     ]
     block = np.stack(planes) if len(set(fmt.words)) == 1 else planes
@@ -80,7 +79,7 @@ def seconds_on_gpu(function: Callable[[], object], copy: Callable[[], object]) -
 def copy_on_cpu(pool: ThreadPoolExecutor) -> tuple[Callable[[], object], int]:
     """A copy of 160 MB shared by the threads, and the bytes it reads and writes."""
     source, target = np.ones(2 * 10**7), np.zeros(2 * 10**7)
-    cuts = np.linspace(0, source.size, numba.get_num_threads() + 1).astype(int)
+    cuts = np.linspace(0, source.size, pool._max_workers + 1).astype(int)
     spans = [slice(a, b) for a, b in pairwise(cuts)]
 
     def copy() -> None:
@@ -101,6 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpu", action="store_true", help="on the current CUDA device")
     parser.add_argument("--size", type=int, default=0, help="numbers, of two words (default 10^7)")
+    parser.add_argument("--formats", default=",".join(WORDS), help="such as float64x2,float32x3")
     parser.add_argument("--no-save", action="store_true", help="do not append to bench/results")
     options = parser.parse_args()
     size = options.size or (1 << 26 if options.gpu else 10**7)
@@ -109,22 +109,27 @@ def main() -> None:
 
         seconds_of, device = seconds_on_gpu, torch.cuda.get_device_name()
         copy, moved = copy_on_gpu()
+        threads, versions = None, {"torch": torch.__version__}
     else:
-        seconds_of, device = seconds_on_cpu, cpu_name()
-        copy, moved = copy_on_cpu(ThreadPoolExecutor(numba.get_num_threads()))
+        import numba
+
+        seconds_of, device, threads = seconds_on_cpu, cpu_name(), numba.get_num_threads()
+        copy, moved = copy_on_cpu(ThreadPoolExecutor(threads))
+        versions = {"numba": numba.__version__}
     machine = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": device,
-        "threads": None if options.gpu else numba.get_num_threads(),
+        "threads": threads,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "numba": numba.__version__,
         "widen": widen.__version__,
+        **versions,
     }
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print(f"\n{'format':>16} {'numbers':>9} " + " ".join(f"{name:>26}" for name in OPERATIONS))
     rng, rows = np.random.default_rng(1), []
-    for name, fmt in WORDS.items():
+    for name in options.formats.split(","):
+        fmt = WORDS[name]
         count = size // (1 if len(fmt.words) == 2 else len(fmt.words) ** 2)
         x, y = operand(fmt, count, rng), operand(fmt, count, rng)
         if options.gpu:

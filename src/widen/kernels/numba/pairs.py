@@ -63,34 +63,32 @@ def rooted(xh, xl):
     return fast_two_sum(sh, rest / (sh + sh))
 
 
-# ── tiles: z = x op y for rows of high and low words ─────────────────────────
+# ── rows of high and low words: z = x op y ───────────────────────────────────
 
 
 @njit
-def add(x, y, z):
-    """Sums."""
-    zero = z.dtype.type(0)
-    xh, xl, yh, yl, zh, zl = x[0], x[1], y[0], y[1], z[0], z[1]
+def add(xh, xl, yh, yl, zh, zl, sign):
+    """Sums x + sign y."""
+    zero = zh.dtype.type(0)
     for t in range(zh.shape[0]):
-        high, low = added(xh[t], xl[t], yh[t], yl[t])
-        zh[t], zl[t] = finished(high, low, xh[t] + yh[t], zero)
+        b = sign * yh[t]
+        high, low = added(xh[t], xl[t], b, sign * yl[t])
+        zh[t], zl[t] = finished(high, low, xh[t] + b, zero)
 
 
 @njit
-def multiply(x, y, z):
+def multiply(xh, xl, yh, yl, zh, zl):
     """Products."""
-    zero = z.dtype.type(0)
-    xh, xl, yh, yl, zh, zl = x[0], x[1], y[0], y[1], z[0], z[1]
+    zero = zh.dtype.type(0)
     for t in range(zh.shape[0]):
         high, low = multiplied(xh[t], xl[t], yh[t], yl[t])
         zh[t], zl[t] = finished(high, low, xh[t] * yh[t], zero)
 
 
 @njit
-def multiply_both(x, y, v, w, sign, z):
+def multiply_both(xh, xl, yh, yl, v, w, sign, zh, zl):
     """Sums of two products, x y + sign v w: a part of a complex product."""
-    zero = z.dtype.type(0)
-    xh, xl, yh, yl, zh, zl = x[0], x[1], y[0], y[1], z[0], z[1]
+    zero = zh.dtype.type(0)
     vh, vl, wh, wl = v[0], v[1], w[0], w[1]
     for t in range(zh.shape[0]):
         ah, al = multiplied(xh[t], xl[t], yh[t], yl[t])
@@ -101,10 +99,9 @@ def multiply_both(x, y, v, w, sign, z):
 
 
 @njit(error_model="numpy")
-def divide(x, y, z):
+def divide(xh, xl, yh, yl, zh, zl):
     """Quotients, of numbers brought next to 1 so that nothing is lost on the way."""
-    zero = z.dtype.type(0)
-    xh, xl, yh, yl, zh, zl = x[0], x[1], y[0], y[1], z[0], z[1]
+    zero = zh.dtype.type(0)
     for t in range(zh.shape[0]):
         up, down = scale_exponent(xh[t]), scale_exponent(yh[t])
         a, b = power_like(-up, zero), power_like(-down, zero)
@@ -116,10 +113,9 @@ def divide(x, y, z):
 
 
 @njit(error_model="numpy")
-def root(x, z):
+def root(xh, xl, zh, zl):
     """Square roots."""
-    zero = z.dtype.type(0)
-    xh, xl, zh, zl = x[0], x[1], z[0], z[1]
+    zero = zh.dtype.type(0)
     for t in range(zh.shape[0]):
         half = scale_exponent(xh[t]) >> 1
         a, b = power_like(-2 * half, zero), power_like(half, zero)

@@ -2,8 +2,7 @@
 
 A job is a tile of TILE neighbouring elements of one part. Operands are (words, parts, elements),
 where one element, or one part, stands for all; their words are those of `a` and then those of `b`,
-which is empty but for the pair of a float64 and a float32. A tile is read before it is written, so
-that a result may lie where an operand was.
+which is empty but for the pair of a float64 and a float32. Results do not lie where operands are.
 """
 
 from __future__ import annotations
@@ -98,8 +97,6 @@ def _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w):
     both = operation == MULTIPLY and xa.shape[1] == 2 and ya.shape[1] == 2
     _fetch(xa, xb, 0 if both else part, start, x)
     _fetch(ya, yb, part, start, y)
-    if operation == SUBTRACT:
-        _negate(y)
     if not both:
         return 0
     _fetch(xa, xb, 1, start, v)
@@ -107,25 +104,47 @@ def _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w):
     return 2 * part - 1
 
 
+@njit
+def _pair_rows(operation, sign, xh, xl, yh, yl, v, w, zh, zl):
+    one = zh.dtype.type(1)
+    if operation == ADD:
+        two.add(xh, xl, yh, yl, zh, zl, one)
+    elif operation == SUBTRACT:
+        two.add(xh, xl, yh, yl, zh, zl, -one)
+    elif operation == MULTIPLY and sign == 0:
+        two.multiply(xh, xl, yh, yl, zh, zl)
+    elif operation == MULTIPLY:
+        two.multiply_both(xh, xl, yh, yl, v, w, zh.dtype.type(sign), zh, zl)
+    elif operation == DIVIDE:
+        two.divide(xh, xl, yh, yl, zh, zl)
+    else:
+        two.root(xh, xl, zh, zl)
+
+
 @compiled
 def pairs(begin, end, operation, xa, xb, ya, yb, za, zb):
-    """Z = x op y for numbers of two words."""
-    tiles = (za.shape[2] + TILE - 1) // TILE
+    """Z = x op y for numbers of two words; elements of their own are read where they are."""
+    size = za.shape[2]
+    tiles = (size + TILE - 1) // TILE
     x, y, z, v, w = _room(2, za), _room(2, za), _room(2, za), _room(2, za), _room(2, za)
+    both = operation == MULTIPLY and xa.shape[1] == 2 and ya.shape[1] == 2
+    direct = zb.shape[0] == 0 and not both and xa.shape[2] == size and ya.shape[2] == size
     for job in range(begin, end):
         part, start = job // tiles, job % tiles * TILE
-        sign = _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w)
-        if operation <= SUBTRACT:
-            two.add(x, y, z)
-        elif operation == MULTIPLY and sign == 0:
-            two.multiply(x, y, z)
-        elif operation == MULTIPLY:
-            two.multiply_both(x, y, v, w, za.dtype.type(sign), z)
-        elif operation == DIVIDE:
-            two.divide(x, y, z)
+        if direct:
+            stop, p, q = (
+                min(start + TILE, size),
+                min(part, xa.shape[1] - 1),
+                min(part, ya.shape[1] - 1),
+            )
+            _pair_rows(
+                operation, 0, xa[0, p, start:stop], xa[1, p, start:stop], ya[0, q, start:stop],
+                ya[1, q, start:stop], v, w, za[0, part, start:stop], za[1, part, start:stop],
+            )  # fmt: skip
         else:
-            two.root(x, z)
-        _store(z, za, zb, part, start)
+            sign = _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w)
+            _pair_rows(operation, sign, x[0], x[1], y[0], y[1], v, w, z[0], z[1])
+            _store(z, za, zb, part, start)
 
 
 @compiled
@@ -136,6 +155,8 @@ def triples(begin, end, operation, xa, xb, ya, yb, za, zb):
     for job in range(begin, end):
         part, start = job // tiles, job % tiles * TILE
         _operands(operation, part, start, xa, xb, ya, yb, x, y, x, y)
+        if operation == SUBTRACT:
+            _negate(y)
         if operation == MULTIPLY:
             many.multiply_triples(x, y, z, sums, spare)
         else:
@@ -155,6 +176,8 @@ def several(begin, end, operation, xa, xb, ya, yb, za, zb):
     for job in range(begin, end):
         part, start = job // tiles, job % tiles * TILE
         sign = _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w)
+        if operation == SUBTRACT:
+            _negate(y)
         if operation <= SUBTRACT:
             many.add(x, y, z, sums, spare)
         elif operation == MULTIPLY:
