@@ -208,13 +208,17 @@ def test_astype_rounds_once(name):
 @given(st.lists(floats | few_bits, min_size=1, max_size=4), st.sampled_from(list(WORDS)))
 def test_what_is_printed_reads_back(terms, name):
     x = Words.from_words(np.array(terms), name)
-    assert_same(Words(str(x), name), x)
+    assert_same(Words(x.to_strings(), name), x)
+    u = 2.0**-x.format.precision * abs(float(x))
+    assert abs(float(Words(str(x), name) - x)) <= 20 * u + 2.0**-149
     assert_same(eval(repr(x), {"Words": Words, **vars(widen)}), x)
 
 
 def test_printing():
     third = Words("1/3", "float64x2")
-    assert str(third) == "0.333333333333333333333333333333332"
+    assert str(third) == "0.33333333333333333333333333333333"
+    assert third.to_strings() == "0.333333333333333333333333333333332"
+    assert str(Words(np.array(0.1), "float64x2")) == "0.10000000000000000555111512312578"
     assert f"{third:.40g}" == "0.3333333333333333333333333333333323061707"
     assert f"{third:.5f}" == "0.33333"
     assert f"{Words(2, 'float64x2') / 3:.10e}" == "6.6666666667e-1"
@@ -378,6 +382,9 @@ ERRORS = [
     (lambda x: x + Words(1, "float32x3"), TypeError, "words of different kinds.*astype"),
     (lambda x: Words(1, "float32x2") + np.ones(2), TypeError, "float64 has bits that float32x2"),
     (lambda x: x + torch.ones(4, dtype=torch.float64), ValueError, "move them to one place"),
+    (lambda x: x**x, TypeError, r"x \*\* Words: powers"),
+    (lambda x: x[7], IndexError, r"does not fit an array of shape \(4,\)"),
+    (lambda x: x.reshape(3), ValueError, r"4 numbers of shape \(4,\) do not fit"),
     (lambda x: x**0.3, TypeError, "powers of words are integers"),
     (lambda x: np.exp(x), TypeError, "np.exp is not defined for words; there are"),
     (lambda x: np.matmul(x, x), TypeError, "use widen.matmul"),

@@ -240,6 +240,10 @@ def _root_complex(x: Words) -> Words:
     return _ordinary(found, library.stack([plain.real, plain.imag]))
 
 
+def _short(value: Any) -> str:
+    return repr(value) if isinstance(value, (int, float, complex)) else type(value).__name__
+
+
 def power(x: Words, exponent: Any) -> Words:
     """X to an integer power, by squaring; to a half by the square root."""
     if isinstance(exponent, (float, np.floating, Fraction)) and exponent == Fraction(1, 2):
@@ -248,7 +252,7 @@ def power(x: Words, exponent: Any) -> Words:
         whole = isinstance(exponent, (float, np.floating)) and float(exponent).is_integer()
         if not whole:
             raise TypeError(
-                f"x ** {exponent!r}: powers of words are integers, or 0.5 for the square root"
+                f"x ** {_short(exponent)}: powers of words are integers, or 0.5 for the square root"
             )
     count = abs(int(exponent))
     one = operand(x, 1)

@@ -58,7 +58,7 @@ class Words(Operators):
     >>> import widen
     >>> x = widen.Words(["0.1", "1/3"], dtype=widen.float64x2)
     >>> print(x + 1)
-    [1.1, 1.33333333333333333333333333333333]
+    [1.1, 1.3333333333333333333333333333333]
     >>> x.shape, x.format.precision
     ((2,), 107)
     """
@@ -190,7 +190,10 @@ class Words(Operators):
 
     def __getitem__(self, key: Any) -> Words:
         key = key if isinstance(key, tuple) else (key,)
-        return self._each(lambda plane: plane[(slice(None), *key)])
+        try:
+            return self._each(lambda plane: plane[(slice(None), *key)])
+        except IndexError:
+            raise IndexError(f"index {key} does not fit an array of shape {self.shape}") from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
         found = arithmetic.operand(self, value)
@@ -212,7 +215,12 @@ class Words(Operators):
     def reshape(self, *shape: Any) -> Words:
         """The same numbers in another shape; a view where the planes' reshape is one."""
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        return self._each(lambda plane: plane.reshape((self.format.parts, *sizes)))
+        try:
+            return self._each(lambda plane: plane.reshape((self.format.parts, *sizes)))
+        except (ValueError, RuntimeError):
+            raise ValueError(
+                f"{self.size} numbers of shape {self.shape} do not fit {sizes}"
+            ) from None
 
     def transpose(self, *axes: Any) -> Words:
         """The axes in another order, reversed by default; a view."""

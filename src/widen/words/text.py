@@ -1,4 +1,4 @@
-"""Printing: as many digits as a number needs to be read back, and any format that is asked for."""
+"""Printing: as many digits as a format holds, as many as it takes to read a number back, or any."""
 
 from __future__ import annotations
 
@@ -56,10 +56,16 @@ def _joined(parts: list[str]) -> str:
 
 
 def number_text(parts: tuple[Exact, ...], fmt: Wide, spec: str = "") -> str:
-    """One number, in full or by a format such as ".40g"."""
-    if not spec:
+    """One number: as many digits as the format holds, "r" for all it takes, or ".40g"."""
+    if spec == "r":
         return _joined([shortest(part, fmt) for part in parts])
     values = [decimal_of(part) for part in parts]
+    if not spec:
+        held = f".{digits_held(fmt)}g"
+        return _joined([
+            _stripped(format(value, held)) if value.is_finite() else repr(float(value))
+            for value in values
+        ])  # fmt: skip
     return _joined([
         format(value, spec) if value.is_finite() else repr(float(value)) for value in values
     ])  # fmt: skip
@@ -81,10 +87,10 @@ def array_text(x: Words, spec: str = "", quote: str = "") -> str:
 def representation(x: Words) -> str:
     """Words(...) with all digits, which Python reads back as the same numbers."""
     where = "" if x.device == "cpu" else f", device={str(x.device)!r}"
-    lines = array_text(x, quote="'").replace("\n", "\n" + " " * len("Words("))
+    lines = array_text(x, "r", "'").replace("\n", "\n" + " " * len("Words("))
     return f"Words({lines}, dtype={x.format.name}{where})"
 
 
 def to_strings(x: Words) -> Any:
     """Text that reads back as the same numbers, in an object array; a str of a single number."""
-    return shaped([number_text(parts, x.format) for parts in exact_values(x)], x.shape)
+    return shaped([number_text(parts, x.format, "r") for parts in exact_values(x)], x.shape)
