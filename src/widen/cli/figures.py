@@ -68,7 +68,9 @@ def draw(axes: Any, panel: Panel) -> None:
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
     if any(series.label for series in panel.series):
-        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2}
+        turned = any(label.get_rotation() for label in axes.get_xticklabels())
+        below = -0.3 if turned and panel.x_label else -0.2  # turned numbers push the name down
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, below), "ncols": 2}
         axes.legend(fontsize="small", frameon=False, **place)
 
 

@@ -164,6 +164,23 @@ def in_order(left: int, right: int, fast: bool) -> list[tuple[int, int]]:
     return [(p, q) for q in range(right) for p in range(left) if not fast or p + q < left]
 
 
+def determine_slices(a: Any, b: Any) -> tuple[int, bool]:
+    """Algorithm 3 alone: the number of slices that DP-mode takes, and whether in fast mode.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a, b = np.random.default_rng(0).standard_normal((2, 64, 64))
+    >>> determine_slices(a, b)
+    (7, True)
+    """
+    given = checked(a, b, "float64")
+    with given.verbs.at(given.a):
+        scheme = scheme_of(given.shape[1])
+        found, fast = enough_slices(given.verbs, given.a, magnitudes_of(given), scheme)
+    return len(found.planes), fast
+
+
 def magnitudes_of(given: Operands) -> Any:
     """|B| e, the sum of magnitudes along every row of B (Algorithm 3), in one order everywhere."""
     verbs, lanes = given.verbs, None
