@@ -336,8 +336,8 @@ def reconstruct_any(
         if limbs >= tiles.PRODUCT_LIMBS:
             helped, width = constants.basis_bytes(layout, limbs, out.device)
             warps = tiles.PRODUCT_WARPS
-        form = (*form, limbs if held else constants.CHUNK, held, width)
-        launch(crt.round_any, (programs,), (*arguments, helped), form, warps)
+        way = (limbs if held else constants.CHUNK, held, width)
+        launch(crt.round_any, (programs,), (*arguments, helped), (*form, *way), warps)
         return marks
     span = limbs + tiles.FURTHEST_LIMBS
     sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)

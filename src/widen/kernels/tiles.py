@@ -237,13 +237,7 @@ WORDS_LIMBS, FEW_WORDS_LIMBS = (2, 3, 4, 6, 8, 12, 16, 22, 28, 32, 48, 64), (4, 
 LONG_LIMBS, LONG_ROWS, LONG_PROGRAMS = 12, 32, 2
 """Limbs from which products of bytes and weights encode; moduli at a time; programs to start."""
 
-LONG_PRODUCT_LIMBS = 24
-"""Limbs of X from which tensor cores put it together."""
-
-PRODUCT_COLUMNS, PRODUCT_WARPS, PRODUCT_PROGRAMS = 64, 8, 2
-"""Of that kernel: sums of 256 bytes of 64 elements are 64 registers of 256 threads."""
-
-WORDS = (LineTile(1, 128, 4), LineTile(8, 16, 4))
+LONG_WORDS = (LineTile(1, 128, 4), LineTile(8, 16, 4))
 """Their lines and entries: where entries are neighbours, and where lines are."""
 
 DOT_LIMBS = 256

@@ -180,10 +180,10 @@ def round_any(
     have so many `words`, and with MIXED a float32 in `second` (whose strides are those of `out`).
     Residues by moduli in two digits are `long_groups`, three 16-bit numbers each.
 
-    P has `held` bits; X is computed in `limbs` limbs, CHUNK at a time, or with HELD at once. With `slack` X is
-    rounded with its error taken off and with it added, and what differs is marked. A program takes
-    COLUMNS elements of a row at a time, and has limbs * COLUMNS words of `scratch`, or twice so many
-    (BYTES: `crt_products`).
+    P has `held` bits; X is computed in `limbs` limbs, CHUNK at a time, or with HELD at once. With
+    `slack` X is rounded with its error taken off and with it added, and what differs is marked. A
+    program takes COLUMNS elements of a row at a time, and has limbs * COLUMNS words of `scratch`,
+    or twice so many (BYTES: `crt_products`).
     """
     lane = tl.arange(0, COLUMNS)
     tiles = tl.cdiv(n, COLUMNS)
