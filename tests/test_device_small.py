@@ -27,16 +27,14 @@ def test_products(family, accuracy, name):
 
 
 def test_constants():
-    """Every table holds P/p_i and -P, lifted to fill its limbs."""
-    for bits in range(1, 340, 3):
+    """Every table holds p_i, 2^40/p_i, P/p_i and -P, and its limbs hold X with its sign."""
+    for bits in range(1, 1900, 31):
         layout = residues(128, float(bits), 1)
-        table, lift, limbs, inverse = constants.any_reconstruction(layout, "cpu")
+        table, limbs, held = constants.any_reconstruction(layout, "cpu")
         rows = [[int(x) % 2**64 for x in row] for row in table.tolist()]
-        lifted = layout.modulus << lift
-        assert 32 * limbs == lifted.bit_length()
-        assert inverse == pytest.approx(2.0 ** (32 * limbs - 32) / lifted)
-        numbers = [sum(x << 64 * i for i, x in enumerate(row[1:])) for row in rows[:-1]]
-        assert [row[0] for row in rows[:-1]] == list(layout.moduli)
-        assert numbers == [lifted // p for p in layout.moduli]
-        minus = sum(x << 64 * i for i, x in enumerate(rows[-1][:-1]))
-        assert minus == 2 ** (32 * limbs) - lifted
+        assert held == layout.modulus.bit_length() <= 32 * limbs
+        assert limbs in constants.HELD_LIMBS or limbs % constants.CHUNK == 0
+        numbers = [sum(x << 64 * i for i, x in enumerate(row[2:])) for row in rows]
+        assert [row[:2] for row in rows[:-1]] == [[p, 2**40 // p] for p in layout.moduli]
+        assert numbers[:-1] == [layout.modulus // p for p in layout.moduli]
+        assert numbers[-1] == 2 ** (32 * limbs) - layout.modulus

@@ -1,4 +1,4 @@
-"""Tensors and `Words` of tensors alike: shapes, memory, and what the GPU's stages read and write."""
+"""Tensors and `Words` of tensors alike: shapes, memory, what a GPU's stages read and write."""
 
 from __future__ import annotations
 

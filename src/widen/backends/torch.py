@@ -302,8 +302,10 @@ def reconstruct_any(
     """
     parts, batch, m, n = out.shape
     table, limbs, bits = constants.any_reconstruction(layout, out.device)
-    columns = tiles.ANY_COLUMNS
-    programs = min(batch * m * -(-n // columns), _processors(out.device) * tiles.ANY_PROGRAMS)
+    columns, running = tiles.ANY_COLUMNS, tiles.ANY_PROGRAMS
+    if addend is None and limbs >= tiles.PRODUCT_LIMBS:
+        columns, running = tiles.PRODUCT_COLUMNS, tiles.PRODUCT_PROGRAMS
+    programs = min(batch * m * -(-n // columns), _processors(out.device) * running)
     fresh = marks is None
     if marks is None:
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
@@ -330,8 +332,12 @@ def reconstruct_any(
     )  # fmt: skip
     if addend is None:
         held = limbs in constants.HELD_LIMBS
-        form = (*form, limbs if held else constants.CHUNK, held)
-        launch(crt.round_any, (programs,), arguments, form, tiles.ANY_WARPS)
+        helped, width, warps = table, 0, tiles.ANY_WARPS
+        if limbs >= tiles.PRODUCT_LIMBS:
+            helped, width = constants.basis_bytes(layout, limbs, out.device)
+            warps = tiles.PRODUCT_WARPS
+        way = (limbs if held else constants.CHUNK, held, width)
+        launch(crt.round_any, (programs,), (*arguments, helped), (*form, *way), warps)
         return marks
     span = limbs + tiles.FURTHEST_LIMBS
     sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from widen.backends.recording import quietly
+from widen.kernels.triton.crt_products import MODULI
 from widen.kernels.triton.encode import BIAS
 from widen.systems import Residues
 from widen.systems.moduli import balanced
@@ -94,6 +95,28 @@ def any_reconstruction(layout: Residues, device: torch.device) -> tuple[Tensor, 
     rows = [[p, (1 << 40) // p, *_pairs(modulus // p, limbs)] for p in layout.moduli]
     rows.append([0, 0, *_pairs(-modulus, limbs)])
     return constant(rows, torch.int64, device), limbs, bits
+
+
+@lru_cache(maxsize=64)
+def basis_bytes(layout: Residues, limbs: int, device: torch.device) -> tuple[Tensor, int]:
+    """Table and width of `kernels.triton.crt_products.store_sums`."""
+    width, step = 1 << (4 * limbs - 1).bit_length(), int(MODULI)
+    short = layout.bases.count(0) if layout.bases else len(layout.moduli)
+    kinds = (layout.moduli[:short], layout.moduli[short:])
+    rows = []
+    for d in range(3):
+        for moduli in kinds:
+            numbers = [(layout.modulus // p) << 7 * d for p in moduli]
+            numbers += [0] * (-len(moduli) % step)
+            rows += [_signed_bytes(number, 4 * limbs, width) for number in numbers]
+    return constant(rows, torch.int8, device), width
+
+
+def _signed_bytes(number: int, count: int, width: int) -> list[int]:
+    """Bytes, -128 to 127 each, whose sum is a number modulo 256^count; and zeros."""
+    halves = (256**count - 1) // 255 * 128
+    held = (number + halves) % 256**count
+    return [x - 128 for x in held.to_bytes(count, "little")] + [0] * (width - count)
 
 
 def _pairs(number: int, limbs: int) -> list[int]:

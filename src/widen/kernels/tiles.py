@@ -229,12 +229,18 @@ def reconstruct_tile(
     return tile, tile.rows * -(-steps // (wave * waves))
 
 
-ANY_COLUMNS, ANY_WARPS, ANY_PROGRAMS = 64, 1, 16
+ANY_COLUMNS, ANY_WARPS, ANY_PROGRAMS = 128, 4, 7
 """Of the kernels for any moduli: elements and warps of a program, programs of a multiprocessor.
 
 They wait for memory most of the time: residues, one modulus after the other, and limbs.
 """
 
+
+PRODUCT_LIMBS = 24
+"""Limbs of X from which tensor cores put it together."""
+
+PRODUCT_COLUMNS, PRODUCT_WARPS, PRODUCT_PROGRAMS = 64, 8, 2
+"""Of that kernel: sums of 256 bytes of 64 elements are 64 registers of 256 threads."""
 
 WORDS = (LineTile(2, 256, 4), LineTile(16, 32, 4))
 """Lines of several words: where their entries are neighbours, and where the lines are."""

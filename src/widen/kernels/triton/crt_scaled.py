@@ -86,8 +86,8 @@ SIZES = [
     "m", "n", "pitch", "stream", "left_batch", "right_batch", "limit", "always", "parts",
     "part_stride", "batch_stride", "row_stride", "column_stride", "word_stride", "words", "batch",
     "slack", "marked", "moduli", "length", "limbs", "held", "long_stream", "long_moduli", "c_word",
-    "span_held", "c_part", "c_item", "c_row", "c_column", "c_words", "c_parts", "alpha", "alpha_i", "beta",
-    "beta_i", "alpha_bits",
+    "span_held", "c_part", "c_item", "c_row", "c_column", "c_words", "c_parts", "alpha", "alpha_i",
+    "beta", "beta_i", "alpha_bits",
 ]  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def round_any_scaled(
             integer_of(
                 at, stream, moduli, at_long, long_stream, long_moduli, basis, length, limbs, q,
                 parts, there, nothing, lane * 0, at_limbs + wide(q) * (limbs * COLUMNS), COLUMNS,
-                CHUNK, False, ASSEMBLY,
+                basis, CHUNK, False, 0, COLUMNS, ASSEMBLY,
             )  # fmt: skip
         tl.debug_barrier()
         for part in range(parts):

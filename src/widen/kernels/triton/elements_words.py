@@ -142,8 +142,8 @@ def repair(
                     fine = is_certified(
                         ours, theirs, rows_table + row, columns_table + column, left_batch * m,
                         right_batch * n, left_word, left_part, left_inner, left_words, right_word,
-                        right_part, right_inner, right_words, inner, kept, shift, both, always, parts,
-                        FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
+                        right_part, right_inner, right_words, inner, kept, shift, both, always,
+                        parts, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
                     )  # fmt: skip
                 if fine:
                     tl.store(marks + place, 0)
@@ -180,9 +180,9 @@ def repair(
                             held, last, negative, base = exact_dot(
                                 ours, theirs, addend, limbs, inner, part, left_word, left_part,
                                 left_inner, left_words, right_word, right_part, right_inner,
-                                right_words, fine, s, t, c_word, c_part, c_words, alpha, alpha_i, beta,
-                                beta_i, PARTS, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
-                                SCALED, C_PARTS, C_FIELDS, INNER,
+                                right_words, fine, s, t, c_word, c_part, c_words, alpha, alpha_i,
+                                beta, beta_i, PARTS, FRACTION, EXPONENT, RIGHT_FRACTION,
+                                RIGHT_EXPONENT, SCALED, C_PARTS, C_FIELDS, INNER,
                             )  # fmt: skip
                             tl.debug_barrier()
                             to = target + wide(part) * part_stride
