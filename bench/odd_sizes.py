@@ -61,6 +61,36 @@ def unit(shape: tuple[int, int, int], name: str, system: str) -> None:
     assert np.array_equal(found.cpu().numpy(), widen.matmul(a, b), equal_nan=True)
 
 
+def several_words(shape: tuple[int, int, int], name: str, accuracy: str) -> None:
+    """A product of numbers of several words, and alpha A B + beta C."""
+    import torch
+
+    import widen
+
+    rng = np.random.default_rng(2)
+    m, k, n = shape
+
+    def drawn(size: tuple[int, int]) -> widen.Words:
+        scales = 2.0 ** -(25 * np.arange(17))[:, None, None]
+        words = rng.standard_normal((17, *size)) * scales
+        words[:, size[0] // 2] *= 2.0 ** rng.integers(-30, 30, size[1])
+        return widen.Words.from_words(words, name)
+
+    def moved(x: widen.Words) -> widen.Words:
+        return widen.Words.of(x.format, [torch.from_numpy(np.array(p)).cuda() for p in x.planes])
+
+    a, b, c = drawn((m, k)), drawn((k, n)), drawn((m, n))
+    for found, wanted in (
+        (
+            widen.matmul(moved(a), moved(b), accuracy=accuracy),
+            widen.matmul(a, b, accuracy=accuracy),
+        ),
+        (widen.gemm(moved(a), moved(b), moved(c), beta=0.5), widen.gemm(a, b, c, beta=0.5)),
+    ):
+        for ours, theirs in zip(found.planes, wanted.planes, strict=True):
+            assert np.array_equal(ours.cpu().numpy(), theirs)
+
+
 def many_repairs() -> None:
     """Elements enough, and open, for repair by exact products."""
     import torch
@@ -96,8 +126,13 @@ def jobs() -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
         SHAPES, ("float64", "float32", "complex128"), ("standard", "correct", 40), (1 << 17, 0)
     )
     units = itertools.product(SHAPES, UNITS, ("residues", "digits"))
+    words = itertools.product(
+        ((3, 17, 5), (33, 65, 40)), ("float64x2", "complex64x2", "float64_float32", "float64x16"),
+        ("standard", "correct"),
+    )  # fmt: skip
     return [*((contract, given) for given in every), *((unit, given) for given in units),
-            *((halves, (shape,)) for shape in SHAPES), (many_repairs, ())]  # fmt: skip
+            *((several_words, given) for given in words), *((halves, (shape,)) for shape in SHAPES),
+            (many_repairs, ())]  # fmt: skip
 
 
 def work(job: tuple[Callable[..., None], tuple[Any, ...]]) -> None:

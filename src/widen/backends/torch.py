@@ -318,7 +318,7 @@ def reconstruct_any(
     count = layout.bases.count(0) if layout.bases else len(layout.moduli)
     mixed = numbers.second is not None
     second = numbers.block[0] if numbers.second is None else numbers.second
-    room = torch.empty(2 * programs * limbs * columns, dtype=torch.int32, device=out.device)
+    room = torch.empty(3 * programs * limbs * columns, dtype=torch.int32, device=out.device)
     arguments = (
         short, numbers.block, marks, *tables, m, n, short.shape[-1], short.stride(0), *batches,
         constants.limit_of(layout), 29, parts, *numbers.block.stride()[1:],

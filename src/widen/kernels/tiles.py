@@ -232,8 +232,10 @@ def reconstruct_tile(
 ANY_COLUMNS, ANY_WARPS, ANY_PROGRAMS = 128, 4, 7
 """Of the kernels for any moduli: elements and warps of a program, programs of a multiprocessor.
 
-They wait for memory most of the time: residues, one modulus after the other, and limbs.
+They wait for memory most of the time: residues, one modulus after the other, and limbs. Sums that
+are added to in memory want every element in one thread.
 """
+assert ANY_COLUMNS >= 32 * ANY_WARPS
 
 
 PRODUCT_LIMBS = 24

@@ -99,8 +99,9 @@ def integer_of(
     """X + change 2^place in so many limbs: (these or where they are, last bit's place, sign).
 
     X = sum of c_i P/p_i - q P: |X|/P is below 1/2 - 2^-9. With HELD there are CHUNK limbs, which
-    stay in registers; else they are stored, and with BYTES `table` helps (`crt_products`); `to` is
-    then the first element's place, for 64 bits. The last row of `basis` has -P.
+    stay in registers; else they are stored, and with BYTES `table` helps (`crt_products`): `to` is
+    then the first element's place, for sums of 64 bits and limbs after them. The last row of
+    `basis` has -P.
     """
     carry = tl.zeros(inside.shape, tl.int64)
     lowest = tl.full(inside.shape, -1, tl.int32)
@@ -122,9 +123,10 @@ def integer_of(
             table, part, parts, inside, to, stride, BYTES, COLUMNS,
         )  # fmt: skip
         tl.debug_barrier()
-        own = to + tl.arange(0, COLUMNS)
+        lane = tl.arange(0, COLUMNS)
+        own = (to + limbs * COLUMNS).to(tl.pointer_type(tl.int32), bitcast=True) + lane
         last, negative = carried_in_memory(
-            own, stride, limbs, fraction, modulus, change, place, ASSEMBLY
+            to + lane, own, stride, limbs, fraction, modulus, change, place, ASSEMBLY
         )
         return own, last, negative
     else:
@@ -183,15 +185,15 @@ def round_any(
     P has `held` bits; X is computed in `limbs` limbs, CHUNK at a time, or with HELD at once. With
     `slack` X is rounded with its error taken off and with it added, and what differs is marked. A
     program takes COLUMNS elements of a row at a time, and has limbs * COLUMNS words of `scratch`,
-    or twice so many (BYTES: `crt_products`).
+    or three times so many (BYTES: `crt_products`).
     """
     lane = tl.arange(0, COLUMNS)
     tiles = tl.cdiv(n, COLUMNS)
     heights, widths = left_batch * m, right_batch * n
     at_limbs = scratch + wide(tl.program_id(0)) * (limbs * COLUMNS) + lane
     if BYTES > 0:
-        at_limbs = scratch.to(tl.pointer_type(tl.int64), bitcast=True)
-        at_limbs += wide(tl.program_id(0)) * (limbs * COLUMNS)
+        at_limbs = scratch + wide(tl.program_id(0)) * (3 * limbs * COLUMNS)
+        at_limbs = at_limbs.to(tl.pointer_type(tl.int64), bitcast=True)
     for tile in range(tl.program_id(0), batch * m * tiles, tl.num_programs(0)):
         j = tile % tiles * COLUMNS + lane
         row = tile // tiles

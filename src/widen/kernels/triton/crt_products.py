@@ -78,9 +78,12 @@ def store_sums(
 
 @triton.jit
 def carried_in_memory(
-    to, stride, limbs, fraction, modulus, change, place, ASSEMBLY: tl.constexpr
+    sums, to, stride, limbs, fraction, modulus, change, place, ASSEMBLY: tl.constexpr
 ):  # fmt: skip
-    """Sums become limbs of X + change 2^place, in their place: (last bit's place, sign)."""
+    """Store limbs of X + change 2^place from their sums: (last bit's place, sign).
+
+    Not in the sums' place: an element may be in several threads, which do not run in step.
+    """
     quotient = ((fraction + (1 << 39)) >> 40).to(tl.uint32)
     one = tl.full(place.shape, 1, tl.int64) << (place & 31).to(tl.int64)
     carry = tl.zeros(place.shape, tl.int64)
@@ -89,13 +92,12 @@ def carried_in_memory(
     for pair in range(0, limbs, 2):
         both = tl.load(modulus + pair // 2)
         for w in tl.static_range(2):
-            at = to + wide(pair + w) * stride
             minus = (both >> 32 * w).to(tl.uint32)
             product = times_add(quotient, minus, tl.zeros(place.shape, tl.uint64), ASSEMBLY)
-            carry += tl.load(at) + product.to(tl.int64)
+            carry += tl.load(sums + wide(pair + w) * stride) + product.to(tl.int64)
             carry += tl.where((place >> 5) == pair + w, change * one, 0)
             top = carry.to(tl.uint32)
-            tl.store(at, carry & 0xFFFFFFFF)
+            tl.store(to + wide(pair + w) * stride, top.to(tl.int32, bitcast=True))
             new = (lowest < 0) & (top != 0)
             lowest = tl.where(new, pair + w, lowest)
             lowest_word = tl.where(new, top, lowest_word)
