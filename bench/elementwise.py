@@ -126,8 +126,15 @@ def main() -> None:
         **versions,
     }
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
-    print(f"\n{'format':>16} {'numbers':>9} " + " ".join(f"{name:>26}" for name in OPERATIONS))
     rng, rows = np.random.default_rng(1), []
+    if not options.gpu:
+        a, b = rng.random(2 * size), rng.random(2 * size)
+        seconds, copied = seconds_of(lambda: a + b, copy)
+        ratio = seconds / (3 * a.nbytes / moved * copied)
+        row = {"format": "float64", "size": 2 * size, "operation": "add", "seconds": seconds}
+        rows.append(machine | row | {"copy_gb_s": moved / copied / 1e9, "ratio": ratio})
+        print(f"NumPy's a + b of {2 * size} float64, the same bytes: {ratio:.2f} x copy")
+    print(f"\n{'format':>16} {'numbers':>9} " + " ".join(f"{name:>26}" for name in OPERATIONS))
     for name in options.formats.split(","):
         fmt = WORDS[name]
         count = size // (1 if len(fmt.words) == 2 else len(fmt.words) ** 2)

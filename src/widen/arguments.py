@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from widen import bounds
+from widen.backends.planes import is_tensor as is_tensor
 from widen.encoded import Encoded
 from widen.formats import (
     FORMATS,
@@ -31,12 +32,6 @@ _UNITS_OF_MEMORY = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
     "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
 }  # fmt: skip
-
-
-def is_tensor(x: Any) -> bool:
-    """Whether x is a PyTorch tensor, without importing PyTorch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
 
 
 def on_gpu(x: Any) -> bool:
