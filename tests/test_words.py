@@ -14,13 +14,14 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import widen
 from helpers import VIEWS, assert_same_bits
 from widen.formats import COMPLEX, WORDS
 from widen.words.numbers import nearest, words_of_exact
+from widen.words.text import digits_held
 
 Words = widen.Words
 WIDE = {**WORDS, **{name: fmt for name, fmt in COMPLEX.items() if len(fmt.part.words) > 1}}
@@ -206,11 +207,13 @@ def test_astype_rounds_once(name):
 
 
 @given(st.lists(floats | few_bits, min_size=1, max_size=4), st.sampled_from(list(WORDS)))
+@example([100.0, 2.7755575615628914e-17], "float32x4")
 def test_what_is_printed_reads_back(terms, name):
     x = Words.from_words(np.array(terms), name)
     assert_same(Words(x.to_strings(), name), x)
-    u = 2.0**-x.format.precision * abs(float(x))
-    assert abs(float(Words(str(x), name) - x)) <= 20 * u + 2.0**-149
+    # Half a unit of the last digit, at most 50 of 2^-precision, and what reading rounds.
+    shown = 10.0 ** (1 - digits_held(x.format)) / 2 + 2.0 ** (1 - x.format.precision)
+    assert abs(float(Words(str(x), name) - x)) <= shown * abs(float(x)) + 2.0**-149
     assert_same(eval(repr(x), {"Words": Words, **vars(widen)}), x)
 
 

@@ -15,6 +15,7 @@ from helpers import assert_same_bits
 from widen.backends import words as backend
 from widen.backends.planes import new_planes
 from widen.formats import COMPLEX, WORDS
+from widen.words import arithmetic
 from widen.words.bounds import TRIPLE_SUM, dropped_by_product, relative_error
 
 Words = widen.Words
@@ -228,6 +229,24 @@ def test_complex_arithmetic(name):
     if len(part.words) == 2:
         assert ((x.conj() * x).imag == 0).all()
     assert (x * x.real == x * (x.real + 0j)).all()
+
+
+@pytest.mark.parametrize("name", ["complex128x2", "complex64x3", "complex128_complex64"])
+def test_tensors_are_scaled_by_exact_powers(name):
+    # Of torch.ldexp they are not: pow may be wrong in the last bit on a GPU.
+    part = COMPLEX[name].part
+    limit = 1020 if part.words[0].name == "float64" else 124
+    exponents = np.arange(-limit, limit + 1)
+    first = np.full((2, exponents.size), 1 + 2.0**-20).astype(part.words[0].name)
+    second = np.full((2, exponents.size), 1 + 2.0**-20).astype(part.words[-1].name)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    large, small = np.ldexp(second, 100), np.ldexp(second, -100)
+    for plane in (first, second, large, small):
+        found = arithmetic.plane_times_power(
+            torch.tensor(plane, device=device), torch.tensor(exponents, device=device)
+        )
+        with np.errstate(all="ignore"):
+            assert_same_bits(found.cpu().numpy(), np.ldexp(plane, exponents))
 
 
 @pytest.mark.parametrize("name", ["complex128x2", "complex64x3", "complex128_complex64"])

@@ -147,24 +147,29 @@ def near_one(x: Words) -> tuple[Words, Any]:
     exponent = _exponents(library.maximum(magnitude[0], magnitude[-1]))
     limit = 1020 if dtype_name(x.planes[0]) == "float64" else 124
     exponent = library.clip(exponent + (exponent & 1), -limit, limit)
-    planes = [_ldexp(plane, -exponent) for plane in x.planes]
+    planes = [plane_times_power(plane, -exponent) for plane in x.planes]
     return type(x).of(x.format, planes), exponent
 
 
-def _ldexp(plane: Any, exponent: Any) -> Any:
-    """Plane 2^exponent; torch's ldexp would make the power in float32."""
+def plane_times_power(plane: Any, exponent: Any) -> Any:
+    """Plane 2^exponent, rounded once, for exponents of normal float64 numbers.
+
+    torch's ldexp calls pow for the power of 2, which on a GPU need not be exact.
+    """
     library = library_of(plane)
     if library is np:
         with np.errstate(all="ignore"):
             return np.ldexp(plane, exponent)
-    power = library.ldexp(library.ones_like(plane), exponent.to(plane.dtype))
-    return plane * power
+    power = ((exponent.to(library.int64) + 1023) << 52).view(library.float64)
+    return (plane.to(library.float64) * power).to(plane.dtype)
 
 
 def times_power(x: Words, exponent: Any) -> Words:
     """X 2^exponent, in two steps, each word rounded where it is subnormal."""
     half = exponent >> 1
-    planes = [_ldexp(_ldexp(plane, half), exponent - half) for plane in x.planes]
+    planes = [
+        plane_times_power(plane_times_power(plane, half), exponent - half) for plane in x.planes
+    ]
     first = abs(planes[0])
     room = 2.0 ** (x.format.part.words[-1].lowest + x.format.precision + 2)
     if bool(((first < room) & (first > 0)).any()):
