@@ -161,7 +161,7 @@ def exact_dot(
     base, last = tl.min(lowest, 0), tl.max(highest, 0)
     if SCALED:
         for q in tl.static_range(C_PARTS):
-            c_low, c_high, c_exponent, minus = addend_term(scalars, q, PART, C_FIELDS)
+            c_low, c_high, c_exponent, down_c = addend_term(scalars, q, PART, C_FIELDS)
             given = (c_low | c_high) != 0
             base = tl.minimum(base, tl.where(given, c_exponent, FAR))
             last = tl.maximum(last, tl.where(given, c_exponent, -FAR))
