@@ -144,7 +144,7 @@ def round_any_scaled(
             integer_of(
                 at, stream, moduli, at_long, long_stream, long_moduli, basis, length, limbs, q,
                 parts, there, nothing, lane * 0, at_limbs + wide(q) * (limbs * COLUMNS), COLUMNS,
-                basis, CHUNK, False, 0, COLUMNS, ASSEMBLY,
+                CHUNK, False, ASSEMBLY,
             )  # fmt: skip
         tl.debug_barrier()
         for part in range(parts):
