@@ -319,14 +319,14 @@ def reconstruct_any(
     room = torch.empty(2 * programs * limbs * columns, dtype=torch.int32, device=out.device)
     arguments = (
         short, numbers.block, marks, *tables, m, n, short.shape[-1], short.stride(0), *batches,
-        constants.limit_of(layout), 29, parts, *numbers.block.stride()[1:],
+        constants.limit_of(layout), 29, *numbers.block.stride()[1:],
         numbers.block.stride(0), len(numbers.block), batch, int(slack), int(not fresh), table,
         count, table.shape[1], limbs, bits, room, long, long.stride(0), len(layout.moduli) - count,
         second,
     )  # fmt: skip
     first = fmt.words[0]
     form = (
-        first.precision, first.lowest, first.highest, mixed, columns, assembly(out.device),
+        parts, first.precision, first.lowest, first.highest, mixed, columns, assembly(out.device),
     )  # fmt: skip
     if addend is None:
         held = limbs in constants.HELD_LIMBS

@@ -25,11 +25,11 @@ def of_parts(ours, theirs, third, part, p):
 
 
 @triton.jit
-def byte_of(groups, stream, i, moduli, p, part, parts, inside):
+def byte_of(groups, stream, i, moduli, p, part, inside, PARTS: tl.constexpr):
     """A number in [0, 4p) that is the residue of a part of X modulo p_i, times its coefficient."""
     at = groups + wide(i) * stream
     value = tl.load(at, inside, other=0).to(tl.int32)
-    if parts == 2:
+    if PARTS == 2:
         apart = wide(moduli) * stream
         theirs = tl.load(at + apart, inside, other=0).to(tl.int32)
         third = tl.load(at + 2 * apart, inside, other=0).to(tl.int32)
@@ -47,10 +47,10 @@ def three_of(groups, stream, i, moduli, inside):
 
 
 @triton.jit
-def long_of(groups, stream, i, moduli, p, part, parts, inside):
+def long_of(groups, stream, i, moduli, p, part, inside, PARTS: tl.constexpr):
     """The same in [0, 16p) of a modulus in two digits."""
     value = three_of(groups, stream, i, moduli, inside)
-    if parts == 2:
+    if PARTS == 2:
         theirs = three_of(groups, stream, 3 * moduli + i, moduli, inside)
         third = three_of(groups, stream, 6 * moduli + i, moduli, inside)
         value = of_parts(value, theirs, third, part, 3 * p)
@@ -74,7 +74,7 @@ def plus_multiple(sums, value, row, CHUNK: tl.constexpr, ASSEMBLY: tl.constexpr)
 @triton.jit
 def chunk_of(
     groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, first, part,
-    parts, inside, CHUNK: tl.constexpr, ASSEMBLY: tl.constexpr,
+    inside, PARTS: tl.constexpr, CHUNK: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """CHUNK limbs, from `first` on, of the sum of c_i P/p_i, not carried; and sum(c_i/p_i) 2^40.
 
@@ -89,13 +89,13 @@ def chunk_of(
     for i in tl.range(moduli, loop_unroll_factor=UNROLL):
         row = basis + i * length
         p, inverse = tl.load(row).to(tl.int32), tl.load(row + 1).to(tl.uint64)
-        value = byte_of(groups, stream, i, moduli, p, part, parts, inside)
+        value = byte_of(groups, stream, i, moduli, p, part, inside, PARTS)
         sums = plus_multiple(sums, value, row + 2 + first // 2, CHUNK, ASSEMBLY)
         fraction += value.to(tl.uint64) * inverse
     for i in tl.range(long_moduli, loop_unroll_factor=UNROLL):
         row = basis + (moduli + i) * length
         p, inverse = tl.load(row).to(tl.int32), tl.load(row + 1).to(tl.uint64)
-        value = long_of(long_groups, long_stream, i, long_moduli, p, part, parts, inside)
+        value = long_of(long_groups, long_stream, i, long_moduli, p, part, inside, PARTS)
         sums = plus_multiple(sums, value, row + 2 + first // 2, CHUNK, ASSEMBLY)
         fraction += value.to(tl.uint64) * inverse
     return sums, fraction
@@ -130,7 +130,7 @@ def carried(
 @triton.jit
 def integer_of(
     groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, limbs, part,
-    parts, inside, change, place, to, stride, CHUNK: tl.constexpr, HELD: tl.constexpr,
+    inside, change, place, to, stride, PARTS: tl.constexpr, CHUNK: tl.constexpr, HELD: tl.constexpr,
     ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """X + change 2^place in so many limbs: (these or where they are, last bit's place, sign).
@@ -145,7 +145,7 @@ def integer_of(
     if HELD:
         sums, fraction = chunk_of(
             groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, 0, part,
-            parts, inside, CHUNK, ASSEMBLY,
+            inside, PARTS, CHUNK, ASSEMBLY,
         )  # fmt: skip
         words, carry, lowest, lowest_word = carried(
             sums, fraction, modulus, 0, change, place, carry, lowest, lowest_word, CHUNK, ASSEMBLY
@@ -157,7 +157,7 @@ def integer_of(
         for first in range(0, limbs, CHUNK):
             sums, fraction = chunk_of(
                 groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, first,
-                part, parts, inside, CHUNK, ASSEMBLY,
+                part, inside, PARTS, CHUNK, ASSEMBLY,
             )  # fmt: skip
             words, carry, lowest, lowest_word = carried(
                 sums, fraction, modulus, first, change, place, carry, lowest, lowest_word, CHUNK,
@@ -183,7 +183,7 @@ def error_of(at_row, at_column, heights, widths, real, row_flags, column_flags, 
 
 
 SIZES = [
-    "m", "n", "left_batch", "right_batch", "limit", "always", "parts", "part_stride",
+    "m", "n", "left_batch", "right_batch", "limit", "always", "part_stride",
     "batch_stride", "row_stride", "word_stride", "words", "batch", "slack", "marked", "moduli",
     "length", "limbs", "held", "long_moduli",
 ]  # fmt: skip
@@ -192,15 +192,16 @@ SIZES = [
 @triton.jit(do_not_specialize=SIZES)
 def round_any(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
-    limit, always, parts, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
+    limit, always, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
     batch, slack, marked, basis, moduli, length, limbs, held, scratch, long_groups, long_stream,
     long_moduli, second,
-    PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr, MIXED: tl.constexpr,
-    COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, CHUNK: tl.constexpr, HELD: tl.constexpr,
+    PARTS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
+    MIXED: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, CHUNK: tl.constexpr,
+    HELD: tl.constexpr,
 ):  # fmt: skip
     """Round X 2^-(s+t) into `out`, part by part, and mark what is not final.
 
-    As `reconstruct.round_residues`, with `parts`, `slack` and `marked` known when it runs. Numbers
+    As `reconstruct.round_residues`, with `slack` and `marked` known when it runs. Numbers
     have so many `words`, and with MIXED a float32 in `second` (whose strides are those of `out`).
     Residues by moduli in two digits are `long_groups`, three 16-bit numbers each.
 
@@ -231,13 +232,13 @@ def round_any(
         at = groups + wide(row) * pitch + j
         at_long = long_groups + wide(row) * pitch + j
         offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
-        for part in range(parts):
+        for part in range(PARTS):
             to = offset + wide(part) * part_stride
             for side in range(1 + slack):
                 tl.debug_barrier()
                 found, last, negative = integer_of(
                     at, stream, moduli, at_long, long_stream, long_moduli, basis, length, limbs,
-                    part, parts, there, change * (1 - 2 * side), place, at_limbs, COLUMNS, CHUNK,
+                    part, there, change * (1 - 2 * side), place, at_limbs, COLUMNS, PARTS, CHUNK,
                     HELD, ASSEMBLY,
                 )  # fmt: skip
                 tl.debug_barrier()
