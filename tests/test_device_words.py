@@ -16,7 +16,6 @@ from widen.backends.torch_scaled import Scaling
 from widen.contract import as_contract
 from widen.device import Problem
 from widen.formats import FORMATS, PLAIN
-from widen.kernels import tiles
 from widen.systems import residues
 
 WIDE = [name for name in FORMATS if name not in PLAIN]
@@ -85,13 +84,6 @@ def test_moduli_in_two_digits():
     plan = assert_as_on_a_cpu(a, b, "float64x4")
     assert plan.layout.bases.count(0) == 49
     assert len(plan.layout.bases) > 49
-
-
-def test_long_integers_are_encoded_by_products(monkeypatch):
-    """Of bytes and weights; in the interpreter integers that are not so long."""
-    monkeypatch.setattr(tiles, "LONG_LIMBS", 8)
-    monkeypatch.setattr(tiles, "FEW_WORDS_LIMBS", (8, 16, 32, 64))
-    assert_as_on_a_cpu(*draw_words("phi1", SHAPE, 46, "complex64x2"), "complex64x2")
 
 
 @pytest.mark.parametrize("accuracy", ["correct"] if ON == "cpu" else ["standard", "correct"])

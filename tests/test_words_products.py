@@ -210,6 +210,31 @@ def test_the_last_word_leaves_the_one_before_it_even():
     assert_same_words(gemm, found)
 
 
+@pytest.mark.parametrize("name", ["float64x3", "float64x4", "float64x8"])
+def test_the_last_word_may_be_one_that_others_could_follow(name):
+    """Of -(odd - 0.4) 2^-1073 the second word is half a unit, and the third is too small."""
+    odd, tiny = 0x127EDF0DDD78D5, 2.0**-1074
+    value = -(odd - Fraction(2, 5)) * Fraction(2) ** -1073
+    wanted = (float(1 - odd) * 2.0**-1073, -tiny, *[0.0] * (len(WORDS[name].words) - 2))
+    assert wanted[0] == -5.144257014088044e-308
+    assert definition.round_words(value, WORDS[name]) == wanted
+    terms = (-float(odd) * 2.0**-73, 0.375 * 2.0**-73, 2.0**-79)  # 0.375 + 1/64 is near 0.4
+    planes = np.zeros((len(wanted), 1, 3))
+    planes[0, 0] = terms
+    a = widen.Words.from_words(planes, name)
+    b = np.full((3, 1), 2.0**-1000)
+    for accuracy in ("standard", "correct"):
+        found = widen.matmul(a, b, dtype=name, accuracy=accuracy)
+        assert_same_words(found, tuple(np.array([[x]]) for x in wanted))
+        found = widen.gemm(a, b, dtype=name, accuracy=accuracy, alpha=2.0)
+        assert_same_words(found, nearest_of(2 * value, name))
+
+
+def nearest_of(value, name):
+    """The definition's words of a number, as arrays of one element."""
+    return tuple(np.array([[x]]) for x in definition.round_words(value, WORDS[name]))
+
+
 @pytest.mark.parametrize("name", ["float64x2", "float32x3", "float64_float32"])
 @given(data=st.data())
 def test_rounding_near_ties_and_ends(name, data):

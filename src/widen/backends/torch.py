@@ -302,9 +302,7 @@ def reconstruct_any(
     """
     parts, batch, m, n = out.shape
     table, limbs, bits = constants.any_reconstruction(layout, out.device)
-    columns, running = tiles.ANY_COLUMNS, tiles.ANY_PROGRAMS
-    if addend is None and limbs >= tiles.PRODUCT_LIMBS:
-        columns, running = tiles.PRODUCT_COLUMNS, tiles.PRODUCT_PROGRAMS
+    columns, warps, running = tiles.any_tile(limbs)
     programs = min(batch * m * -(-n // columns), _processors(out.device) * running)
     fresh = marks is None
     if marks is None:
@@ -318,32 +316,28 @@ def reconstruct_any(
     count = layout.bases.count(0) if layout.bases else len(layout.moduli)
     mixed = numbers.second is not None
     second = numbers.block[0] if numbers.second is None else numbers.second
-    room = torch.empty(3 * programs * limbs * columns, dtype=torch.int32, device=out.device)
+    room = torch.empty(2 * programs * limbs * columns, dtype=torch.int32, device=out.device)
     arguments = (
         short, numbers.block, marks, *tables, m, n, short.shape[-1], short.stride(0), *batches,
-        constants.limit_of(layout), 29, parts, *numbers.block.stride()[1:],
+        constants.limit_of(layout), 29, *numbers.block.stride()[1:],
         numbers.block.stride(0), len(numbers.block), batch, int(slack), int(not fresh), table,
         count, table.shape[1], limbs, bits, room, long, long.stride(0), len(layout.moduli) - count,
         second,
     )  # fmt: skip
     first = fmt.words[0]
     form = (
-        first.precision, first.lowest, first.highest, mixed, columns, assembly(out.device),
+        parts, first.precision, first.lowest, first.highest, mixed, columns, assembly(out.device),
     )  # fmt: skip
     if addend is None:
         held = limbs in constants.HELD_LIMBS
-        helped, width, warps = table, 0, tiles.ANY_WARPS
-        if limbs >= tiles.PRODUCT_LIMBS:
-            helped, width = constants.basis_bytes(layout, limbs, out.device)
-            warps = tiles.PRODUCT_WARPS
-        way = (limbs if held else constants.CHUNK, held, width)
-        launch(crt.round_any, (programs,), (*arguments, helped), (*form, *way), warps)
+        way = (limbs if held else constants.CHUNK, held)
+        launch(crt.round_any, (programs,), arguments, (*form, *way), warps)
         return marks
     span = limbs + tiles.FURTHEST_LIMBS
     sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)
     launch(
         crt_scaled.round_any_scaled, (programs,), (*arguments, sums, span, *addend[0]),
-        (*form, 4, addend[1]), tiles.ANY_WARPS,
+        (*form, 4, addend[1]), warps,
     )  # fmt: skip
     return marks
 

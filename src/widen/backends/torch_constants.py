@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from widen.backends.recording import quietly
-from widen.kernels.triton.crt_products import MODULI
 from widen.kernels.triton.encode import BIAS
 from widen.systems import Residues
 from widen.systems.moduli import balanced
@@ -97,28 +96,6 @@ def any_reconstruction(layout: Residues, device: torch.device) -> tuple[Tensor, 
     return constant(rows, torch.int64, device), limbs, bits
 
 
-@lru_cache(maxsize=64)
-def basis_bytes(layout: Residues, limbs: int, device: torch.device) -> tuple[Tensor, int]:
-    """Table and width of `kernels.triton.crt_products.store_sums`."""
-    width, step = 1 << (4 * limbs - 1).bit_length(), int(MODULI)
-    short = layout.bases.count(0) if layout.bases else len(layout.moduli)
-    kinds = (layout.moduli[:short], layout.moduli[short:])
-    rows = []
-    for d in range(3):
-        for moduli in kinds:
-            numbers = [(layout.modulus // p) << 7 * d for p in moduli]
-            numbers += [0] * (-len(moduli) % step)
-            rows += [_signed_bytes(number, 4 * limbs, width) for number in numbers]
-    return constant(rows, torch.int8, device), width
-
-
-def _signed_bytes(number: int, count: int, width: int) -> list[int]:
-    """Bytes, -128 to 127 each, whose sum is a number modulo 256^count; and zeros."""
-    halves = (256**count - 1) // 255 * 128
-    held = (number + halves) % 256**count
-    return [x - 128 for x in held.to_bytes(count, "little")] + [0] * (width - count)
-
-
 def _pairs(number: int, limbs: int) -> list[int]:
     """A number in two's complement, two limbs of 32 bits in every int64."""
     pairs = [number >> 64 * i & (1 << 64) - 1 for i in range(limbs // 2)]
@@ -142,30 +119,6 @@ def words_encoding(layout: Residues, limbs: int, device: torch.device) -> tuple[
             highs = [(w - low) // base for w, low in zip(four, lows, strict=True)]
             weights += [_four(lows), _four(highs)]
     return constant(rows, torch.int32, device), constant(weights, torch.int32, device)
-
-
-@lru_cache(maxsize=256)
-def byte_weights(
-    layout: Residues, limbs: int, width: int, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Constants and weights of `kernels.triton.encode_words.residues_by_products`.
-
-    Weights are int8, `width` a row; bytes are less 128, which the bias makes good.
-    """
-    rows, lows, highs = [], [], []
-    padding = [0] * (width - 4 * limbs)
-    for p, base in zip(layout.moduli, layout.bases or [0] * len(layout.moduli), strict=True):
-        powers = [balanced(pow(256, i, p), p) for i in range(4 * limbs)]
-        bias = balanced(128 * sum(powers) - (1 << 32 * limbs - 1), p)
-        rows.append([-p, unpack("i", pack("f", 1 / p))[0], bias, 0])
-        short = powers
-        if base:
-            short = [balanced(w, base) for w in powers]
-            high = [(w - low) // base for w, low in zip(powers, short, strict=True)]
-            highs.append(high + padding)
-        lows.append([(w + 128) % 256 - 128 for w in short] + padding)
-    weights = constant(lows + highs, torch.int8, device)
-    return constant(rows, torch.int32, device), weights
 
 
 def _four(numbers: list[int]) -> int:

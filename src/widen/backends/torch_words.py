@@ -67,10 +67,6 @@ def encode(
         planes = backend.room(x, layout.planes[0])
         choices = tiles.FEW_WORDS_LIMBS if x.small else tiles.WORDS_LIMBS
         limbs = next(count for count in choices if 32 * count > width + 2)
-        if limbs >= tiles.LONG_LIMBS:
-            _encode_long(x, table, layout, limbs, planes)
-            made.append(planes)
-            continue
         weights = constants.words_encoding(layout, limbs, planes.device)
         batch, count, inner = x.shape
         tile, kernel = _tile(x), encode_words.residues
@@ -84,28 +80,6 @@ def encode(
         )  # fmt: skip
         made.append(planes)
     return made
-
-
-def _encode_long(x: Lines, table: Tensor, layout: Residues, limbs: int, planes: Tensor) -> None:
-    """The same of long integers, by products of their bytes and weights."""
-    short = layout.bases.count(0) if layout.bases else len(layout.moduli)
-    width = 1 << (4 * limbs - 1).bit_length()
-    moduli, weights = constants.byte_weights(layout, limbs, width, planes.device)
-    batch, count, inner = x.shape
-    tile = tiles.LONG_WORDS[x.lines_near]
-    rows, stretches = -(-count // tile.lines), -(-x.pitch // tile.inner)
-    processors = backend._processors(planes.device)
-    programs = min(batch * rows * stretches, tiles.LONG_PROGRAMS * processors)
-    room = programs * tile.lines * tile.inner * width // 4
-    scratch = torch.empty(room, dtype=torch.int32, device=planes.device)
-    kernel = encode_words.residues_by_products
-    launch(
-        general(kernel) if x.small else kernel, (programs,),
-        (x.words, table, x.count, planes, count, inner, x.pitch, planes.stride(0),
-         *x.words.stride(), len(x.words), 1 if layout.parts == 1 else 3, moduli, weights, short,
-         len(layout.moduli) - short, scratch, batch * rows * stretches, rows, stretches),
-        (*x.fields, limbs, width, tiles.LONG_ROWS, tile.lines, tile.inner), tile.warps,
-    )  # fmt: skip
 
 
 def _some(planes: Tensor, streams: int, which: slice) -> Tensor:

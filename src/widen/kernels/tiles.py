@@ -229,20 +229,19 @@ def reconstruct_tile(
     return tile, tile.rows * -(-steps // (wave * waves))
 
 
-ANY_COLUMNS, ANY_WARPS, ANY_PROGRAMS = 128, 4, 7
-"""Of the kernels for any moduli: elements and warps of a program, programs of a multiprocessor.
+ANY = {0: (128, 4, 8), 17: (64, 2, 8), 33: (32, 1, 12)}
+"""Of the kernels for any moduli, from so many limbs on: columns, warps, programs a multiprocessor.
 
 They wait for memory most of the time: residues, one modulus after the other, and limbs. Sums that
-are added to in memory want every element in one thread.
+are added to in memory want every element in one thread. bench/results/words-h200.md has others.
 """
-assert ANY_COLUMNS >= 32 * ANY_WARPS
+assert all(columns >= 32 * warps for columns, warps, _ in ANY.values())
 
 
-PRODUCT_LIMBS = 24
-"""Limbs of X from which tensor cores put it together."""
+def any_tile(limbs: int) -> tuple[int, int, int]:
+    """Columns, warps and programs a multiprocessor where X has so many limbs."""
+    return ANY[max(least for least in ANY if least <= limbs)]
 
-PRODUCT_COLUMNS, PRODUCT_WARPS, PRODUCT_PROGRAMS = 64, 8, 2
-"""Of that kernel: sums of 256 bytes of 64 elements are 64 registers of 256 threads."""
 
 WORDS = (LineTile(2, 256, 4), LineTile(16, 32, 4))
 """Lines of several words: where their entries are neighbours, and where the lines are."""
@@ -252,12 +251,6 @@ WORDS_SMALL = LineTile(4, 64, 4)
 
 WORDS_LIMBS, FEW_WORDS_LIMBS = (2, 3, 4, 6, 8, 12, 16, 22, 28, 32, 48, 64), (4, 8, 16, 32, 64)
 """Lengths of their integers, in limbs of 32 bits, that encoding is compiled for; and for those."""
-
-LONG_LIMBS, LONG_ROWS, LONG_PROGRAMS = 12, 32, 2
-"""Limbs from which products of bytes and weights encode; moduli at a time; programs to start."""
-
-LONG_WORDS = (LineTile(1, 128, 4), LineTile(8, 16, 4))
-"""Their lines and entries: where entries are neighbours, and where lines are."""
 
 DOT_LIMBS = 256
 """Limbs of a sum of products of two floats, times a third, and of one more product of two."""

@@ -213,7 +213,8 @@ def round_words(limbs, at, first, last, base, sign, fmt, out):
 
     ``fmt[w]`` is (precision, lowest, highest) of word w. As in the definition: each word is the
     nearest of what is left, a later word beyond its range is the largest there is, and a last word
-    that is half a unit of the one before goes to the side that makes that one even.
+    that is half a unit of the one before goes to the side that makes that one even. The last is the
+    last that is not 0: no word can have what is below the format's smallest number.
     """
     count = fmt.shape[0]
     for w in range(count):
@@ -230,15 +231,18 @@ def round_words(limbs, at, first, last, base, sign, fmt, out):
         if value != 0.0 and w + 1 < count:
             last = _leave(limbs, at, first, drop, up)
             sign = -sign if up else sign
-    if count > 1 and out[count - 1] != 0.0:
-        high, low = out[count - 2], out[count - 1]
+    end = count - 1
+    while end > 0 and out[end] == 0.0:
+        end -= 1
+    if end > 0:
+        high, low = out[end - 1], out[end]
         both = high + low
-        if fmt[count - 2, 0] == 24:
+        if fmt[end - 1, 0] == 24:
             both = np.float64(np.float32(both))
         if both != high:
-            out[count - 2], out[count - 1] = both, low - (both - high)
+            out[end - 1], out[end] = both, low - (both - high)
             if np.isinf(both):
-                out[count - 1] = 0.0
+                out[end] = 0.0
 
 
 @njit

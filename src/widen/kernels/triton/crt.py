@@ -9,15 +9,52 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.kernels.triton.crt_products import carried_in_memory, store_sums
 from widen.kernels.triton.limbs import NEVER, last_bit, store_words
 from widen.kernels.triton.numbers import FLAGS, INEXACT, NORM, SCALE, SIGMA, SPECIAL, SUM, wide
 from widen.kernels.triton.packed import times_add
 from widen.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNFIT, UNSETTLED, magnitude_bits
-from widen.kernels.triton.residues import byte_of, long_of
 
 UNROLL = tl.constexpr(1)  # moduli whose residues are loaded together
 SPARE_BITS = tl.constexpr(12)  # |X| is at least 2^-9 P away from P/2, and P has all but one bit
+
+
+@triton.jit
+def of_parts(ours, theirs, third, part, p):
+    """A part's residue from the products x x', y y' and (x + y)(x' + y'), plus a multiple of p."""
+    return third * part + ours * (1 - 2 * part) - theirs + (1 + part) * p
+
+
+@triton.jit
+def byte_of(groups, stream, i, moduli, p, part, inside, PARTS: tl.constexpr):
+    """A number in [0, 4p) that is the residue of a part of X modulo p_i, times its coefficient."""
+    at = groups + wide(i) * stream
+    value = tl.load(at, inside, other=0).to(tl.int32)
+    if PARTS == 2:
+        apart = wide(moduli) * stream
+        theirs = tl.load(at + apart, inside, other=0).to(tl.int32)
+        third = tl.load(at + 2 * apart, inside, other=0).to(tl.int32)
+        value = of_parts(value, theirs, third, part, p)
+    return value.to(tl.uint32)
+
+
+@triton.jit
+def three_of(groups, stream, i, moduli, inside):
+    """The sum of a modulus's three groups, -6 to 3p: of low digits, of high ones, and of sums."""
+    at = groups + wide(i) * stream
+    total = tl.load(at, inside, other=0).to(tl.int32)
+    total += tl.load(at + wide(moduli) * stream, inside, other=0).to(tl.int32)
+    return total + tl.load(at + 2 * wide(moduli) * stream, inside, other=0).to(tl.int32)
+
+
+@triton.jit
+def long_of(groups, stream, i, moduli, p, part, inside, PARTS: tl.constexpr):
+    """The same in [0, 16p) of a modulus in two digits."""
+    value = three_of(groups, stream, i, moduli, inside)
+    if PARTS == 2:
+        theirs = three_of(groups, stream, 3 * moduli + i, moduli, inside)
+        third = three_of(groups, stream, 6 * moduli + i, moduli, inside)
+        value = of_parts(value, theirs, third, part, 3 * p)
+    return (value + p).to(tl.uint32)
 
 
 @triton.jit
@@ -37,7 +74,7 @@ def plus_multiple(sums, value, row, CHUNK: tl.constexpr, ASSEMBLY: tl.constexpr)
 @triton.jit
 def chunk_of(
     groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, first, part,
-    parts, inside, CHUNK: tl.constexpr, ASSEMBLY: tl.constexpr,
+    inside, PARTS: tl.constexpr, CHUNK: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """CHUNK limbs, from `first` on, of the sum of c_i P/p_i, not carried; and sum(c_i/p_i) 2^40.
 
@@ -52,13 +89,13 @@ def chunk_of(
     for i in tl.range(moduli, loop_unroll_factor=UNROLL):
         row = basis + i * length
         p, inverse = tl.load(row).to(tl.int32), tl.load(row + 1).to(tl.uint64)
-        value = byte_of(groups, stream, i, moduli, p, part, parts, inside)
+        value = byte_of(groups, stream, i, moduli, p, part, inside, PARTS)
         sums = plus_multiple(sums, value, row + 2 + first // 2, CHUNK, ASSEMBLY)
         fraction += value.to(tl.uint64) * inverse
     for i in tl.range(long_moduli, loop_unroll_factor=UNROLL):
         row = basis + (moduli + i) * length
         p, inverse = tl.load(row).to(tl.int32), tl.load(row + 1).to(tl.uint64)
-        value = long_of(long_groups, long_stream, i, long_moduli, p, part, parts, inside)
+        value = long_of(long_groups, long_stream, i, long_moduli, p, part, inside, PARTS)
         sums = plus_multiple(sums, value, row + 2 + first // 2, CHUNK, ASSEMBLY)
         fraction += value.to(tl.uint64) * inverse
     return sums, fraction
@@ -93,15 +130,13 @@ def carried(
 @triton.jit
 def integer_of(
     groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, limbs, part,
-    parts, inside, change, place, to, stride, table, CHUNK: tl.constexpr, HELD: tl.constexpr,
-    BYTES: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr,
+    inside, change, place, to, stride, PARTS: tl.constexpr, CHUNK: tl.constexpr, HELD: tl.constexpr,
+    ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """X + change 2^place in so many limbs: (these or where they are, last bit's place, sign).
 
     X = sum of c_i P/p_i - q P: |X|/P is below 1/2 - 2^-9. With HELD there are CHUNK limbs, which
-    stay in registers; else they are stored, and with BYTES `table` helps (`crt_products`): `to` is
-    then the first element's place, for sums of 64 bits and limbs after them. The last row of
-    `basis` has -P.
+    stay in registers; else they are stored. The last row of `basis` has -P.
     """
     carry = tl.zeros(inside.shape, tl.int64)
     lowest = tl.full(inside.shape, -1, tl.int32)
@@ -110,31 +145,19 @@ def integer_of(
     if HELD:
         sums, fraction = chunk_of(
             groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, 0, part,
-            parts, inside, CHUNK, ASSEMBLY,
+            inside, PARTS, CHUNK, ASSEMBLY,
         )  # fmt: skip
         words, carry, lowest, lowest_word = carried(
             sums, fraction, modulus, 0, change, place, carry, lowest, lowest_word, CHUNK, ASSEMBLY
         )
         last = tl.where(lowest < 0, NEVER, 32 * lowest + last_bit(lowest_word))
         return words, last, words[CHUNK - 1].to(tl.int32, bitcast=True) < 0
-    elif BYTES > 0:
-        fraction = store_sums(
-            groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, limbs,
-            table, part, parts, inside, to, stride, BYTES, COLUMNS,
-        )  # fmt: skip
-        tl.debug_barrier()
-        lane = tl.arange(0, COLUMNS)
-        own = (to + limbs * COLUMNS).to(tl.pointer_type(tl.int32), bitcast=True) + lane
-        last, negative = carried_in_memory(
-            to + lane, own, stride, limbs, fraction, modulus, change, place, ASSEMBLY
-        )
-        return own, last, negative
     else:
         top = tl.zeros(inside.shape, tl.uint32)
         for first in range(0, limbs, CHUNK):
             sums, fraction = chunk_of(
                 groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, first,
-                part, parts, inside, CHUNK, ASSEMBLY,
+                part, inside, PARTS, CHUNK, ASSEMBLY,
             )  # fmt: skip
             words, carry, lowest, lowest_word = carried(
                 sums, fraction, modulus, first, change, place, carry, lowest, lowest_word, CHUNK,
@@ -160,7 +183,7 @@ def error_of(at_row, at_column, heights, widths, real, row_flags, column_flags, 
 
 
 SIZES = [
-    "m", "n", "left_batch", "right_batch", "limit", "always", "parts", "part_stride",
+    "m", "n", "left_batch", "right_batch", "limit", "always", "part_stride",
     "batch_stride", "row_stride", "word_stride", "words", "batch", "slack", "marked", "moduli",
     "length", "limbs", "held", "long_moduli",
 ]  # fmt: skip
@@ -169,31 +192,27 @@ SIZES = [
 @triton.jit(do_not_specialize=SIZES)
 def round_any(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
-    limit, always, parts, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
+    limit, always, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
     batch, slack, marked, basis, moduli, length, limbs, held, scratch, long_groups, long_stream,
-    long_moduli, second, table,
-    PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr, MIXED: tl.constexpr,
-    COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, CHUNK: tl.constexpr, HELD: tl.constexpr,
-    BYTES: tl.constexpr,
+    long_moduli, second,
+    PARTS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
+    MIXED: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, CHUNK: tl.constexpr,
+    HELD: tl.constexpr,
 ):  # fmt: skip
     """Round X 2^-(s+t) into `out`, part by part, and mark what is not final.
 
-    As `reconstruct.round_residues`, with `parts`, `slack` and `marked` known when it runs. Numbers
+    As `reconstruct.round_residues`, with `slack` and `marked` known when it runs. Numbers
     have so many `words`, and with MIXED a float32 in `second` (whose strides are those of `out`).
     Residues by moduli in two digits are `long_groups`, three 16-bit numbers each.
 
     P has `held` bits; X is computed in `limbs` limbs, CHUNK at a time, or with HELD at once. With
     `slack` X is rounded with its error taken off and with it added, and what differs is marked. A
-    program takes COLUMNS elements of a row at a time, and has limbs * COLUMNS words of `scratch`,
-    or three times so many (BYTES: `crt_products`).
+    program takes COLUMNS elements of a row at a time, and has limbs * COLUMNS words of `scratch`.
     """
     lane = tl.arange(0, COLUMNS)
     tiles = tl.cdiv(n, COLUMNS)
     heights, widths = left_batch * m, right_batch * n
     at_limbs = scratch + wide(tl.program_id(0)) * (limbs * COLUMNS) + lane
-    if BYTES > 0:
-        at_limbs = scratch + wide(tl.program_id(0)) * (3 * limbs * COLUMNS)
-        at_limbs = at_limbs.to(tl.pointer_type(tl.int64), bitcast=True)
     for tile in range(tl.program_id(0), batch * m * tiles, tl.num_programs(0)):
         j = tile % tiles * COLUMNS + lane
         row = tile // tiles
@@ -213,14 +232,14 @@ def round_any(
         at = groups + wide(row) * pitch + j
         at_long = long_groups + wide(row) * pitch + j
         offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
-        for part in range(parts):
+        for part in range(PARTS):
             to = offset + wide(part) * part_stride
             for side in range(1 + slack):
                 tl.debug_barrier()
                 found, last, negative = integer_of(
                     at, stream, moduli, at_long, long_stream, long_moduli, basis, length, limbs,
-                    part, parts, there, change * (1 - 2 * side), place, at_limbs, COLUMNS, table,
-                    CHUNK, HELD, BYTES, COLUMNS, ASSEMBLY,
+                    part, there, change * (1 - 2 * side), place, at_limbs, COLUMNS, PARTS, CHUNK,
+                    HELD, ASSEMBLY,
                 )  # fmt: skip
                 tl.debug_barrier()
                 open_element |= store_words(

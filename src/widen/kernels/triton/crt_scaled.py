@@ -83,7 +83,7 @@ def chosen(real, imaginary, which):
 
 
 SIZES = [
-    "m", "n", "pitch", "stream", "left_batch", "right_batch", "limit", "always", "parts",
+    "m", "n", "pitch", "stream", "left_batch", "right_batch", "limit", "always",
     "part_stride", "batch_stride", "row_stride", "column_stride", "word_stride", "words", "batch",
     "slack", "marked", "moduli", "length", "limbs", "held", "long_stream", "long_moduli", "c_word",
     "span_held", "c_part", "c_item", "c_row", "c_column", "c_words", "c_parts", "alpha", "alpha_i",
@@ -94,12 +94,13 @@ SIZES = [
 @triton.jit(do_not_specialize=SIZES)
 def round_any_scaled(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
-    limit, always, parts, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
+    limit, always, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
     batch, slack, marked, basis, moduli, length, limbs, held, scratch, long_groups, long_stream,
     long_moduli, second, sums, span_held, c, c_word, c_part, c_item, c_row, c_column, c_words,
     c_parts, alpha, alpha_i, beta, beta_i, alpha_bits,
-    PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr, MIXED: tl.constexpr,
-    COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, CHUNK: tl.constexpr, C_FIELDS: tl.constexpr,
+    PARTS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
+    MIXED: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, CHUNK: tl.constexpr,
+    C_FIELDS: tl.constexpr,
 ):  # fmt: skip
     """Round alpha X 2^-(s+t) + beta c into `out`, part by part, and mark what is not final.
 
@@ -140,17 +141,17 @@ def round_any_scaled(
         at = groups + wide(row) * pitch + j
         at_long = long_groups + wide(row) * pitch + j
         offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
-        for q in range(parts):
+        for q in range(PARTS):
             integer_of(
                 at, stream, moduli, at_long, long_stream, long_moduli, basis, length, limbs, q,
-                parts, there, nothing, lane * 0, at_limbs + wide(q) * (limbs * COLUMNS), COLUMNS,
-                basis, CHUNK, False, 0, COLUMNS, ASSEMBLY,
+                there, nothing, lane * 0, at_limbs + wide(q) * (limbs * COLUMNS), COLUMNS, PARTS,
+                CHUNK, False, ASSEMBLY,
             )  # fmt: skip
         tl.debug_barrier()
-        for part in range(parts):
+        for part in range(PARTS):
             first = tl.full((COLUMNS,), NOWHERE, tl.int32)
             last = tl.full((COLUMNS,), -NOWHERE, tl.int32)
-            for q in range(parts):
+            for q in range(PARTS):
                 factor = chosen(alpha, alpha_i, part ^ q)
                 _, _, _, place = words_of_factor(factor)
                 used = (factor << 1) != 0
@@ -172,7 +173,7 @@ def round_any_scaled(
                 tl.debug_barrier()
                 for w in range(span):
                     tl.store(ours + wide(w) * COLUMNS, nothing)
-                for q in range(parts):
+                for q in range(PARTS):
                     factor = chosen(alpha, alpha_i, part ^ q)
                     if (factor << 1) != 0:
                         add_multiple(
