@@ -32,7 +32,11 @@ from widen.tensors import lines_of
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 # Triton's interpreter takes seconds for a product: small shapes there, and fewer of them.
 SHAPES = [(3, 9, 4)] if ON == "cpu" else [(1, 1, 1), (5, 19, 6), (70, 200, 130)]
-HARD = ["phi4", "graded against", "cancellation", "extremes", "zero lines"]
+HARD = [
+    ("phi4", "fast"), ("graded against", "correct"), ("cancellation", 40), ("extremes", "fast"),
+    ("zero lines", "correct"), ("phi1", 40),
+]  # fmt: skip
+OTHERS = HARD if ON == "cpu" else list(itertools.product(wt.FAMILIES, ["fast", "correct", 40]))
 families = pytest.mark.parametrize("family", wt.FAMILIES)
 own_kernels = pytest.mark.usefixtures("own_kernels")  # the others are those of small products
 
@@ -67,8 +71,7 @@ def test_families(family):
 
 
 @own_kernels
-@pytest.mark.parametrize("accuracy", ["fast", "correct", 40])
-@pytest.mark.parametrize("family", HARD if ON == "cpu" else wt.FAMILIES)
+@pytest.mark.parametrize(("family", "accuracy"), OTHERS)
 def test_other_contracts(family, accuracy):
     assert_as_on_a_cpu(*draw(family, SHAPES[-1], 2), accuracy)
 
