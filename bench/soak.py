@@ -132,8 +132,9 @@ def run(chosen: list[Case], processes: int) -> Iterator[dict[str, Any] | None]:
 
     modules = [f"{kernels.__name__}.{module.name}" for module in iter_modules(kernels.__path__)]
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        combinations = chosen[: len(FORMATS) * len(ACCURACIES)]
-        pool.map(compile_one, [*modules, *combinations], chunksize=1)
+        first = [*modules, *chosen[: len(FORMATS) * len(ACCURACIES)]]
+        for done, _ in enumerate(pool.imap_unordered(compile_one, first), 1):
+            print(f"compiled {done} of {len(first)}", end="\r", file=sys.stderr, flush=True)
         yield from pool.imap_unordered(work, chosen)
 
 
