@@ -143,7 +143,7 @@ def test_bytes_are_the_residues_of_x(unit, system, parts):
     exact = definition.multiply(*planes, layout.products)
     groups = torch.zeros((layout.groups, 1, 3, 16), dtype=engine.sums)
     groups[:, 0, :, :2] = torch.tensor(exact)
-    found = engine.as_bytes(groups.to(ON))[:, 0, :, :2].tolist()
+    found = engine.as_residues(groups.to(ON))[:, 0, :, :2].tolist()
     count = len(carrier.moduli)
     x = definition.integers(exact, layout)
     for (i, j), (at, p) in itertools.product(

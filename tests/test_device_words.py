@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ import widen
 from helpers import assert_same_words, draw_words
 from test_device import ON
 from widen import device, tensor_words
-from widen.backends import torch_constants, torch_words
+from widen.backends import torch_constants, torch_units, torch_words
 from widen.backends.clock import Clock
 from widen.backends.torch_scaled import Scaling
 from widen.contract import as_contract
@@ -32,8 +34,8 @@ def moved(x):
     return widen.Words.of(x.format, [plane.to(ON) for plane in planes])
 
 
-def product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None):
-    """alpha a b + beta c by the GPU's stages."""
+def product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None, **choices):
+    """alpha a b + beta c by the GPU's stages; `choices` are a unit and a system."""
     fmt = FORMATS[name]
     left, right = (
         tensor_words.lines_of(moved(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right"))
@@ -44,14 +46,14 @@ def product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None):
     if c is not None:
         added = tensor_words.addend_lines(tensor_words.reshaped(moved(c), shape), c.format)
         scaling = Scaling(alpha, beta, added)
-    problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30, None, scaling)
+    problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30, None, scaling, **choices)
     bits = tensor_words.bits_of(out, fmt.parts)
     plan = device.run(problem, bits, Clock(timed=False))
     return plan, tensor_words.reshaped(out, shape[1:])
 
 
-def assert_as_on_a_cpu(a, b, name, accuracy="standard"):
-    plan, found = product(a, b, name, accuracy)
+def assert_as_on_a_cpu(a, b, name, accuracy="standard", **choices):
+    plan, found = product(a, b, name, accuracy, **choices)
     assert_same_words(
         widen.Words.of(found.format, [plane.cpu().numpy() for plane in found.planes]),
         widen.matmul(a, b, accuracy=accuracy, dtype=name),
@@ -63,6 +65,24 @@ def assert_as_on_a_cpu(a, b, name, accuracy="standard"):
 @pytest.mark.parametrize("accuracy", ["standard"] if ON == "cpu" else ["standard", "correct", 40])
 def test_formats(name, accuracy):
     assert_as_on_a_cpu(*draw_words("phi1", SHAPE, 41, name), name, accuracy)
+
+
+UNITS_AND_SYSTEMS = [
+    choice
+    for choice in itertools.product(torch_units.STORAGE, ("residues", "digits"))
+    if choice != ("int8", "residues")
+]
+
+
+@pytest.mark.parametrize(
+    ("unit", "system"),
+    [("fp64", "residues"), ("int8", "digits")] if ON == "cpu" else UNITS_AND_SYSTEMS,
+)
+@pytest.mark.parametrize("name", ["complex64x2"] if ON == "cpu" else WIDE)
+def test_units_and_systems(unit, system, name):
+    a, b = draw_words("phi1", SHAPE, 46, name)
+    plan = assert_as_on_a_cpu(a, b, name, unit=unit, system=system)
+    assert (plan.unit, plan.system) == (unit, system)
 
 
 @pytest.mark.parametrize(

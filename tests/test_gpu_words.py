@@ -182,7 +182,59 @@ def test_a_plan_made_beforehand_is_captured(name):
     same(out, widen.matmul(other, b, dtype=name))
 
 
-def test_units_are_refused():
-    a, b = draw_words("phi1", SHAPE, 64, "float64x2")
-    with pytest.raises(ValueError, match="leave both out"):
+UNITS = [("fp64", None), ("fp16", None), ("bf16", None), ("fp8", None), ("int8", "digits")]
+
+
+@wide
+@pytest.mark.parametrize("accuracy", ["standard", "correct", 60])
+def test_fp64(name, accuracy):
+    a, b = draw_words("phi1", SHAPE, 64, name)
+    assert_as_on_a_cpu(a, b, accuracy=accuracy, unit="fp64")
+
+
+@some
+@pytest.mark.parametrize(("unit", "system"), UNITS)
+def test_units_and_systems(name, unit, system):
+    choice = {"unit": unit, "system": system}
+    a, b = draw_words("phi1", (33, 70, 20), 65, name)
+    same(widen.matmul(gpu(a), gpu(b), **choice), widen.matmul(a, b))
+    for family in ("zero lines", "extremes"):
+        a, b = draw_words(family, SHAPE, 65, name)
+        same(widen.matmul(gpu(a), gpu(b), **choice), widen.matmul(a, b))
+    c, _ = draw_words("phi4", (SHAPE[0], SHAPE[2], 1), 66, name)
+    given = {"alpha": 0.3, "beta": -1.7}
+    same(widen.gemm(gpu(a), gpu(b), gpu(c), **given, **choice), widen.gemm(a, b, c, **given))
+
+
+def test_fp8_holds_746_bits():
+    a, b = draw_words("phi1", SHAPE, 70, "float64x8")
+    with pytest.raises(ValueError, match="use system='digits' or a wider unit"):
         widen.matmul(gpu(a), gpu(b), unit="fp8")
+    same(widen.matmul(gpu(a), gpu(b), unit="fp8", system="digits"), widen.matmul(a, b))
+
+
+@some
+@pytest.mark.parametrize("accuracy", ["standard", "correct"])
+def test_fp64_encoded_in_batches_and_blocks(name, accuracy):
+    a, b = draw_words("phi1", (150, 90, 130), 67, name)
+    given = {"accuracy": accuracy, "unit": "fp64"}
+    wanted = widen.matmul(a, b, accuracy=accuracy)
+    right = widen.encode(gpu(b), side="right", **given)
+    left = widen.encode(gpu(a), side="left", **given)
+    same(widen.matmul(gpu(a), right), wanted)
+    same(widen.matmul(left, right), wanted)
+    found, info = widen.matmul(gpu(a), gpu(b), workspace="2MB", info=True, **given)
+    same(found, wanted)
+    assert (info.unit, info.plan.blocks.rows < 150) == ("fp64", True)
+    stacked = [reshaped(x, (3, 50, 90)) for x in (a, gpu(a))]
+    same(widen.matmul(stacked[1], gpu(b), **given), widen.matmul(stacked[0], b, accuracy=accuracy))
+
+
+def test_fp64_of_plain_operands_and_results():
+    a, b = draw("phi1", SHAPE, 68)
+    wide_a, _ = draw_words("phi1", SHAPE, 69, "float64x16")
+    for x, y, name, accuracy in (
+        (a, b, "float64x16", "standard"), (a, b, "float64x2", "correct"),
+        (wide_a, b, "float64", "standard"), (wide_a, b, "float64", 300),
+    ):  # fmt: skip
+        assert_as_on_a_cpu(x, y, dtype=name, accuracy=accuracy, unit="fp64")

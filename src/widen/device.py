@@ -29,7 +29,7 @@ from widen.encoded import Encoded
 from widen.formats import Format
 from widen.plan import Plan
 from widen.planner import block_slices, first_cap
-from widen.repair_device import MOST_BITS, repair_many
+from widen.repair_device import repair_many
 from widen.systems import Residues
 
 
@@ -345,7 +345,7 @@ def encode_operand(
         found = Side(*needs[0, 0].tolist())
         own, own_width = max(found.norm, 0) / 256, found.sigma + 1
     wide = len(fmt.part.words) > 1 or operand.block is not None
-    eighths = math.ceil(8 * min(own + other, constants.MOST_BITS if wide else MOST_BITS))
+    eighths = math.ceil(8 * min(own + other, constants.MOST_BITS if wide else constants.BYTE_BITS))
     shape, at = (operand.shape[0], operand.shape[1], k, 1), 0 if side == "left" else 1
     widths = (own_width, width)[:: 1 - 2 * at]
     plan = cached_plan(

@@ -9,13 +9,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from widen import bounds, repair_device
-from widen.backends.torch_constants import MOST_BITS as MOST_WIDE_BITS
+from widen.backends.torch_constants import BYTE_BITS, MOST_BITS
 from widen.backends.torch_units import in_blocks
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout, Plan
 from widen.planner import Needs, make_plan, unit_on_gpu
-from widen.repair_device import MOST_BITS
 from widen.systems import Residues
 
 EXACT_SHARE = 1.3
@@ -125,7 +124,7 @@ class Question:
     @property
     def most(self) -> float:
         """Bits of X that planes may hold."""
-        return MOST_WIDE_BITS if self.wide else MOST_BITS
+        return MOST_BITS if self.wide else BYTE_BITS
 
     def decide(self, needs: list[list[list[int]]]) -> Choice:
         """The choice for `needs`, (caps, sides, 5), as `kernels.triton.lines.scale` leaves them.
@@ -166,7 +165,7 @@ def cached_plan(
 ) -> Plan:  # fmt: skip
     """The plan for |X| < 2^(eighths/8) and |a'|, |b'| <= 2^widths, or for an encoded layout."""
     half = eighths / 16
-    name, reason = unit_on_gpu(unit, gpu)
+    name, reason = unit_on_gpu(unit, gpu, fmt.precision)
     plan = make_plan(
         contract, fmt, shape, Needs((half, half), widths), unit=name, system=system or "residues",
         cap=cap, workspace=workspace,

@@ -117,18 +117,23 @@ def unit_for(name: str | None) -> tuple[Unit, str]:
     return UNITS[name], f"unit={name!r} was asked for; {engine} runs it on this CPU"
 
 
-def exact_bits(unit: Unit, k: int = 4096) -> float:
-    """Bits of X that a product of planes gives, in residues for a float64 result.
+def exact_bits(unit: Unit, k: int = 4096, precision: int = 53) -> float:
+    """Bits of X that a product of planes gives, in residues for a result of this precision.
+
+    0 if there are too few moduli.
 
     >>> [(name, round(exact_bits(UNITS[name]), 1)) for name in ("fp64", "int8", "fp16", "fp8")]
     [('fp64', 21.5), ('int8', 7.9), ('fp16', 7.9), ('fp8', 3.1)]
     """
-    layout = residues_of(bounds.plane_digit(unit, k), 108.0, 1)
+    try:
+        layout = residues_of(bounds.plane_digit(unit, k), 2.0 * (precision + 1), 1)
+    except ValueError:
+        return 0.0
     return math.log2(layout.modulus) / len(layout.products)
 
 
-def unit_on_gpu(name: str | None, gpu: str) -> tuple[str, str]:
-    """The unit asked for, or the best on a GPU of that name, and why."""
+def unit_on_gpu(name: str | None, gpu: str, precision: int = 53) -> tuple[str, str]:
+    """The unit asked for, or the best on a GPU of that name for such results, and why."""
     if name is not None:
         runs = "float64 products run" if name == "fp64" else "tensor cores run"
         return name, f"unit={name!r} was asked for; {runs} it on this GPU"
@@ -138,7 +143,7 @@ def unit_on_gpu(name: str | None, gpu: str) -> tuple[str, str]:
             "int8 tensor cores give the most exact bits a second where they were measured",
         )
     rates = RATES[gpu]
-    best = max(rates, key=lambda name: rates[name] * exact_bits(UNITS[name]))
+    best = max(rates, key=lambda name: rates[name] * exact_bits(UNITS[name], precision=precision))
     return best, f"{best} gives the most exact bits a second on {gpu}"
 
 

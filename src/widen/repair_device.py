@@ -18,6 +18,7 @@ from widen import bounds
 from widen.backends import cuts, torch_repair
 from widen.backends import torch as backend
 from widen.backends.cuts import ALL, Piece
+from widen.backends.torch_constants import BYTE_BITS
 from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_scaled import Scaling
 from widen.bounds import Certificate
@@ -41,10 +42,7 @@ Both took as long with 1.6 % of all elements open at n = 2048, 0.2 % at 4096, 0.
 MOST = 0.8
 """Above this share of all rows or columns they are not picked out."""
 
-MOST_BITS = 340.0
-"""|X| that the 49 moduli of int8 hold; elements beyond it are repaired by dot products."""
-
-STEPS = (144.0, 172.0, 224.0, 280.0, MOST_BITS)
+STEPS = (144.0, 172.0, 224.0, 280.0, BYTE_BITS)
 """|X| that planes hold: a few sizes only, since kernels are compiled for each.
 
 Numbers (rand - 0.5) exp(phi randn) need 160 bits at phi = 0.5, k = 2048, 165 at 4096, 168 at 8192,
@@ -121,7 +119,7 @@ def _chunks(
     """Parts of a region whose copies, planes and residues fit the workspace."""
     batch, _, k = sides[0].shape
     batch = max(batch, sides[1].shape[0])
-    planes = residues(128, MOST_BITS, fmt.parts).planes[0]
+    planes = residues(128, BYTE_BITS, fmt.parts).planes[0]
     line, element = batch * (planes + 32 * fmt.parts) * (k + 16), batch * (planes + 32 * fmt.parts)
     edge = int((math.sqrt(line * line + element * workspace) - line) / element)
     sizes = [
@@ -152,11 +150,11 @@ def _exact_product(
     """
     k = sides[0].shape[2]
     even = torch_repair.balanced(sides[0], sides[1])
-    cap = math.floor((MOST_BITS - 4 - math.log2(k * fmt.parts)) / 2)
+    cap = math.floor((BYTE_BITS - 4 - math.log2(k * fmt.parts)) / 2)
     goal = bounds.goal(CONTRACTS["correct"], fmt.precision, k, fmt.parts, cap)
     tables, needs = torch_repair.tables_of(even.sides, goal)
     bits = sum(max(norm, 0) for norm in needs[:, 0].tolist()) / 256
-    layout = residues(128, next(step for step in STEPS if step >= min(bits, MOST_BITS)), fmt.parts)
+    layout = residues(128, next(step for step in STEPS if step >= min(bits, BYTE_BITS)), fmt.parts)
     planes = backend.encode(even.sides, tables, layout)
     groups = backend.multiply(planes[0], planes[1], layout, k)
     batches = (sides[0].shape[0], sides[1].shape[0])

@@ -62,24 +62,11 @@ def check_choices(unit: str | None, system: str | None, place: torch.device | No
         raise ValueError("system='triangle' does not run on a GPU; use 'residues' or 'digits'")
 
 
-def check_words(unit: str | None, system: str | None, *formats: Format) -> None:
-    """Whether a GPU serves them for numbers of several words, if there are any."""
-    if all(len(fmt.part.words) == 1 for fmt in formats):
-        return
-    if unit not in (None, "int8") or system not in (None, "residues"):
-        asked = f"unit={unit!r}, system={system!r}"
-        raise ValueError(
-            f"{asked} does not multiply numbers of several words on a GPU; "
-            "use unit='int8', system='residues', or leave both out"
-        )
-
-
 def typical_plan(
     contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int,
     unit: str | None = None, system: str | None = None, place: str | None = None,
 ) -> Plan:  # fmt: skip
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
-    check_words(unit, system, fmt)
     needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
     return cached_plan(
@@ -91,7 +78,6 @@ def typical_plan(
 def plan(call: Call) -> Plan:
     """What a call would run."""
     check_choices(call.unit, call.system, call.device)
-    check_words(call.unit, call.system, call.work, *call.formats)
     if math.prod(call.dims) == 0 or call.inner_dims[0][-1] == 0:
         return empty_plan(call)
     left, right = _merged(call)
@@ -107,7 +93,6 @@ def encode(
 ) -> Encoded:
     """An operand on a GPU, encoded."""
     check_choices(unit, system, x.device)
-    check_words(unit, system, fmt, arguments.format_of(x.dtype, "x"))
     with torch.cuda.device(x.device):
         operand = lines_of(copied(x), side, fmt.parts)  # a copy: it cannot go stale
         return device.encode_operand(operand, tuple(x.shape), side, contract, fmt, unit, system)
@@ -202,7 +187,6 @@ def product(
     It is recorded if it has a kind.
     """
     check_choices(call.unit, call.system, call.device)
-    check_words(call.unit, call.system, call.work, *call.formats)
     where = call.device
     plain = call.fmt.name in PLAIN
     with torch.cuda.device(where), _explained(call.workspace):

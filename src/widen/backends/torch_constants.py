@@ -81,6 +81,9 @@ def reconstruction(layout: Residues) -> tuple[Any, ...]:
 CHUNK, HELD_LIMBS = 8, (4, 8, 16)
 """Limbs of X, 32 bits each, that kernels compute at a time; and lengths they hold in registers."""
 
+BYTE_BITS = 340.0
+"""|X| that the 49 moduli of int8 hold, as a power of two."""
+
 MOST_BITS = 2040.0
 """|X| that planes of long integers may hold, as a power of two."""
 

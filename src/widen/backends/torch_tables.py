@@ -9,7 +9,7 @@ import torch
 
 from widen.kernels.triton import groups as group_kernels
 from widen.plan import Layout
-from widen.systems import Residues
+from widen.systems import Digits, Residues
 
 Tensor = torch.Tensor
 
@@ -28,16 +28,40 @@ def _table(rows: Any, device: torch.device) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def remainders(
-    moduli: tuple[int, ...], bases: tuple[int, ...], sums: tuple[int, ...], device: torch.device
-) -> tuple[Tensor, Tensor]:
+def remainders(layout: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
     """Constants and powers of `kernels.triton.planes.residues`."""
-    rows = [
-        [p, _reciprocal(p), base, at]
-        for p, base, at in zip(moduli, bases or [0] * len(moduli), sums, strict=True)
+    powers = [[pow(2, j, p) for j in range(LONGEST_POWER)] for p in layout.moduli]
+    return _table(_moduli(layout), device), _table(powers, device)
+
+
+def _moduli(layout: Residues) -> list[list[int]]:
+    """Of every modulus p, 1/p, the base of two digits, planes of the high one and of the sum."""
+    count = len(layout.moduli)
+    third = count + max(layout.highs) + 1
+    places = zip(layout.moduli, layout.bases or [0] * count, layout.highs, layout.sums, strict=True)
+    return [
+        [p, _reciprocal(p), base, high + count * (high >= 0), both + third * (both >= 0)]
+        for p, base, high, both in places
     ]
-    powers = [[pow(2, j, p) for j in range(LONGEST_POWER)] for p in moduli]
-    return _table(rows, device), _table(powers, device)
+
+
+@lru_cache(maxsize=64)
+def words_remainders(layout: Residues, limbs: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Constants and weights of `kernels.triton.planes_words.residues`."""
+    weights = [
+        [*(pow(2, 32 * j, p) for j in range(limbs)), -(1 << 32 * limbs - 1) % p]
+        for p in layout.moduli
+    ]
+    return _table(_moduli(layout), device), _table(weights, device)
+
+
+@lru_cache(maxsize=64)
+def words_offset(layout: Digits, side: int, limbs: int, device: torch.device) -> Tensor:
+    """The offset of `kernels.triton.planes_words.digits`."""
+    beta = layout.beta
+    every = sum(1 << beta * d + beta - 1 for d in range(layout.counts[side]))
+    offset = every - (1 << 32 * limbs - 1)
+    return _table([offset >> 32 * j & 0xFFFFFFFF for j in range(limbs)], device)
 
 
 @lru_cache(maxsize=64)
@@ -66,7 +90,7 @@ def _term(group: int, w: int, p: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def direct(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Terms and moduli of `kernels.triton.groups.as_bytes`.
+    """Terms and moduli of `kernels.triton.groups.as_residues`.
 
     Residues by the carrier's own moduli have one group a byte. Otherwise X is a sum of weighted
     groups; complex numbers give re, 0 and re + im, as which reconstruction takes three products.
@@ -120,3 +144,23 @@ def through_x(
         _table([[p, _reciprocal(p)] for p in carrier.moduli], device),
         _table(basis, device),
     )
+
+
+@lru_cache(maxsize=64)
+def apart(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Terms and moduli of `kernels.triton.groups.as_residues` for residues of each part of X."""
+    rows: list[list[list[int]]]
+    if isinstance(layout, Residues):
+        rows = [
+            [_term(max(group, 0), w, p) for group, w in of_p]
+            for of_part in layout.terms
+            for p, of_p in zip(layout.moduli, of_part, strict=True)
+        ]
+    else:
+        rows = [
+            [_term(group, weight * w, p) for group, weight in enumerate(weights)]
+            for weights in layout.weights
+            for p, w in _coefficients(carrier)
+        ]
+    every = [[p, _reciprocal(p)] for p in carrier.moduli] * layout.parts
+    return _table(rows, device), _table(every, device)

@@ -3,6 +3,7 @@
 int8 residues are `backends.torch`; here is everything else that multiplies small integers exactly,
 in one generic way: planes in the unit's own format, groups of exact sums, then the residues of X
 that int8 would have given, so that what follows (rounding, marks, repair) is the same for all.
+Numbers of several words have residues of 32 bits instead, by the moduli that there are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from widen import bounds
 from widen.backends import torch as backend
 from widen.backends import torch_halves, torch_words
 from widen.backends import torch_tables as told
-from widen.backends.torch_constants import limit_of
+from widen.backends.torch_constants import BYTE_BITS, limit_of
 from widen.backends.torch_lines import Groups, Lines, Tensor
 from widen.backends.triton_launch import general, launch
 from widen.formats import FORMATS
@@ -60,6 +61,8 @@ class Engine:
     k: int
     width: int | None = None
     """|a'| and |b'| are at most 2^width, if that is known beside X."""
+    several: bool = False
+    """Whether results have several words, or X as many bits as if they had."""
 
     @cached_property
     def fast(self) -> bool:
@@ -72,7 +75,11 @@ class Engine:
         if self.fast:
             assert isinstance(self.layout, Residues)
             return self.layout
-        return residues(128, self.bits, self.layout.parts)
+        if not self.several:
+            return residues(128, self.bits, self.layout.parts)
+        if isinstance(self.layout, Residues):
+            return replace(self.layout, bases=())  # one residue, however many its groups
+        return residues(UNITS["fp64"].digit, self.bits, self.layout.parts)
 
     @cached_property
     def sums(self) -> torch.dtype:
@@ -98,7 +105,9 @@ class Engine:
 
     @cached_property
     def element_bytes(self) -> int:
-        """Bytes of an element: its groups, the bytes that they become, and marks."""
+        """Bytes of an element: its groups, the residues that they become, and marks."""
+        if self.several and not self.fast:
+            return self.passing_bytes + 4 * len(self.carrier.moduli) * self.layout.parts + 2
         long = sum(base > 0 for base in self.carrier.bases) * (3 if self.layout.parts == 1 else 9)
         return self.passing_bytes + self.carrier.groups + long + 2
 
@@ -106,15 +115,26 @@ class Engine:
         self, operands: Sequence[Lines], tables: Sequence[Tensor], sides: Sequence[int]
     ) -> list[Tensor]:
         """Planes of one or both operands, (planes, batch, lines, pitch)."""
-        if self.fast and (self.carrier.bases or any(x.block is not None for x in operands)):
-            width = math.ceil(self.bits) + 1
-            return torch_words.encode(
-                operands, tables, self.carrier, min(width, self.width or width)
-            )
+        words = any(x.block is not None for x in operands)
+        if self.fast and (self.carrier.bases or words):
+            return torch_words.encode(operands, tables, self.carrier, self._width)
         if self.fast and not all(operand.small for operand in operands):
             return backend.encode(operands, tables, self.carrier)
         given = zip(operands, tables, sides, strict=True)
+        if words or (self.several and not self.fast):
+            return [self._encode_words(operand, table, side) for operand, table, side in given]
         return [self._encode(operand, table, side) for operand, table, side in given]
+
+    @property
+    def _width(self) -> int:
+        """Bits of an operand's integers."""
+        width = math.ceil(self.bits) + 1
+        return min(width, self.width or width)
+
+    def _encode_words(self, operand: Lines, table: Tensor, side: int) -> Tensor:
+        planes = backend.room(operand, self.layout.planes[side], STORAGE[self.unit])
+        torch_words.encode_any(operand, table, self.layout, side, self._width, planes)
+        return planes
 
     def _encode(self, operand: Lines, table: Tensor, side: int) -> Tensor:
         layout, count = self.layout, self.layout.planes[side]
@@ -128,9 +148,7 @@ class Engine:
         )  # fmt: skip
         form = (operand.bits.shape[0], *operand.fields)
         if isinstance(layout, Residues):
-            constants, powers = told.remainders(
-                layout.moduli, layout.bases, tuple(layout.sums), planes.device
-            )
+            constants, powers = told.remainders(layout, planes.device)
             each = count // (1 if layout.parts == 1 else 3)
             kernel = plane_kernels.residues
             launch(
@@ -160,13 +178,16 @@ class Engine:
         return torch_halves.planes_at_once(left, right, self.k, room)
 
     def multiply(self, left: Tensor, right: Tensor, room: int = 0) -> Tensor | Groups:
-        """Bytes (planes of the carrier, batch, m, pitch) as `backends.torch.multiply` gives."""
+        """Bytes (planes of the carrier, batch, m, pitch) as `backends.torch.multiply` gives.
+
+        Residues of numbers of several words are 32-bit numbers, of one part after the other.
+        """
         if self.fast:
             planes = self._by_halves(left, right, room)
             if planes > 0:
                 return torch_halves.multiply(left, right, self.carrier, self.k, planes)
             return torch_words.multiply(left, right, self.carrier, self.k)
-        return self.as_bytes(self.products(left, right))
+        return self.as_residues(self.products(left, right))
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
         """Exact groups (groups, batch, m, pitch)."""
@@ -202,20 +223,24 @@ class Engine:
         )  # fmt: skip
         return out
 
-    def as_bytes(self, groups: Tensor) -> Tensor:
-        """X of exact groups as bytes of the carrier."""
+    def as_residues(self, groups: Tensor) -> Tensor:
+        """X of exact groups as residues by the carrier's moduli."""
         carrier, layout = self.carrier, self.layout
-        shape = (len(carrier.products), *groups.shape[1:])
-        out = torch.empty(shape, dtype=torch.uint8, device=groups.device)
+        rows = len(carrier.moduli) * layout.parts if self.several else len(carrier.products)
+        kind = torch.int32 if self.several else torch.uint8
+        out = torch.empty((rows, *groups.shape[1:]), dtype=kind, device=groups.device)
         size, block = groups.stride(0), tiles.BYTES_OF_GROUPS
         grid = (-(-size // block),)
-        if not isinstance(layout, Residues) or layout.moduli == carrier.moduli:
-            terms, moduli = told.direct(layout, carrier, groups.device)
+        own = not isinstance(layout, Residues) or layout.moduli == carrier.moduli
+        if self.several or own:
+            table = told.apart if self.several else told.direct
+            terms, moduli = table(layout, carrier, groups.device)
             launch(
-                group_kernels.as_bytes, grid,
+                group_kernels.as_residues, grid,
                 (groups, out, size, terms, moduli, *terms.shape[:2]), (block,),
             )  # fmt: skip
             return out
+        assert isinstance(layout, Residues)
         terms, moduli, inverses, targets, basis = told.through_x(layout, carrier, groups.device)
         launch(
             group_kernels.through_x, grid,
@@ -263,14 +288,15 @@ def engine_of(plan: Plan) -> Engine:
     fmt, k = FORMATS[plan.result], plan.shape[2]
     goal = bounds.goal(plan.contract, fmt.precision, k, fmt.parts, plan.cap)
     width = None if goal is None else math.ceil(math.log2(goal.root) + goal.shift) + 1
-    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width)
+    several = len(fmt.part.words) > 1 or plan.bits > BYTE_BITS
+    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width, several)
 
 
 @lru_cache(maxsize=256)
 def _engine(
-    unit: str, layout: Layout, depth: int, bits: float, k: int, width: int | None
+    unit: str, layout: Layout, depth: int, bits: float, k: int, width: int | None, several: bool
 ) -> Engine:
-    return Engine(unit, layout, depth, bits, k, width)
+    return Engine(unit, layout, depth, bits, k, width, several)
 
 
 def in_blocks(plan: Plan) -> Plan:

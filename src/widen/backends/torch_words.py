@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from widen import bounds
 from widen.backends import torch as backend
 from widen.backends import torch_constants as constants
+from widen.backends import torch_tables as told
 from widen.backends.torch_lines import Groups, Lines, Numbers, Target
 from widen.backends.torch_scaled import Scaling
 from widen.backends.triton_launch import general, launch
 from widen.bounds import Certificate
 from widen.formats import Part
 from widen.kernels import tiles
-from widen.kernels.triton import elements_words, encode_words
+from widen.kernels.triton import elements_words, encode_words, planes_words
 from widen.kernels.triton import words as line_kernels
-from widen.systems import Residues
+from widen.plan import Layout
+from widen.systems import Digits, Residues
 
 Tensor = torch.Tensor
 
@@ -80,6 +83,44 @@ def encode(
         )  # fmt: skip
         made.append(planes)
     return made
+
+
+def encode_any(
+    x: Lines, table: Tensor, layout: Layout, side: int, width: int, planes: Tensor
+) -> None:
+    """Planes of any unit, of integers up to 2^width in magnitude; those of int8 are `encode`'s."""
+    needed = width + 3
+    if isinstance(layout, Digits):
+        needed = max(needed, layout.beta * layout.counts[side])
+    limbs = next(count for count in tiles.FEW_WORDS_LIMBS if 32 * count >= needed)
+    batch, count, inner = x.shape
+    tile, device = _tile(x), planes.device
+    grid = (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),)
+    common = (
+        x.words, table, x.count, planes, count, inner, x.pitch, planes.stride(0),
+        *x.words.stride(), len(x.words),
+    )  # fmt: skip
+    form: tuple[int, ...] = (*x.fields, limbs)
+    if isinstance(layout, Residues):
+        streams, kernel = 1 if layout.parts == 1 else 3, planes_words.residues
+        constants_, weights = told.words_remainders(layout, limbs, device)
+        given: tuple[Any, ...] = (
+            streams,
+            constants_,
+            weights,
+            len(layout.moduli),
+            layout.planes[side] // streams,
+        )
+        form = (*form, bool(layout.bases))
+    else:
+        assert isinstance(layout, Digits)
+        kernel = planes_words.digits
+        offset = told.words_offset(layout, side, limbs, device)
+        given = (layout.parts, offset, layout.beta, layout.counts[side])
+    launch(
+        general(kernel) if x.small else kernel, grid, (*common, *given),
+        (*form, tile.lines, tile.inner), tile.warps,
+    )  # fmt: skip
 
 
 def _some(planes: Tensor, streams: int, which: slice) -> Tensor:

@@ -1,7 +1,8 @@
-"""Products of planes by a list, for any unit, and their sums as bytes that `reconstruct` reads.
+"""Products of planes by a list, for any unit, and their sums as residues of X.
 
-Groups are exact integers. X follows from them by weights; reconstruction wants X as bytes, its
-residues times Chinese remainder coefficients, by the moduli of int8.
+Groups are exact integers. X follows from them by weights; reconstruction wants its residues times
+Chinese remainder coefficients: bytes by the moduli of int8, or for numbers of several words 32-bit
+numbers by any moduli.
 """
 
 from __future__ import annotations
@@ -132,8 +133,8 @@ def weighted(groups, stream, inside, terms, count, p, reciprocal):
 
 
 @triton.jit(do_not_specialize=["rows", "count"])
-def as_bytes(groups, out, size, terms, moduli, rows, count, BLOCK: tl.constexpr):
-    """out[row] = sum(w group) mod p, as bytes.
+def as_residues(groups, out, size, terms, moduli, rows, count, BLOCK: tl.constexpr):
+    """out[row] = sum(w group) mod p, in [0, p).
 
     That is all where X is a sum of weighted groups, or where moduli are the carrier's own. Both
     are (.., size); a row has `count` terms, and (p, floor(2^64/p)) in `moduli`.
@@ -146,7 +147,7 @@ def as_bytes(groups, out, size, terms, moduli, rows, count, BLOCK: tl.constexpr)
         rest = weighted(
             groups + element, size, inside, terms + 3 * count * row, count, p, reciprocal
         )
-        tl.store(out + wide(row) * size + element, rest.to(tl.uint8), inside)
+        tl.store(out + wide(row) * size + element, rest.to(out.dtype.element_ty), inside)
 
 
 @triton.jit(do_not_specialize=["targets", "count"])

@@ -54,19 +54,25 @@ def store_entry(at, x, written):
 
 
 @triton.jit
-def store_residue(planes, stride, c, moduli, x, p, base, sums, written, SPLIT: tl.constexpr):
-    """Store residues modulo p, or their two digits and the sum of these (`moduli.two_digits`)."""
+def store_residue(planes, stride, c, x, p, split, written, SPLIT: tl.constexpr):
+    """Store residues modulo p, or their two digits and the sum of these (`moduli.two_digits`).
+
+    `split` tells the base of two digits, or 0, and the planes of the high one and the sum, or -1.
+    """
     if SPLIT:
+        base, above, sums = tl.load(split), tl.load(split + 1), tl.load(split + 2)
+        high = tl.zeros_like(x)
         if base * base == p:
             high = (x + base // 2 + p) // base - base
-        else:
+        elif base > 0:
             high = (tl.abs(x) + base - 1) // base
             high = tl.where(x < 0, -high, high)
         low = x - base * high
         store_entry(planes + wide(c) * stride, low, written)
-        store_entry(planes + wide(moduli + c) * stride, high, written)
+        if base > 0:
+            store_entry(planes + wide(above) * stride, high, written)
         if sums >= 0:
-            store_entry(planes + wide(2 * moduli + sums) * stride, low + high, written)
+            store_entry(planes + wide(sums) * stride, low + high, written)
     else:
         store_entry(planes + wide(c) * stride, x, written)
 
@@ -96,8 +102,8 @@ def residues(
 ):  # fmt: skip
     """Planes of balanced residues of round(x 2^s), (planes, batch, lines, pitch).
 
-    `constants` are (p, floor(2^64/p), base of two digits, their plane of sums or -1) of every
-    modulus, `powers` 2^j mod p for j < LONGEST. Complex numbers have planes of real parts,
+    `constants` are p, floor(2^64/p) and what `store_residue` is told of every modulus, `powers`
+    2^j mod p for j < LONGEST. Complex numbers have planes of real parts,
     imaginary parts and their sums, `planes_a_part` each.
     """
     b, line, h, inside, written, s = place(table, count, lines, inner, pitch, LINES, INNER)
@@ -116,19 +122,18 @@ def residues(
         down = tl.minimum(down, LONGEST - 1)
         far = tl.maximum(far, tl.max(tl.max(down, 1), 0))
     for c in range(moduli):
-        p = tl.load(constants + 4 * c)
-        reciprocal = tl.load(constants + 4 * c + 1).to(tl.uint64, bitcast=True)
-        base, sums = tl.load(constants + 4 * c + 2), tl.load(constants + 4 * c + 3)
+        p, split = tl.load(constants + 5 * c), constants + 5 * c + 2
+        reciprocal = tl.load(constants + 5 * c + 1).to(tl.uint64, bitcast=True)
         of_p = powers + c * LONGEST
         real = residue_of(x, r, left, far, of_p, p, reciprocal)
-        store_residue(target, plane_stride, c, moduli, real, p, base, sums, written, SPLIT)
+        store_residue(target, plane_stride, c, real, p, split, written, SPLIT)
         if PARTS == 2:
             imaginary = residue_of(y, q, down, far, of_p, p, reciprocal)
             second = target + wide(planes_a_part) * plane_stride
-            store_residue(second, plane_stride, c, moduli, imaginary, p, base, sums, written, SPLIT)
+            store_residue(second, plane_stride, c, imaginary, p, split, written, SPLIT)
             both = balance(real + imaginary, p)
             third = second + wide(planes_a_part) * plane_stride
-            store_residue(third, plane_stride, c, moduli, both, p, base, sums, written, SPLIT)
+            store_residue(third, plane_stride, c, both, p, split, written, SPLIT)
 
 
 @triton.jit(do_not_specialize=["count", "digits_a_part", "beta"])
