@@ -27,6 +27,7 @@ from widen.ledger import Ledger
 from widen.plan import Info, Plan
 from widen.planner import check_system, first_cap, make_plan, typical_needs, unit_for
 from widen.problem import encode_operand, quantise_both
+from widen.words import products
 
 
 @overload
@@ -346,3 +347,6 @@ def encode(
         return tensors.encode(array, side, as_contract(accuracy), fmt, unit, system)
     with np.errstate(all="ignore"):
         return encode_operand(stack(array), side, as_contract(accuracy), fmt, chosen, system)
+
+
+products.use(matmul, gemm)  # x @ y of words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from widen.backends.planes import library_of, new_planes, place_of
-from widen.words import arithmetic, sums
+from widen.words import arithmetic, products, sums
 from widen.words.promotion import common_format
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ ALIKE: dict[str, Callable[..., Any]] = {
     "signbit": lambda x: library_of(x.planes[0]).signbit(x.real.planes[0][0]),
     "real": lambda x: x.real,
     "imag": lambda x: x.imag,
+    "matmul": lambda x, y: products.matmul(x, y),
     "dot": lambda x, y: sums.dot(*_words(x, y)),
     "vdot": lambda x, y: sums.dot(arithmetic.conjugate(_words(x, y)[0]), _words(x, y)[1]),
     "reshape": lambda x, shape: x.reshape(shape),
@@ -173,8 +174,6 @@ TORCH: dict[str, Callable[..., Any]] = {
 
 
 def _unsupported(library: str, name: str, table: dict[str, Callable[..., Any]]) -> TypeError:
-    if name == "matmul":
-        return TypeError(f"{library}.matmul is not defined for words: use widen.matmul(a, b)")
     return TypeError(
         f"{library}.{name} is not defined for words; there are {', '.join(sorted(table))}. "
         "x.to_numpy() gives the nearest floats"
@@ -215,8 +214,9 @@ def torch_function(
     """torch.add(x, y) and the like."""
     name = getattr(function, "__name__", str(function)).removeprefix("linalg_").strip("_")
     name = {"truediv": "div", "radd": "add", "rmul": "mul"}.get(name, name)
-    if name in ("rsub", "rtruediv", "rdiv"):
-        name, given = ("sub" if name == "rsub" else "div"), given[::-1]
+    swapped = {"rsub": "sub", "rtruediv": "div", "rdiv": "div", "rmatmul": "matmul"}
+    if name in swapped:
+        name, given = swapped[name], given[::-1]
     if name not in TORCH:
         raise _unsupported("torch", name, TORCH)
     return _called("torch", name, TORCH[name], given, options or {})

@@ -1,10 +1,10 @@
-"""Python's operators for `Words`: each hands its operands to `arithmetic` or `sums`."""
+"""Python's operators for `Words`: each hands its operands to `arithmetic`, `products` or `sums`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from widen.words import arithmetic, sums
+from widen.words import arithmetic, products, sums
 
 if TYPE_CHECKING:
     from widen.words.array import Words
@@ -62,6 +62,12 @@ class Operators:
     __eq__, __ne__ = _compare("equal"), _compare("not_equal")
     __lt__, __le__ = _compare("less"), _compare("less_equal")
     __gt__, __ge__ = _compare("greater"), _compare("greater_equal")
+
+    def __matmul__(self: Words, other: Any) -> Any:  # type: ignore[misc]
+        return products.matmul(self, other)
+
+    def __rmatmul__(self: Words, other: Any) -> Any:  # type: ignore[misc]
+        return products.matmul(other, self)
 
     def __neg__(self: Words) -> Words:  # type: ignore[misc]
         return arithmetic.negative(self)

@@ -1,7 +1,7 @@
 """Sums, dot products and norms of `Words`: exact on the way, rounded once at the end.
 
-They run on a CPU, in superaccumulators; what is on a GPU is fetched for that, and the result goes
-back.
+On a CPU they are superaccumulators, on a GPU products (`products`). What holds an infinity or a NaN
+there is fetched, and the result goes back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from widen.backends import words as backend
 from widen.backends.planes import cast, is_tensor, part_of, words_of
-from widen.words import renormalise
+from widen.words import arithmetic, conversions, products, renormalise
 from widen.words.promotion import common_format, with_parts
 
 if TYPE_CHECKING:
@@ -30,17 +30,19 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(one % ndim for one in axes)
 
 
-def _lines(x: Words, axes: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
-    """(words, parts, outputs, inner) in float64, and the shape of the outputs."""
+def _lines(x: Words, axes: tuple[int, ...]) -> Words:
+    """What is added as rows: (outputs, inner)."""
     kept = [axis for axis in range(x.ndim) if axis not in axes]
-    order = [0, *(1 + axis for axis in (*kept, *axes))]
-    shape = tuple(x.shape[axis] for axis in kept)
-    inner = math.prod(x.shape[axis] for axis in axes)
-    planes = [plane.detach().cpu().numpy() if is_tensor(plane) else plane for plane in x.planes]
-    block = np.empty((len(planes), x.format.parts, math.prod(shape), inner))
-    for target, plane in zip(block, planes, strict=True):
-        target[...] = plane.transpose(order).reshape(target.shape)
-    return block, shape
+    sizes = [math.prod(x.shape[axis] for axis in some) for some in (kept, axes)]
+    return x.transpose(*kept, *axes).reshape(sizes) if x.ndim else x.reshape(1, 1)
+
+
+def _block(lines: Words) -> Any:
+    """(words, parts, outputs, inner) in float64."""
+    block = np.empty((len(lines.planes), *lines.planes[0].shape))
+    for target, plane in zip(block, lines.planes, strict=True):
+        target[...] = conversions.on_cpu(plane)
+    return block
 
 
 def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ...]) -> Words:
@@ -50,33 +52,33 @@ def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ..
     high, low = renormalise.fast_two_sum(planes[-2], cast(planes[-1], names[-2]))
     planes[-2:] = [high, cast(low, names[-1])]
     odd = ~np.isfinite(plain) | ~np.isfinite(words[0])
-    first = np.where(~np.isfinite(plain), plain, planes[0]).astype(names[0])
+    first = np.where(~np.isfinite(plain), plain, planes[0] + 0).astype(names[0])  # no -0
     planes = [first, *(np.where(odd, 0, p).astype(p.dtype) + p.dtype.type(0) for p in planes[1:])]
     planes = [plane.reshape(fmt.parts, *shape) for plane in planes]
     made = type(like).of(fmt, planes)
     return made.to_torch(like.device) if is_tensor(like.planes[0]) else made
 
 
-def _kept(x: Words, axes: tuple[int, ...], keepdims: bool, shape: tuple[int, ...]) -> Any:
-    return (
-        tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
-        if keepdims
-        else shape
-    )
+def _kept(x: Words, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape of the outputs."""
+    sizes = [(1 if at in axes else size, at in axes) for at, size in enumerate(x.shape)]
+    return tuple(size for size, added in sizes if keepdims or not added)
 
 
 def total(x: Words, axis: Any, keepdims: bool) -> Words:
     """Sums along axes."""
     axes = _axes(axis, x.ndim)
-    block, shape = _lines(x, axes)
+    lines, kept = _lines(x, axes), _kept(x, axes, keepdims)
+    if products.serve(lines):
+        return products.total(lines).reshape(kept)
+    block = _block(lines)
     count, parts, outputs, inner = block.shape
     fine = np.isfinite(block[0])
     with np.errstate(all="ignore"):
         plain = np.where(fine, 0.0, block[0]).sum(-1)
     terms = np.where(fine, block, 0.0).reshape(1, count, parts * outputs, inner)
     words, _ = backend.totals(part_of(x.format), terms, None, [1])
-    words = words.reshape(count, parts, outputs)
-    return _wrapped(x, x.format, words, plain, _kept(x, axes, keepdims, shape))
+    return _wrapped(x, x.format, words.reshape(count, parts, outputs), plain, kept)
 
 
 def dot(x: Words, y: Words) -> Words:
@@ -86,8 +88,10 @@ def dot(x: Words, y: Words) -> Words:
             f"dot takes two vectors of one length; shapes {x.shape} and {y.shape} were given "
             "(widen.matmul multiplies matrices)"
         )
+    if products.serve(x, y):
+        return products.dot(x, y)
     fmt = common_format(x.format, y.format)
-    a, b = (_lines(z.astype(fmt), (0,))[0] for z in (x, y))
+    a, b = (_block(_lines(z.astype(fmt), (0,))) for z in (x, y))
     fine = np.isfinite(a[0]).all() and np.isfinite(b[0]).all()
     with np.errstate(all="ignore"):
         plain = np.zeros((fmt.parts, 1))
@@ -107,17 +111,19 @@ def dot(x: Words, y: Words) -> Words:
 
 def norm(x: Words, axis: Any, keepdims: bool) -> Words:
     """2-norms along axes."""
-    from widen.words import arithmetic
-
     axes = _axes(axis, x.ndim)
-    block, shape = _lines(x, axes)
+    lines, kept = _lines(x, axes), _kept(x, axes, keepdims)
+    found = products.norm(lines) if products.serve(lines) else None
+    if found is not None:
+        return found.reshape(kept)
+    block = _block(lines)
     fine = np.isfinite(block[0])
     with np.errstate(all="ignore"):
         plain = np.abs(np.where(fine, 0.0, block[0])).max((0, -1), initial=0.0)[None]
     squares = np.where(fine, block, 0.0).swapaxes(0, 1).copy()
     part = part_of(x.format)
     words, shifts = backend.totals(part, squares, squares, [1] * x.format.parts, scaled=True)
-    fmt, kept = with_parts(x.format, 1), _kept(x, axes, keepdims, shape)
+    fmt = with_parts(x.format, 1)
     root = arithmetic.root(_wrapped(x, fmt, words[:, None], plain, kept))
     exponent = shifts.reshape(1, *kept)
     if is_tensor(root.planes[0]):
