@@ -238,3 +238,33 @@ def test_fp64_of_plain_operands_and_results():
         (wide_a, b, "float64", "standard"), (wide_a, b, "float64", 300),
     ):  # fmt: skip
         assert_as_on_a_cpu(x, y, dtype=name, accuracy=accuracy, unit="fp64")
+
+
+@wide
+def test_sums_dot_products_and_norms(name):
+    """As products on the GPU where numbers are finite, else on the CPU."""
+    rng = np.random.default_rng(71)
+    for family in ("phi4", "cancellation", "extremes"):
+        a, b = draw_words(family, (7, 40, 3), 71, name)
+        x, y = gpu(a), gpu(b)
+        for axis in (None, 1, (1, 0)):
+            same(x.sum(axis), a.sum(axis))
+            same(x.norm(axis), a.norm(axis))
+        same(x.sum(0, keepdims=True), a.sum(0, keepdims=True))
+        same(x[2].dot(y[:, 1]), a[2].dot(b[:, 1]))
+    for plane in a.planes:
+        plane[:, 1, 2] = np.inf if plane is a.planes[0] else 0
+    same(gpu(a).sum(1), a.sum(1))
+    same(gpu(a).norm(1), a.norm(1))
+    same(gpu(a)[:, :0].sum(1), a[:, :0].sum(1))
+    large = widen.Words(rng.random(5000), name)
+    same(gpu(large).sum(), large.sum())
+    same(gpu(large).norm(), large.norm())
+
+
+def test_matrix_products():
+    a, b = draw_words("phi1", SHAPE, 72, "float64x2")
+    plain = b.to_numpy()
+    same(gpu(a) @ gpu(b), widen.matmul(a, b))
+    same(torch.matmul(gpu(a), gpu(plain)), widen.matmul(a, plain))
+    same(gpu(plain.T.copy()) @ gpu(a).T, widen.matmul(plain.T, a.T))

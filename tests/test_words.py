@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import widen
 from helpers import VIEWS, assert_same_bits
 from widen.formats import COMPLEX, WORDS
+from widen.words import products
 from widen.words.numbers import nearest, words_of_exact
 from widen.words.text import digits_held
 
@@ -390,7 +391,10 @@ ERRORS = [
     (lambda x: x.reshape(3), ValueError, r"4 numbers of shape \(4,\) do not fit"),
     (lambda x: x**0.3, TypeError, "powers of words are integers"),
     (lambda x: np.exp(x), TypeError, "np.exp is not defined for words; there are"),
-    (lambda x: np.matmul(x, x), TypeError, "use widen.matmul"),
+    (lambda x: x @ 2, TypeError, "b is a int; widen multiplies"),
+    (lambda x: np.ones((3, 2)) @ x, ValueError, "do not match: a has 2 columns, b has 4 rows"),
+    (lambda x: x.sum(0.5), TypeError, "is not an axis"),
+    (lambda x: x.norm((0, -1)), ValueError, "names an axis twice"),
     (lambda x: Words(torch.ones(2, requires_grad=True), "float64x2"), TypeError, "x.detach()"),
     (lambda x: Words(np.ma.masked_array([1.0], [True]), "float64x2"), TypeError, "masked"),
     (lambda x: np.linalg.svd(x), TypeError, "np.linalg.svd is not defined"),
@@ -420,6 +424,44 @@ def test_words_are_copied_and_pickled():
     x = some("complex128_complex64")
     assert_same(pickle.loads(pickle.dumps(x)), x)
     assert_same(copy.deepcopy(x), x)
+
+
+def test_matrix_products():
+    """x @ y is widen.matmul(x, y), whichever of the two is words."""
+    x, plain = some("float64x2")[:4].reshape(2, 2), np.array([[0.1, 2.0], [3.0, 1e-20]])
+    other = widen.encode(x, side="right")
+    for left, right in ((x, x), (x, plain), (plain, x), (x, x[0]), (x[1], plain[0]), (x, other)):
+        wanted = widen.matmul(left, right)
+        assert_same(left @ right, wanted)
+        if right is not other:
+            assert_same(np.matmul(left, right), wanted)
+    out = x.copy()
+    assert np.matmul(x, plain, out=out) is out
+    assert_same(out, widen.matmul(x, plain))
+    tensor, wanted = torch.from_numpy(plain), widen.matmul(x, plain)
+    for found in (x.to_torch() @ tensor, torch.matmul(x.to_torch(), tensor)):
+        assert_same(found.to_arrays(), wanted)
+    assert_same((tensor @ x.to_torch()).to_arrays(), widen.matmul(plain, x))
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_sums_by_products_are_those_of_a_cpu(name):
+    """On a GPU sums, dot products and norms are products; here both ways run on arrays."""
+    rng, fmt = np.random.default_rng(8), WIDE[name]
+    lowest = -130 if fmt.part.words[0].precision == 24 else -1000
+    given = [np.array([np.ones((2, 4)), [[0, 0, 0, sign * 2.0**-70]] * 2]) for sign in (-1, 0, 1)]
+    for low, high in ((lowest, 0), (lowest // 2, -lowest // 4), (-3, 3)):
+        first = rng.uniform(-1, 1, (3, 5)) * 2.0 ** rng.integers(low, high, (3, 5))
+        second = rng.uniform(-1, 1, (3, 5)) * 2.0 ** rng.integers(lowest, high - 20, (3, 5))
+        given.append(np.array([first, second, first[::-1] * 2.0**-53]))
+    for words in given:
+        x = Words.from_words(words + 1j * words[::-1] if fmt.parts == 2 else words, name)
+        assert_same(products.total(x), x.sum(1))
+        assert_same(products.norm(x), x.norm(1))
+        assert_same(products.dot(x[0], x[1]), x[0].dot(x[1]))
+    assert (
+        products.norm(Words(np.full((1, 2), 2.0 ** (fmt.part.words[0].highest - 1)), name)) is None
+    )
 
 
 @pytest.mark.parametrize("name", WIDE)

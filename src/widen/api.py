@@ -65,14 +65,15 @@ def matmul(
     ----------
     a, b
         NumPy arrays or PyTorch tensors (both on one device) of float64, float32, float16, bfloat16
-        (ml_dtypes), complex128 or complex64, of any strides, with the shapes of `np.matmul`; either
-        may be an `Encoded`.
+        (ml_dtypes), complex128 or complex64, or `Words`, of any strides, with the shapes of
+        `np.matmul`; either may be an `Encoded`.
     accuracy
         ``"standard"`` (the default, unless an `Encoded` says otherwise), ``"fast"``,
         ``"correct"``, or a number of bits.
     dtype
-        Format of the result: float32, float64, complex64 or complex128. By default the operands'
-        own, float32 for the half formats.
+        Format of the result: float32, float64, complex64, complex128, or one of several words such
+        as ``widen.float64x2``. By default the wider one of the operands', float32 for the half
+        formats.
     unit, system
         What multiplies, and how integers are written; chosen by the planner unless given. They
         change the time, never the bits (but for ``system="triangle"``).

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _interface: dict[str, Callable[..., Any]] = {}
 
 LARGEST_POWER = 511
-"""Norms up to 2^this are found by products: 4^-511 is a float64 of full precision."""
+"""Norms up to 2^this are found by products: 4^-511 is a normal float64."""
 
 
 def use(matmul: Callable[..., Any], gemm: Callable[..., Any]) -> None:
@@ -70,10 +70,11 @@ def norm(lines: Words) -> Words | None:
     fmt = rows.format
     if not is_uniform(fmt):  # a float32 behind a float64 cannot be scaled as far
         rows = rows.astype("float64x2")
+    largest = min(LARGEST_POWER, rows.format.part.words[0].highest - 2)
     exponent = library.frexp(library.amax(abs(rows.planes[0][0]), 1))[1]
     while True:
         most = max(int(exponent.max()), 0)
-        if most > LARGEST_POWER:
+        if most > largest:
             return None
         scaled = arithmetic.times_power(rows, (most - exponent)[:, None])
         squares = _interface["gemm"](

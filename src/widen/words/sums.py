@@ -25,9 +25,14 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
     axes = axis if isinstance(axis, tuple) else (axis,)
     for one in axes:
+        if not isinstance(one, (int, np.integer)):
+            raise TypeError(f"axis={axis!r} is not an axis; give an integer, or a tuple of them")
         if not -ndim <= one < ndim:
             raise ValueError(f"axis {one} does not exist: the array has {ndim} axes")
-    return tuple(one % ndim for one in axes)
+    found = tuple(int(one) % ndim for one in axes)
+    if len(set(found)) < len(found):
+        raise ValueError(f"axis={axis!r} names an axis twice")
+    return found
 
 
 def _lines(x: Words, axes: tuple[int, ...]) -> Words:
@@ -49,7 +54,8 @@ def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ..
     """Words (count, parts, outputs) as an array like another, special values as plain has them."""
     names = words_of(fmt)
     planes = [cast(word, name) for word, name in zip(words, names, strict=True)]
-    high, low = renormalise.fast_two_sum(planes[-2], cast(planes[-1], names[-2]))
+    with np.errstate(invalid="ignore"):  # after an infinity
+        high, low = renormalise.fast_two_sum(planes[-2], cast(planes[-1], names[-2]))
     planes[-2:] = [high, cast(low, names[-1])]
     odd = ~np.isfinite(plain) | ~np.isfinite(words[0])
     first = np.where(~np.isfinite(plain), plain, planes[0] + 0).astype(names[0])  # no -0
@@ -86,7 +92,7 @@ def dot(x: Words, y: Words) -> Words:
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(
             f"dot takes two vectors of one length; shapes {x.shape} and {y.shape} were given "
-            "(widen.matmul multiplies matrices)"
+            "(x @ y multiplies matrices)"
         )
     if products.serve(x, y):
         return products.dot(x, y)
