@@ -48,13 +48,13 @@ def numbers(name: str, shape: tuple[int, int], generator: torch.Generator) -> Wo
     return Words.of(fmt, planes)
 
 
-def milliseconds(a: Words, b: Words) -> float:
+def milliseconds(a: Words, b: Words, unit: str | None) -> float:
     """Median time of a product."""
     times = []
     for at in range(13):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
-        widen.matmul(a, b)
+        widen.matmul(a, b, unit=unit)
         end.record()
         torch.cuda.synchronize()
         if at >= 3:
@@ -62,16 +62,17 @@ def milliseconds(a: Words, b: Words) -> float:
     return sorted(times)[len(times) // 2]
 
 
-def measure(name: str, n: int, k: int) -> dict[str, Any]:
+def measure(name: str, n: int, k: int, unit: str | None) -> dict[str, Any]:
     """One row."""
     generator = torch.Generator("cuda").manual_seed(1)
     a, b = numbers(name, (n, k), generator), numbers(name, (k, n), generator)
-    _, info = widen.matmul(a, b, info=True)  # compiles
-    spent = milliseconds(a, b)
-    _, info = widen.matmul(a, b, info=True)
+    _, info = widen.matmul(a, b, info=True, unit=unit)  # compiles
+    spent = milliseconds(a, b, unit)
+    _, info = widen.matmul(a, b, info=True, unit=unit)
     operations = (8 if FORMATS[name].parts == 2 else 2) * n * n * k
     return {
         "format": name,
+        "unit": info.unit,
         "n": n,
         "k": k,
         "ms": spent,
@@ -86,6 +87,7 @@ def main() -> None:
     """Measure all rows, or those of some formats."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--formats", default="", help="which, with commas; all by default")
+    parser.add_argument("--unit", help="the planner's choice by default")
     parser.add_argument("--no-save", action="store_true", help="do not append to bench/results")
     given = parser.parse_args()
     here = {
@@ -100,7 +102,7 @@ def main() -> None:
     for name, n, k in ROWS:
         if given.formats and name not in given.formats.split(","):
             continue
-        row = measure(name, n, k)
+        row = measure(name, n, k, given.unit)
         stages = " ".join(f"{stage} {ms:.1f}" for stage, ms in row["stages_ms"].items())
         print(
             f"{name:>16} {n:>5} {k:>5} {row['ms']:8.2f} {row['tflops']:8.1f} "
