@@ -229,7 +229,15 @@ def reconstruct_tile(
     return tile, tile.rows * -(-steps // (wave * waves))
 
 
-ANY = {0: (128, 4, 8), 17: (64, 2, 8), 33: (32, 1, 12)}
+ANY_LIMBS = (4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
+FEW_ANY_LIMBS = (4, 8, 16, 32, 64)
+"""Lengths of X, in limbs of 32 bits, that the kernels for any moduli are compiled for; and for
+small results."""
+
+HELD_LIMBS = 16
+"""Limbs of X up to which it is rounded from registers."""
+
+ANY = {0: (512, 4, 4), 11: (256, 4, 4), 17: (32, 1, 16)}
 """Of the kernels for any moduli, from so many limbs on: columns, warps, programs a multiprocessor.
 
 They wait for memory most of the time: residues, one modulus after the other, and limbs. Sums that
