@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.kernels.triton.limbs import NEVER, last_bit, store_words
+from widen.kernels.triton.limbs import NEVER, last_bit, store_words, with_negated
 from widen.kernels.triton.numbers import FLAGS, INEXACT, NORM, SCALE, SIGMA, SPECIAL, SUM, wide
 from widen.kernels.triton.packed import times_add
 from widen.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNFIT, UNSETTLED, magnitude_bits
@@ -44,8 +44,9 @@ def short_sum(groups, stream, g, moduli, factors, inside):
     Where there are fewer moduli, factors are 0.
     """
     total = tl.zeros(inside.shape, tl.int32)
+    start, final = 3 * wide(g) * stream, (wide(moduli) - 1) * stream
     for i in tl.static_range(3):
-        at = groups + wide(tl.minimum(3 * g + i, moduli - 1)) * stream
+        at = groups + tl.minimum(start + i * wide(stream), final)
         total += tl.load(at, inside, other=0).to(tl.int32) * factors[i]
     return total
 
@@ -57,11 +58,12 @@ def long_sum(groups, stream, g, moduli, factors, whole, inside):
     The sum of a modulus's three numbers, of low digits, of high ones and of sums, is -6 to 3p.
     """
     total = tl.zeros(inside.shape, tl.int32) + whole
+    start, apart = 2 * wide(g) * stream, wide(moduli) * stream
     for i in tl.static_range(2):
-        at = groups + wide(tl.minimum(2 * g + i, moduli - 1)) * stream
+        at = groups + tl.minimum(start + i * wide(stream), apart - stream)
         value = tl.load(at, inside, other=0).to(tl.int32)
-        value += tl.load(at + wide(moduli) * stream, inside, other=0).to(tl.int32)
-        value += tl.load(at + 2 * wide(moduli) * stream, inside, other=0).to(tl.int32)
+        value += tl.load(at + apart, inside, other=0).to(tl.int32)
+        value += tl.load(at + 2 * apart, inside, other=0).to(tl.int32)
         total += value * factors[i]
     return below(below(below(total.to(tl.uint32), whole, 4), whole, 2), whole, 1)
 
@@ -300,7 +302,9 @@ def round_any(
                     at, stream, moduli, at_long, long_stream, long_moduli, basis, length, part,
                     there, slack, change * (1 - 2 * side), place, PARTS, LIMBS, WIDTH, ASSEMBLY,
                 )  # fmt: skip
-                if not HELD:
+                if HELD:
+                    found = with_negated(found)
+                else:
                     tl.debug_barrier()
                     store_limbs(found, at_limbs, COLUMNS)
                     tl.debug_barrier()
