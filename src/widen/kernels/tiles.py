@@ -237,7 +237,7 @@ small results."""
 HELD_LIMBS = 16
 """Limbs of X up to which it is rounded from registers."""
 
-ANY = {0: (512, 4, 4), 11: (256, 4, 4), 17: (32, 1, 16)}
+ANY = {0: (256, 4, 4), 11: (128, 4, 4), 17: (32, 1, 12)}
 """Of the kernels for any moduli, from so many limbs on: columns, warps, programs a multiprocessor.
 
 They wait for memory most of the time: residues, one modulus after the other, and limbs. Sums that

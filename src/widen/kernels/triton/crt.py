@@ -38,32 +38,46 @@ def below(value, modulus, MULTIPLE: tl.constexpr):
 
 
 @triton.jit
-def short_sum(groups, stream, g, moduli, factors, inside):
+def loaded(
+    groups, stream, g, count, moduli, inside, SIZE: tl.constexpr, COPIES: tl.constexpr
+):  # fmt: skip
+    """Numbers of a group of SIZE moduli, COPIES of each, if there are more than g groups.
+
+    The last group may have fewer moduli: the last one again, then.
+    """
+    found = ()
+    there = inside & (tl.full(inside.shape, 0, tl.int32) + g < count)
+    apart = wide(moduli) * stream
+    for i in tl.static_range(SIZE):
+        at = wide(tl.minimum(SIZE * g + i, moduli - 1)) * stream
+        for copy in tl.static_range(COPIES):
+            found = found + (tl.load(groups + (at + copy * apart), there, other=0),)
+    return found
+
+
+@triton.jit
+def short_sum(numbers, factors, COPY: tl.constexpr, COPIES: tl.constexpr):
     """c_1 p_2 p_3 + c_2 p_1 p_3 + c_3 p_1 p_2 of three moduli: below 3 p_1 p_2 p_3.
 
     Where there are fewer moduli, factors are 0.
     """
-    total = tl.zeros(inside.shape, tl.int32)
-    start, final = 3 * wide(g) * stream, (wide(moduli) - 1) * stream
-    for i in tl.static_range(3):
-        at = groups + tl.minimum(start + i * wide(stream), final)
-        total += tl.load(at, inside, other=0).to(tl.int32) * factors[i]
+    total = numbers[COPY].to(tl.int32) * factors[0]
+    for i in tl.static_range(1, 3):
+        total += numbers[COPIES * i + COPY].to(tl.int32) * factors[i]
     return total
 
 
 @triton.jit
-def long_sum(groups, stream, g, moduli, factors, whole, inside):
+def long_sum(numbers, factors, whole, COPY: tl.constexpr, COPIES: tl.constexpr):
     """The same of two moduli in two digits, below their product `whole`.
 
     The sum of a modulus's three numbers, of low digits, of high ones and of sums, is -6 to 3p.
     """
-    total = tl.zeros(inside.shape, tl.int32) + whole
-    start, apart = 2 * wide(g) * stream, wide(moduli) * stream
+    total = tl.zeros(numbers[0].shape, tl.int32) + whole
     for i in tl.static_range(2):
-        at = groups + tl.minimum(start + i * wide(stream), apart - stream)
-        value = tl.load(at, inside, other=0).to(tl.int32)
-        value += tl.load(at + apart, inside, other=0).to(tl.int32)
-        value += tl.load(at + 2 * apart, inside, other=0).to(tl.int32)
+        value = numbers[COPIES * i + COPY].to(tl.int32)
+        value += numbers[COPIES * i + COPY + 1].to(tl.int32)
+        value += numbers[COPIES * i + COPY + 2].to(tl.int32)
         total += value * factors[i]
     return below(below(below(total.to(tl.uint32), whole, 4), whole, 2), whole, 1)
 
@@ -75,27 +89,23 @@ def of_parts(ours, theirs, third, part, most):
 
 
 @triton.jit
-def short_value(groups, stream, g, moduli, factors, whole, part, inside, PARTS: tl.constexpr):
+def short_value(numbers, factors, whole, part, PARTS: tl.constexpr):
     """S of three moduli and a part of X: below 3 p_1 p_2 p_3, or with two parts 9 times that."""
-    value = short_sum(groups, stream, g, moduli, factors, inside)
+    value = short_sum(numbers, factors, 0, 2 * PARTS - 1)
     if PARTS == 2:
-        apart = wide(moduli) * stream
-        theirs = short_sum(groups + apart, stream, g, moduli, factors, inside)
-        third = short_sum(groups + 2 * apart, stream, g, moduli, factors, inside)
+        theirs, third = short_sum(numbers, factors, 1, 3), short_sum(numbers, factors, 2, 3)
         value = of_parts(value, theirs, third, part, 3 * whole)
     return value.to(tl.uint32)
 
 
 @triton.jit
-def long_value(groups, stream, g, moduli, factors, whole, part, inside, PARTS: tl.constexpr):
+def long_value(numbers, factors, whole, part, PARTS: tl.constexpr):
     """S of two moduli in two digits and a part of X: below their product."""
-    value = long_sum(groups, stream, g, moduli, factors, whole, inside)
+    value = long_sum(numbers, factors, whole, 0, 6 * PARTS - 3)
     if PARTS == 2:
-        apart = 3 * wide(moduli) * stream
-        ours = value.to(tl.int32)
-        theirs = long_sum(groups + apart, stream, g, moduli, factors, whole, inside).to(tl.int32)
-        third = long_sum(groups + 2 * apart, stream, g, moduli, factors, whole, inside)
-        value = of_parts(ours, theirs, third.to(tl.int32), part, whole).to(tl.uint32)
+        theirs = long_sum(numbers, factors, whole, 3, 9).to(tl.int32)
+        third = long_sum(numbers, factors, whole, 6, 9).to(tl.int32)
+        value = of_parts(value.to(tl.int32), theirs, third, part, whole).to(tl.uint32)
         value = below(below(value, whole, 2), whole, 1)
     return value
 
@@ -128,22 +138,25 @@ def sums_of(
     sums = ()
     for _ in tl.static_range(COUNT + 1):
         sums = sums + (tl.zeros(inside.shape, tl.uint64),)
-    triples = (moduli + 2) // 3
-    for g in tl.range(triples):
+    streams: tl.constexpr = 2 * PARTS - 1
+    triples, pairs = (moduli + 2) // 3, (long_moduli + 1) // 2
+    numbers = loaded(groups, stream, 0, triples, moduli, inside, 3, streams)
+    for g in range(triples):
+        more = loaded(groups, stream, g + 1, triples, moduli, inside, 3, streams)
         row = basis + g * length
         first, second, third, whole = four_words(row, ASSEMBLY)
-        factors = (first, second, third)
-        value = short_value(groups, stream, g, moduli, factors, whole, part, inside, PARTS)
+        value = short_value(numbers, (first, second, third), whole, part, PARTS)
         sums = plus_multiple(sums, value, row, ASSEMBLY)
-    for g in tl.range((long_moduli + 1) // 2):
+        numbers = more
+    pieces = loaded(long_groups, long_stream, 0, pairs, long_moduli, inside, 2, 3 * streams)
+    for g in range(pairs):
+        more = loaded(long_groups, long_stream, g + 1, pairs, long_moduli, inside, 2, 3 * streams)
         row = basis + (triples + g) * length
         first, second, third, whole = four_words(row, ASSEMBLY)
-        factors = (first, second)
-        value = long_value(
-            long_groups, long_stream, g, long_moduli, factors, whole, part, inside, PARTS
-        )
+        value = long_value(pieces, (first, second), whole, part, PARTS)
         sums = plus_multiple(sums, value, row, ASSEMBLY)
-    return sums, basis + (triples + (long_moduli + 1) // 2) * length
+        pieces = more
+    return sums, basis + (triples + pairs) * length
 
 
 @triton.jit
