@@ -83,31 +83,33 @@ def long_sum(numbers, factors, whole, COPY: tl.constexpr, COPIES: tl.constexpr):
 
 
 @triton.jit
-def of_parts(ours, theirs, third, part, most):
+def of_streams(sums, most, STREAMS: tl.constexpr):
     """A part's sum from those of x x', y y' and (x + y)(x' + y'), plus a multiple of `most`."""
-    return third * part + ours * (1 - 2 * part) - theirs + (1 + part) * most
+    if STREAMS == 1:
+        return sums[0]
+    elif STREAMS == 2:
+        return sums[0] - sums[1] + most
+    else:
+        return sums[2] - sums[0] - sums[1] + 2 * most
 
 
 @triton.jit
-def short_value(numbers, factors, whole, part, PARTS: tl.constexpr):
-    """S of three moduli and a part of X: below 3 p_1 p_2 p_3, or with two parts 9 times that."""
-    value = short_sum(numbers, factors, 0, 2 * PARTS - 1)
-    if PARTS == 2:
-        theirs, third = short_sum(numbers, factors, 1, 3), short_sum(numbers, factors, 2, 3)
-        value = of_parts(value, theirs, third, part, 3 * whole)
-    return value.to(tl.uint32)
+def short_value(numbers, factors, whole, STREAMS: tl.constexpr):
+    """S of three moduli: below 3 p_1 p_2 p_3, or 9 times that for a part of a complex X."""
+    sums = ()
+    for stream in tl.static_range(STREAMS):
+        sums = sums + (short_sum(numbers, factors, stream, STREAMS),)
+    return of_streams(sums, 3 * whole, STREAMS).to(tl.uint32)
 
 
 @triton.jit
-def long_value(numbers, factors, whole, part, PARTS: tl.constexpr):
-    """S of two moduli in two digits and a part of X: below their product."""
-    value = long_sum(numbers, factors, whole, 0, 6 * PARTS - 3)
-    if PARTS == 2:
-        theirs = long_sum(numbers, factors, whole, 3, 9).to(tl.int32)
-        third = long_sum(numbers, factors, whole, 6, 9).to(tl.int32)
-        value = of_parts(value.to(tl.int32), theirs, third, part, whole).to(tl.uint32)
-        value = below(below(value, whole, 2), whole, 1)
-    return value
+def long_value(numbers, factors, whole, STREAMS: tl.constexpr):
+    """S of two moduli in two digits: below their product."""
+    sums = ()
+    for stream in tl.static_range(STREAMS):
+        sums = sums + (long_sum(numbers, factors, whole, 3 * stream, 3 * STREAMS).to(tl.int32),)
+    value = of_streams(sums, whole, STREAMS).to(tl.uint32)
+    return below(below(value, whole, 2), whole, 1) if STREAMS > 1 else value
 
 
 @triton.jit
@@ -125,8 +127,8 @@ def plus_multiple(sums, value, row, ASSEMBLY: tl.constexpr):
 
 @triton.jit
 def sums_of(
-    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, part, inside,
-    PARTS: tl.constexpr, COUNT: tl.constexpr, ASSEMBLY: tl.constexpr,
+    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, inside,
+    STREAMS: tl.constexpr, COUNT: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """Sum of S_G/P_G, as an integer, and COUNT limbs of the sum of S_G P/P_G, not carried.
 
@@ -138,22 +140,21 @@ def sums_of(
     sums = ()
     for _ in tl.static_range(COUNT + 1):
         sums = sums + (tl.zeros(inside.shape, tl.uint64),)
-    streams: tl.constexpr = 2 * PARTS - 1
     triples, pairs = (moduli + 2) // 3, (long_moduli + 1) // 2
-    numbers = loaded(groups, stream, 0, triples, moduli, inside, 3, streams)
+    numbers = loaded(groups, stream, 0, triples, moduli, inside, 3, STREAMS)
     for g in range(triples):
-        more = loaded(groups, stream, g + 1, triples, moduli, inside, 3, streams)
+        more = loaded(groups, stream, g + 1, triples, moduli, inside, 3, STREAMS)
         row = basis + g * length
         first, second, third, whole = four_words(row, ASSEMBLY)
-        value = short_value(numbers, (first, second, third), whole, part, PARTS)
+        value = short_value(numbers, (first, second, third), whole, STREAMS)
         sums = plus_multiple(sums, value, row, ASSEMBLY)
         numbers = more
-    pieces = loaded(long_groups, long_stream, 0, pairs, long_moduli, inside, 2, 3 * streams)
+    pieces = loaded(long_groups, long_stream, 0, pairs, long_moduli, inside, 2, 3 * STREAMS)
     for g in range(pairs):
-        more = loaded(long_groups, long_stream, g + 1, pairs, long_moduli, inside, 2, 3 * streams)
+        more = loaded(long_groups, long_stream, g + 1, pairs, long_moduli, inside, 2, 3 * STREAMS)
         row = basis + (triples + g) * length
         first, second, third, whole = four_words(row, ASSEMBLY)
-        value = long_value(pieces, (first, second), whole, part, PARTS)
+        value = long_value(pieces, (first, second), whole, STREAMS)
         sums = plus_multiple(sums, value, row, ASSEMBLY)
         pieces = more
     return sums, basis + (triples + pairs) * length
@@ -206,18 +207,19 @@ def changed(limbs, change, place):
 
 @triton.jit
 def integer_of(
-    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, part, inside,
-    slack, change, place, PARTS: tl.constexpr, LIMBS: tl.constexpr, WIDTH: tl.constexpr,
+    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, inside,
+    slack, change, place, STREAMS: tl.constexpr, LIMBS: tl.constexpr, WIDTH: tl.constexpr,
     ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """X, or with `slack` X + change 2^place: (its limbs, place of its last bit, sign).
 
-    X = sum of c_i P/p_i - q P: |X|/P is below 1/2 - 2^-9.
+    X = sum of c_i P/p_i - q P: |X|/P is below 1/2 - 2^-9. Of the products of two complex numbers
+    its real part takes two STREAMS of groups, its imaginary part three.
     """
     count: tl.constexpr = (32 * LIMBS + WIDTH - 1) // WIDTH
     sums, modulus = sums_of(
-        groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, part, inside,
-        PARTS, count, ASSEMBLY,
+        groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, inside,
+        STREAMS, count, ASSEMBLY,
     )  # fmt: skip
     pieces = carried(sums, modulus, WIDTH, ASSEMBLY)
     limbs = ()
@@ -308,12 +310,12 @@ def round_any(
         at = groups + wide(row) * pitch + j
         at_long = long_groups + wide(row) * pitch + j
         offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
-        for part in range(PARTS):
+        for part in tl.static_range(PARTS):
             to = offset + wide(part) * part_stride
             for side in range(1 + slack):
                 found, last, negative = integer_of(
-                    at, stream, moduli, at_long, long_stream, long_moduli, basis, length, part,
-                    there, slack, change * (1 - 2 * side), place, PARTS, LIMBS, WIDTH, ASSEMBLY,
+                    at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there,
+                    slack, change * (1 - 2 * side), place, PARTS + part, LIMBS, WIDTH, ASSEMBLY,
                 )  # fmt: skip
                 if HELD:
                     found = with_negated(found)

@@ -141,10 +141,10 @@ def round_any_scaled(
         at = groups + wide(row) * pitch + j
         at_long = long_groups + wide(row) * pitch + j
         offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
-        for q in range(PARTS):
+        for q in tl.static_range(PARTS):
             found, _, _ = integer_of(
-                at, stream, moduli, at_long, long_stream, long_moduli, basis, length, q, there, 0,
-                nothing, lane, PARTS, LIMBS, WIDTH, ASSEMBLY,
+                at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there, 0,
+                nothing, lane, PARTS + q, LIMBS, WIDTH, ASSEMBLY,
             )  # fmt: skip
             store_limbs(found, at_limbs + wide(q) * (LIMBS * COLUMNS), COLUMNS)
         tl.debug_barrier()
