@@ -237,10 +237,16 @@ def integer_of(
 
 
 @triton.jit
-def store_limbs(limbs, to, stride):
+def store_limbs(limbs, to, stride, ASSEMBLY: tl.constexpr):
     """Limbs in memory, so many apart."""
     for w in tl.static_range(len(limbs)):
-        tl.store(to + w * stride, limbs[w].to(tl.int32, bitcast=True))
+        if ASSEMBLY:  # 56 of Triton's stores take its compiler 5 s, at each it looks at everything
+            tl.inline_asm_elementwise(
+                "st.global.b32 [$1], $2; mov.b32 $0, 0;", "=r,l,r",
+                [(to + w * stride).to(tl.int64), limbs[w]], tl.int32, False, 1,
+            )  # fmt: skip
+        else:
+            tl.store(to + w * stride, limbs[w].to(tl.int32, bitcast=True))
 
 
 @triton.jit
@@ -321,7 +327,7 @@ def round_any(
                     found = with_negated(found)
                 else:
                     tl.debug_barrier()
-                    store_limbs(found, at_limbs, COLUMNS)
+                    store_limbs(found, at_limbs, COLUMNS, ASSEMBLY)
                     tl.debug_barrier()
                     found = at_limbs
                 open_element |= store_words(

@@ -146,7 +146,7 @@ def round_any_scaled(
                 at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there, 0,
                 nothing, lane, PARTS + q, LIMBS, WIDTH, ASSEMBLY,
             )  # fmt: skip
-            store_limbs(found, at_limbs + wide(q) * (LIMBS * COLUMNS), COLUMNS)
+            store_limbs(found, at_limbs + wide(q) * (LIMBS * COLUMNS), COLUMNS, ASSEMBLY)
         tl.debug_barrier()
         for part in range(PARTS):
             first = tl.full((COLUMNS,), NOWHERE, tl.int32)
