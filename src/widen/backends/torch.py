@@ -303,7 +303,7 @@ def reconstruct_any(
     parts, batch, m, n = out.shape
     small = batch * m * n <= tiles.SMALL
     table, limbs, width = constants.any_reconstruction(layout, small, out.device)
-    columns, warps, running = tiles.any_tile(limbs)
+    columns, warps, running = tiles.any_tile(limbs, alone=small or addend is not None)
     programs = min(batch * m * -(-n // columns), _processors(out.device) * running)
     fresh = marks is None
     if marks is None:
@@ -332,7 +332,8 @@ def reconstruct_any(
     )  # fmt: skip
     if addend is None:
         held = limbs <= tiles.HELD_LIMBS
-        launch(crt.round_any, (programs,), arguments, (*form, held), warps)
+        kernel = general(crt.round_any) if small else crt.round_any
+        launch(kernel, (programs,), arguments, (*form, held), warps)
         return marks
     span = limbs + tiles.FURTHEST_LIMBS
     sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)

@@ -262,9 +262,8 @@ def error_of(at_row, at_column, heights, widths, real, row_flags, column_flags, 
 
 
 SIZES = [
-    "m", "n", "left_batch", "right_batch", "limit", "always", "part_stride",
-    "batch_stride", "row_stride", "word_stride", "words", "batch", "slack", "marked", "moduli",
-    "length", "held", "long_moduli",
+    "m", "left_batch", "right_batch", "limit", "always", "words", "batch", "slack", "marked",
+    "moduli", "length", "held", "long_moduli",
 ]  # fmt: skip
 
 

@@ -141,12 +141,13 @@ def round_any_scaled(
         at = groups + wide(row) * pitch + j
         at_long = long_groups + wide(row) * pitch + j
         offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
-        for q in tl.static_range(PARTS):
-            found, _, _ = integer_of(
+        for of_x in tl.static_range(PARTS):
+            found = integer_of(
                 at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there, 0,
-                nothing, lane, PARTS + q, LIMBS, WIDTH, ASSEMBLY,
+                nothing, lane, PARTS + of_x, LIMBS, WIDTH, ASSEMBLY,
             )  # fmt: skip
-            store_limbs(found, at_limbs + wide(q) * (LIMBS * COLUMNS), COLUMNS, ASSEMBLY)
+            to_limbs = at_limbs + wide(of_x) * (LIMBS * COLUMNS)
+            store_limbs(found[0], to_limbs, COLUMNS, ASSEMBLY)
         tl.debug_barrier()
         for part in range(PARTS):
             first = tl.full((COLUMNS,), NOWHERE, tl.int32)
