@@ -292,13 +292,18 @@ def round_any(
     tiles = tl.cdiv(n, COLUMNS)
     heights, widths = left_batch * m, right_batch * n
     at_limbs = scratch + wide(tl.program_id(0)) * (LIMBS * COLUMNS) + lane
-    for tile in range(tl.program_id(0), batch * m * tiles, tl.num_programs(0)):
-        j = tile % tiles * COLUMNS + lane
-        row = tile // tiles
-        b, i = row // m, row % m
+    row, column = tl.program_id(0) // tiles, tl.program_id(0) % tiles
+    rows_on, columns_on = tl.num_programs(0) // tiles, tl.num_programs(0) % tiles
+    for _ in range(tl.program_id(0), batch * m * tiles, tl.num_programs(0)):
+        j = column * COLUMNS + lane
+        b, left, right = row * 0, row * 0, row * 0
+        if batch > 1:
+            b = row // m
+            left, right = b % left_batch, b % right_batch
+        i = row - b * m
         real, there = j < n, j < pitch
-        at_row = rows_table + b % left_batch * m + i
-        at_column = columns_table + b % right_batch * n + j
+        at_row = rows_table + left * m + i
+        at_column = columns_table + right * n + j
         t = tl.load(at_column + SCALE * widths, real, other=0).to(tl.int32)
         column_flags = tl.load(at_column + FLAGS * widths, real, other=0).to(tl.int32)
         row_flags = tl.load(at_row + FLAGS * heights).to(tl.int32)
@@ -339,3 +344,6 @@ def round_any(
         code = tl.where(open_element, UNSETTLED, tl.where(norm > limit, wrong, 0))
         code = tl.where(special, SPECIAL_ELEMENT, code)
         tl.store(marks + wide(row) * n + j, code.to(tl.uint8), real & (code >= marked))
+        # The tile so many programs on, without a division.
+        over = (column + columns_on >= tiles).to(tl.int32)
+        row, column = row + rows_on + over, column + columns_on - over * tiles
