@@ -78,12 +78,18 @@ def leading_in_memory(limbs, stride, last, minus, cut):
     kept = (31 - ((tl.maximum(cut, 1) - 1) & 31)).to(tl.uint32)
     ones = tl.full(cut.shape, 0xFFFFFFFF, tl.uint32)
     high = limb_of(limbs, stride, tl.where(some, index, -1), last, minus) & (ones >> kept)
-    while tl.max((some & (high == 0)).to(tl.int32), 0) > 0:
-        index = tl.where(some & (high == 0), index - 1, index)
-        more = limb_of(limbs, stride, tl.where(some & (high == 0), index, -1), last, minus)
-        high = tl.where(high == 0, more, high)
     middle = limb_of(limbs, stride, tl.where(some, index - 1, -1), last, minus)
     low = limb_of(limbs, stride, tl.where(some, index - 2, -1), last, minus)
+    more = limb_of(limbs, stride, tl.where(some, index - 3, -1), last, minus)
+    nothing = some & (high == 0)  # of a limb cut in two that is no wonder
+    high, index = tl.where(nothing, middle, high), tl.where(nothing, index - 1, index)
+    middle, low = tl.where(nothing, low, middle), tl.where(nothing, more, low)
+    while tl.max((some & (high == 0)).to(tl.int32), 0) > 0:
+        nothing = some & (high == 0)
+        high, index = tl.where(nothing, middle, high), tl.where(nothing, index - 1, index)
+        middle = tl.where(nothing, low, middle)
+        more = limb_of(limbs, stride, tl.where(nothing, index - 2, -1), last, minus)
+        low = tl.where(nothing, more, low)
     return high, middle, low, index
 
 
