@@ -92,7 +92,8 @@ def encode_any(
     needed = width + 3
     if isinstance(layout, Digits):
         needed = max(needed, layout.beta * layout.counts[side])
-    limbs = next(count for count in tiles.FEW_WORDS_LIMBS if 32 * count >= needed)
+    enough = (count for count in tiles.FEW_WORDS_LIMBS if 32 * count >= needed)
+    limbs = next(enough, -(-needed // 32))
     batch, count, inner = x.shape
     tile, device = _tile(x), planes.device
     grid = (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),)
