@@ -203,13 +203,18 @@ class Words(Operators):
             raise TypeError(f"complex numbers do not fit into {self.format.name}")
         if found.format != self.format:
             found = found.astype(self.format)
+        target = self[key].shape
+        extra = max(found.ndim - len(target), 0)
+        shape = found.shape[extra:]
+        fits = (x in (1, y) for x, y in zip(shape[::-1], target[::-1], strict=False))
+        if math.prod(found.shape[:extra]) != 1 or not all(fits):
+            raise ValueError(f"shape {found.shape} does not fit in place of shape {target}")
         key = key if isinstance(key, tuple) else (key,)
         new = [plane + 0 if _overlap(plane, self.planes) else plane for plane in found.planes]
         for plane, values in zip(self.planes, new, strict=True):
-            target = plane[(slice(None), *key)]
             # A leading axis of parts must not take part in broadcasting.
-            missing = len(target.shape) - len(values.shape)
-            values = values.reshape((values.shape[0], *(1,) * max(missing, 0), *values.shape[1:]))
+            missing = (1,) * (len(target) - len(shape))
+            values = values.reshape((values.shape[0], *missing, *shape))
             plane[(slice(None), *key)] = values
 
     def reshape(self, *shape: Any) -> Words:

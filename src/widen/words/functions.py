@@ -93,6 +93,21 @@ def _where(condition: Any, x: Any, y: Any) -> Words:
     return type(ours).of(fmt, planes)
 
 
+def _norm_of_all(x: Words, order: Any, axis: Any, keepdims: bool) -> Words:
+    """The root of the sum of squares, the only norm there is."""
+    if order not in (None, 2, "fro"):
+        raise TypeError(f"words have 2-norms only; order {order!r} was asked for")
+    return sums.norm(x, axis, keepdims)
+
+
+def _norm(x: Words, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Words:
+    """NumPy's: 2 is the largest singular value where it is asked of a matrix."""
+    axes = x.ndim if axis is None else len(axis) if isinstance(axis, tuple) else 1
+    if ord is not None and axes != {2: 1, "fro": 2}.get(ord, 0):
+        raise TypeError(f"words have 2-norms of elements only; ord={ord!r} was asked for")
+    return _norm_of_all(x, ord, axis, keepdims)
+
+
 ALIKE: dict[str, Callable[..., Any]] = {
     "add": _binary("add"),
     "subtract": _binary("subtract"),
@@ -138,7 +153,7 @@ ALIKE: dict[str, Callable[..., Any]] = {
 NUMPY: dict[str, Callable[..., Any]] = {
     **ALIKE,
     "sum": lambda x, axis=None, keepdims=False: sums.total(x, axis, keepdims),
-    "linalg.norm": lambda x, axis=None, keepdims=False: sums.norm(x, axis, keepdims),
+    "linalg.norm": _norm,
     "stack": lambda arrays, axis=0: joined(arrays, axis, "stack"),
     "concatenate": lambda arrays, axis=0: joined(arrays, axis, "concatenate"),
     "transpose": lambda x, axes=None: x.transpose(*(axes or ())),
@@ -163,8 +178,9 @@ TORCH: dict[str, Callable[..., Any]] = {
     "neg": arithmetic.negative,
     "pow": lambda x, y: x**y,
     "sum": lambda x, dim=None, keepdim=False: sums.total(x, dim, keepdim),
-    "norm": lambda x, dim=None, keepdim=False: sums.norm(x, dim, keepdim),
-    "vector_norm": lambda x, dim=None, keepdim=False: sums.norm(x, dim, keepdim),
+    "norm": lambda x, p="fro", dim=None, keepdim=False: _norm_of_all(x, p, dim, keepdim),
+    "linalg.norm": lambda x, ord=None, dim=None, keepdim=False: _norm(x, ord, dim, keepdim),
+    "vector_norm": lambda x, ord=2, dim=None, keepdim=False: _norm_of_all(x, ord, dim, keepdim),
     "stack": lambda tensors, dim=0: joined(tensors, dim, "stack"),
     "cat": lambda tensors, dim=0: joined(tensors, dim, "concatenate"),
     "concat": lambda tensors, dim=0: joined(tensors, dim, "concatenate"),
@@ -212,14 +228,16 @@ def torch_function(
     cls: Any, function: Any, types: Any, given: Any = (), options: Any = None
 ) -> Any:
     """torch.add(x, y) and the like."""
-    name = getattr(function, "__name__", str(function)).removeprefix("linalg_").strip("_")
+    name = getattr(function, "__name__", str(function)).strip("_")
+    name = "linalg.norm" if name == "linalg_norm" else name.removeprefix("linalg_")
     name = {"truediv": "div", "radd": "add", "rmul": "mul"}.get(name, name)
     swapped = {"rsub": "sub", "rtruediv": "div", "rdiv": "div", "rmatmul": "matmul"}
     if name in swapped:
         name, given = swapped[name], given[::-1]
     if name not in TORCH:
         raise _unsupported("torch", name, TORCH)
-    return _called("torch", name, TORCH[name], given, options or {})
+    asked = {key: value for key, value in (options or {}).items() if value is not None}
+    return _called("torch", name, TORCH[name], given, asked)
 
 
 def _called(library: str, name: str, function: Any, given: Any, options: Any) -> Any:

@@ -174,9 +174,10 @@ def nearest(value: Fraction, word: Binary) -> float:
     whole, rest = divmod(top << max(-unit, 0), bottom << max(unit, 0))
     twice, one = 2 * rest, bottom << max(unit, 0)
     whole += twice > one or (twice == one and whole & 1)
+    sign = -1.0 if value < 0 else 1.0
     if whole.bit_length() + unit > word.highest:
-        return math.copysign(math.inf, value)
-    return math.copysign(math.ldexp(float(whole), unit), value)
+        return sign * math.inf
+    return sign * math.ldexp(float(whole), unit)
 
 
 def words_of_exact(value: Exact, words: Sequence[Binary]) -> list[float]:
