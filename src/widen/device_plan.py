@@ -44,14 +44,15 @@ def first_look(sides: list[Side], k: int, parts: int) -> int:
     With V and U shares c and d of the goal, an element needs (1/c + 1/d)/8 of ||a||_1 ||b||_1 / k
     (complex numbers sqrt(2) of it). Leading integers of mean l lose 1/(2 l) to rounding; four
     standard deviations and a tenth more are added. An element that is left open is tested again.
-    More terms than there are means that integers this short will not do.
+    More terms than there are means that integers this short will not do; where every line is exact
+    one term is as good as none, and a sum of none is no product.
     """
     wanted = sum(side.inverse for side in sides) / 65536 / 8 * math.sqrt(parts)
     for side in sides:
         mean = 2.0 ** (24 + LEAD_BITS[parts] - bounds.NORM_BITS) / max(side.sparse, 1)
         wanted /= max(1 - 0.5 / mean, 0.1)
     terms = wanted * k
-    return math.ceil(1.1 * terms + 4 * math.sqrt(terms))
+    return max(math.ceil(1.1 * terms + 4 * math.sqrt(terms)), 1)
 
 
 def skewed(sides: list[Side], entries: int) -> bool:
