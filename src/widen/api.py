@@ -260,7 +260,7 @@ def plan(
         if device is not None:
             from widen import tensors
 
-            tensors.check_choices(unit, system)
+            tensors.check_unit(unit)
             room = tensors.workspace(device, workspace)
             dims = (math.prod(batch), m, k, n)
             return tensors.typical_plan(contract, fmt, dims, room, unit, system, device)

@@ -148,6 +148,14 @@ class Certificate:
         return weights <= 0 or weights <= floor_shift(lead_product, sigma_tau + self.shift)
 
 
+def least_error(dropped: int) -> int:
+    """Bits of what the error of X has beside V and U, for deciding whether it changes a rounding.
+
+    It is k/4 < 2^29, and what left-out products add.
+    """
+    return max(29, dropped.bit_length())
+
+
 def ceil_shift(value: int, shift: int) -> int:
     """ceil(value 2^shift)."""
     return value << shift if shift >= 0 else -(-value >> -shift)

@@ -225,8 +225,7 @@ def reconstruct(
     batch = out.shape[2]
     unsettled = np.zeros(out.shape[2:], bool)
     sides = (left, right)
-    # 2^29 > k/4; what was dropped counts as well.
-    always = max(29, layout.dropped.bit_length()) if slack else -1
+    always = bounds.least_error(layout.dropped) if slack else -1
     exact, bits = [side.exact for side in sides], [side.exponents for side in sides]
     if slack:  # not read otherwise
         exact = [flags & (layout.dropped == 0) for flags in exact]
