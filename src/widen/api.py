@@ -74,7 +74,7 @@ def matmul(
         own, float32 for the half formats.
     unit, system
         What multiplies, and how integers are written; chosen by the planner unless given. They
-        change the time, never the bits (but for ``system="triangle"``).
+        change the time, never the bits (``system="triangle"`` alone has others for every unit).
     workspace
         Bytes of extra memory, an int or a word like ``"256MB"``; 512 MiB by default, on a GPU a
         quarter of its memory.
