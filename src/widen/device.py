@@ -135,7 +135,7 @@ def prepare(problem: Problem) -> Prepared:
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
         plan = in_blocks(replace(problem.plan, shape=problem.shape, workspace=problem.workspace))
-        if problem.test is not None and plan.layout.dropped:
+        if problem.test is not None and plan.system == "triangle":
             plan = question.widest(_held(problem))  # nothing would be left out of what is not held
         return Prepared(choices[0], leads, kept, k, plan, repaired)
     if contract.name == "bits":
