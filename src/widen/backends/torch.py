@@ -304,8 +304,9 @@ def reconstruct_any(
     of c's fields.
     """
     parts, batch, m, n = out.shape
-    table, limbs, bits = constants.any_reconstruction(layout, out.device)
-    columns, warps, running = tiles.any_tile(limbs)
+    small = batch * m * n <= tiles.SMALL
+    table, limbs, width = constants.any_reconstruction(layout, small, out.device)
+    columns, warps, running = tiles.any_tile(limbs, alone=small or addend is not None)
     programs = min(batch * m * -(-n // columns), _processors(out.device) * running)
     fresh = marks is None
     if marks is None:
@@ -324,23 +325,25 @@ def reconstruct_any(
         short, numbers.block, marks, *tables, m, n, short.shape[-1], short.stride(0), *batches,
         constants.limit_of(layout), bounds.least_error(layout.dropped),
         *numbers.block.stride()[1:], numbers.block.stride(0), len(numbers.block), batch, int(slack),
-        int(not fresh), table, count, table.shape[1], limbs, bits, room, long, long.stride(0),
+        int(not fresh), table, count, table.shape[1], layout.modulus.bit_length(), room, long,
+        long.stride(0),
         len(layout.moduli) - count, second,
     )  # fmt: skip
     first = fmt.words[0]
     form = (
         parts, first.precision, first.lowest, first.highest, mixed, columns, assembly(out.device),
+        limbs, width,
     )  # fmt: skip
     if addend is None:
-        held = limbs in constants.HELD_LIMBS
-        way = (limbs if held else constants.CHUNK, held)
-        launch(crt.round_any, (programs,), arguments, (*form, *way), warps)
+        held = limbs <= tiles.HELD_LIMBS
+        kernel = general(crt.round_any) if small else crt.round_any
+        launch(kernel, (programs,), arguments, (*form, held), warps)
         return marks
     span = limbs + tiles.FURTHEST_LIMBS
     sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)
     launch(
         crt_scaled.round_any_scaled, (programs,), (*arguments, sums, span, *addend[0]),
-        (*form, 4, addend[1]), warps,
+        (*form, addend[1]), warps,
     )  # fmt: skip
     return marks
 
