@@ -8,9 +8,9 @@ from operator import matmul
 from typing import Any
 
 import widen
+from widen.papers.arrays import relative_error
 from widen.papers.dgemm_fp8 import INPUTS, dgemm_fp8tc, dgemm_fp16tc, minimum_products
-from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting
-from widen.papers.tensor_core_dgemm_items import relative_error
+from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting, lines
 
 TABLE_3: dict[int, tuple[int | None, ...]] = {
     8: (25, 121, 121, 121, 196, 196),
@@ -105,8 +105,7 @@ def figure2(setting: Setting) -> Outcome:
     ]  # fmt: skip
     panel = Panel(
         "FP64-equivalent rate", "m = n = k", "GFLOP/s of 2m³",
-        [Series(name, sizes, [row[i + 1] for row in rows], "dashed" if i == 0 else "line")
-         for i, name in enumerate(names)],
+        lines(names, rows, "dashed"),
         log_x=True, log_y=True,
     )  # fmt: skip
     return Outcome(["m", *(f"{name}, GFLOP/s" for name in names)], rows, claims,
@@ -155,8 +154,7 @@ def figure3(setting: Setting) -> Outcome:
     ]  # fmt: skip
     panel = Panel(
         "Against the correctly rounded product", "m = n = k", "largest relative error",
-        [Series(name, sizes, [row[i + 1] for row in rows], "dashed" if i == 0 else "line")
-         for i, name in enumerate(versions)],
+        lines(list(versions), rows, "dashed"),
         log_x=True, log_y=True,
     )  # fmt: skip
     return Outcome(["m", *versions], rows, claims, Figure([panel], 1),

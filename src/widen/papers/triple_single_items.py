@@ -10,7 +10,7 @@ import numpy as np
 import widen
 from widen.backends import blocked
 from widen.backends.planes import cast
-from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting
+from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting, lines
 from widen.papers.triple_single import multiply_sliced, slice_matrix
 
 COUNTS = (9, 10, 11, 12)
@@ -82,7 +82,7 @@ def speeds(setting: Setting, names: tuple[str, ...], claims: list[Any]) -> Outco
         "Blocked matrix products",
         "n",
         "GFLOP/s (operations of the type)",
-        [Series(name, sizes, [rate[name, n] for n in sizes]) for name in names],
+        lines(names, rows),
         log_x=True,
         log_y=True,
     )
@@ -173,10 +173,7 @@ def seconds(setting: Setting, gpu: str) -> Outcome:
         "TS matrix products",
         "n",
         "seconds",
-        [
-            Series(label, sizes, [row[at + 1] for row in rows], "dashed" if at == 0 else "line")
-            for at, label in enumerate(labels)
-        ],
+        lines(labels, rows, "dashed"),
         log_x=True,
         log_y=True,
     )
