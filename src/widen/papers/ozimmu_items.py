@@ -49,17 +49,17 @@ def table1(setting: Setting) -> Outcome:
     return Outcome(["TFLOPS or TOPS", *GPUS, "measured here"], rows, [claim], remarks=[remark])
 
 
+REST, LONG = 0.2, 8192
+"""Seconds before a series of timings, since a GPU that is warm from the last one runs slower; and
+the size from which on few calls warm it anyway."""
+
+
 def rate(setting: Setting, product: Callable[[], Any], n: int, repeats: int = 10) -> float:
-    """Return the TFLOP/s of a product of n×n matrices, on a GPU that is at rest before."""
-    if setting.gpu:
-        product()  # compiles, which may take longer than the rest
-        setting.machine.free()
+    """Return the TFLOP/s of a product of n×n matrices, on a GPU that was at rest if n is small."""
+    product()  # compiles
+    if setting.gpu and n < LONG:
         sleep(REST)
-    return 2 * n**3 / setting.seconds(product, repeats, 1 if repeats < 10 else 3) / 1e12
-
-
-REST = 0.2
-"""Seconds before a series of timings: a GPU that is warm from the last one runs slower."""
+    return 2 * n**3 / setting.seconds(product, repeats, 3 if n < LONG else 0) / 1e12
 
 
 class Errors(NamedTuple):
