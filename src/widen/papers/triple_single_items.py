@@ -66,11 +66,11 @@ def measure_rates(setting: Setting) -> dict[tuple[str, int], float]:
     for done, (name, n) in enumerate(cases):
         setting.progress(done / len(cases))
         a, b = (numbers(setting, (n, n), name, stream) for stream in (1, 2))
-        few = n > 2048 or not setting.gpu
+        repeats = (10 if n <= 2048 else 3 if n <= 4096 else 2) if setting.gpu else 3
         seconds = setting.seconds(
             lambda a=a, b=b: blocked.multiply(a, b),  # type: ignore[misc]
-            repeats=3 if few else 10,
-            warm_ups=1 if few else 3,
+            repeats,
+            warm_ups=1 if n <= 4096 else 0,  # minutes would be spent on TS of 8192
         )
         found[name, n] = 2 * n**3 / seconds / 1e9
     return found
