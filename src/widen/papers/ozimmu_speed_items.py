@@ -36,7 +36,7 @@ RESTED = (
 def breakdown(setting: Setting, a: Any, b: Any, slices: int, variant: str) -> dict[str, float]:
     """Return the median seconds of every step."""
     found: dict[str, list[float]] = {name: [] for name in STEPS}
-    for turn in range(setting.choose(4, full=8, quick=2)):
+    for turn in range(setting.choose(4, full=8 if len(a) < LONG else 4, quick=2)):
         spent: dict[str, float] = defaultdict(float)
         run(a, b, slices, variant, timed(setting, spent))
         if turn > 0:  # the first compiles
