@@ -54,9 +54,10 @@ def product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None, **choi
 
 def assert_as_on_a_cpu(a, b, name, accuracy="standard", **choices):
     plan, found = product(a, b, name, accuracy, **choices)
+    same = choices if choices.get("system") == "triangle" else {}  # whose bits are its own
     assert_same_words(
         widen.Words.of(found.format, [plane.cpu().numpy() for plane in found.planes]),
-        widen.matmul(a, b, accuracy=accuracy, dtype=name),
+        widen.matmul(a, b, accuracy=accuracy, dtype=name, **same),
     )
     return plan
 
@@ -69,17 +70,19 @@ def test_formats(name, accuracy):
 
 UNITS_AND_SYSTEMS = [
     choice
-    for choice in itertools.product(torch_units.STORAGE, ("residues", "digits"))
+    for choice in itertools.product(torch_units.STORAGE, ("residues", "digits", "triangle"))
     if choice != ("int8", "residues")
 ]
 
 
 @pytest.mark.parametrize(
     ("unit", "system"),
-    [("fp64", "residues"), ("int8", "digits")] if ON == "cpu" else UNITS_AND_SYSTEMS,
+    [("fp64", "residues"), ("int8", "triangle")] if ON == "cpu" else UNITS_AND_SYSTEMS,
 )
 @pytest.mark.parametrize("name", ["complex64x2"] if ON == "cpu" else WIDE)
 def test_units_and_systems(unit, system, name):
+    if (unit, system) == ("fp8", "residues") and FORMATS[name].precision > 300:
+        pytest.skip("FP8's moduli hold 746 bits")
     a, b = draw_words("phi1", SHAPE, 46, name)
     plan = assert_as_on_a_cpu(a, b, name, unit=unit, system=system)
     assert (plan.unit, plan.system) == (unit, system)

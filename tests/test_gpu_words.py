@@ -182,7 +182,14 @@ def test_a_plan_made_beforehand_is_captured(name):
     same(out, widen.matmul(other, b, dtype=name))
 
 
-UNITS = [("fp64", None), ("fp16", None), ("bf16", None), ("fp8", None), ("int8", "digits")]
+UNITS = [
+    ("fp64", None),
+    ("fp16", None),
+    ("bf16", None),
+    ("fp8", None),
+    ("int8", "digits"),
+    ("int8", "triangle"),
+]
 
 
 @wide
@@ -196,14 +203,16 @@ def test_fp64(name, accuracy):
 @pytest.mark.parametrize(("unit", "system"), UNITS)
 def test_units_and_systems(name, unit, system):
     choice = {"unit": unit, "system": system}
+    there = choice if system == "triangle" else {}  # whose bits are its own
     a, b = draw_words("phi1", (33, 70, 20), 65, name)
-    same(widen.matmul(gpu(a), gpu(b), **choice), widen.matmul(a, b))
+    same(widen.matmul(gpu(a), gpu(b), **choice), widen.matmul(a, b, **there))
     for family in ("zero lines", "extremes"):
         a, b = draw_words(family, SHAPE, 65, name)
-        same(widen.matmul(gpu(a), gpu(b), **choice), widen.matmul(a, b))
+        same(widen.matmul(gpu(a), gpu(b), **choice), widen.matmul(a, b, **there))
     c, _ = draw_words("phi4", (SHAPE[0], SHAPE[2], 1), 66, name)
     given = {"alpha": 0.3, "beta": -1.7}
-    same(widen.gemm(gpu(a), gpu(b), gpu(c), **given, **choice), widen.gemm(a, b, c, **given))
+    wanted = widen.gemm(a, b, c, **given, **there)
+    same(widen.gemm(gpu(a), gpu(b), gpu(c), **given, **choice), wanted)
 
 
 def test_fp8_holds_746_bits():

@@ -26,7 +26,7 @@ from widen.formats import FORMATS
 from widen.kernels import tiles
 from widen.kernels.triton import groups as group_kernels
 from widen.kernels.triton import planes as plane_kernels
-from widen.kernels.triton.numbers import NORM, SIGMA
+from widen.kernels.triton.numbers import FLAGS, INEXACT, NORM, SIGMA
 from widen.plan import Blocks, Layout, Plan
 from widen.systems import Digits, Residues, residues
 from widen.units import UNITS
@@ -71,15 +71,17 @@ class Engine:
 
     @cached_property
     def carrier(self) -> Residues:
-        """The residues that reconstruction reads."""
+        """The residues that reconstruction reads; what was left out of X is so there, too."""
         if self.fast:
             assert isinstance(self.layout, Residues)
             return self.layout
         if not self.several:
-            return residues(128, self.bits, self.layout.parts)
-        if isinstance(self.layout, Residues):
-            return replace(self.layout, bases=())  # one residue, however many its groups
-        return residues(UNITS["fp64"].digit, self.bits, self.layout.parts)
+            held = residues(128, self.bits, self.layout.parts)
+        elif isinstance(self.layout, Residues):
+            held = replace(self.layout, bases=())  # one residue, however many its groups
+        else:
+            held = residues(UNITS["fp64"].digit, self.bits, self.layout.parts)
+        return replace(held, dropped=self.layout.dropped)
 
     @cached_property
     def sums(self) -> torch.dtype:
@@ -254,6 +256,7 @@ class Engine:
         """Tables whose norms tell reconstruction what this layout does not hold.
 
         Planes made for other data, by a plan made beforehand, may be too narrow for some lines.
+        Where products were left out no line is exact.
         """
         if self.fast:
             return tables
@@ -265,6 +268,8 @@ class Engine:
         assert isinstance(layout, Digits)
         for table, held in zip((left, right), layout.held, strict=True):
             table[int(NORM)] += (table[int(SIGMA)] >= held) * UNFIT
+            if layout.dropped:
+                table[int(FLAGS)] |= int(INEXACT)
         return left, right
 
 
