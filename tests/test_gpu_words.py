@@ -183,12 +183,8 @@ def test_a_plan_made_beforehand_is_captured(name):
 
 
 UNITS = [
-    ("fp64", None),
-    ("fp16", None),
-    ("bf16", None),
-    ("fp8", None),
-    ("int8", "digits"),
-    ("int8", "triangle"),
+    *[(unit, None) for unit in ("fp64", "fp16", "bf16", "fp8")],
+    *[("int8", system) for system in ("digits", "triangle")],
 ]
 
 

@@ -95,31 +95,25 @@ def encode_any(
     enough = (count for count in tiles.FEW_WORDS_LIMBS if 32 * count >= needed)
     limbs = next(enough, -(-needed // 32))
     batch, count, inner = x.shape
-    tile, device = _tile(x), planes.device
-    grid = (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),)
+    tile, device = tiles.WORDS_SMALL, planes.device
     common = (
         x.words, table, x.count, planes, count, inner, x.pitch, planes.stride(0),
         *x.words.stride(), len(x.words),
     )  # fmt: skip
     form: tuple[int, ...] = (*x.fields, limbs)
+    given: tuple[Any, ...]
     if isinstance(layout, Residues):
-        streams, kernel = 1 if layout.parts == 1 else 3, planes_words.residues
-        constants_, weights = told.words_remainders(layout, limbs, device)
-        given: tuple[Any, ...] = (
-            streams,
-            constants_,
-            weights,
-            len(layout.moduli),
-            layout.planes[side] // streams,
-        )
-        form = (*form, bool(layout.bases))
+        kernel, form = planes_words.residues, (layout.parts, *form, bool(layout.bases))
+        each = layout.planes[side] // (1 if layout.parts == 1 else 3)
+        known = told.words_remainders(layout, limbs, device)
+        given = (*known, len(layout.moduli), each)
     else:
         assert isinstance(layout, Digits)
-        kernel = planes_words.digits
-        offset = told.words_offset(layout, side, limbs, device)
+        kernel, offset = planes_words.digits, told.words_offset(layout, side, limbs, device)
         given = (layout.parts, offset, layout.beta, layout.counts[side])
     launch(
-        general(kernel) if x.small else kernel, grid, (*common, *given),
+        general(kernel) if x.small else kernel,
+        (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),), (*common, *given),
         (*form, tile.lines, tile.inner), tile.warps,
     )  # fmt: skip
 

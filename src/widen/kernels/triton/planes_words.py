@@ -15,6 +15,15 @@ from widen.kernels.triton.planes import balance, place, reduced, store_entry, st
 
 
 @triton.jit
+def limbs_of(
+    at, s, word_stride, words, inside, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    LIMBS: tl.constexpr,
+):  # fmt: skip
+    """LIMBS words of round(x 2^s) + 2^(32 LIMBS - 1)."""
+    return integer_of(at, s, wide(word_stride), 0, words, 0, 1, inside, FRACTION, EXPONENT, LIMBS)
+
+
+@triton.jit
 def remainder(limbs, weights, bias, p, reciprocal):
     """Sum(limb weight) + bias modulo p: weights are below 2^23, so that 64 limbs fit 62 bits."""
     total = tl.zeros(limbs[0].shape, tl.uint64) + bias.to(tl.uint64)
@@ -25,42 +34,45 @@ def remainder(limbs, weights, bias, p, reciprocal):
 
 SIZES = [
     "count", "inner", "pitch", "plane_stride", "word_stride", "part_stride", "batch_stride",
-    "words", "streams", "moduli", "planes_a_part",
+    "words", "moduli", "planes_a_part",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=SIZES)
 def residues(
     bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
-    batch_stride, line_stride, inner_stride, words, streams, constants, weights, moduli,
-    planes_a_part,
-    FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LIMBS: tl.constexpr, SPLIT: tl.constexpr,
-    LINES: tl.constexpr, INNER: tl.constexpr,
+    batch_stride, line_stride, inner_stride, words, constants, weights, moduli, planes_a_part,
+    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LIMBS: tl.constexpr,
+    SPLIT: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """Planes of balanced residues of round(x 2^s), (planes, batch, lines, pitch).
 
-    `constants` are those of `planes.residues`; `weights` are, of every modulus, the residues of
-    2^(32 j) for j < LIMBS, and that of -2^(32 LIMBS - 1). Complex numbers have `streams` of real
-    parts, imaginary parts and their sums, `planes_a_part` each.
+    As `planes.residues`; `weights` are, of every modulus, the residues of 2^(32 j) for j < LIMBS,
+    and that of -2^(32 LIMBS - 1).
     """
     b, line, h, inside, written, s = place(table, count, lines, inner, pitch, LINES, INNER)
     at = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
     at += h.to(tl.int64)[None, :] * inner_stride
     target = planes + (wide(b) * lines + line)[:, None] * pitch + h[None, :]
-    for stream in range(streams):
-        limbs = integer_of(
-            at, s, wide(word_stride), wide(part_stride), words, stream & 1,
-            tl.minimum(stream + 1, 2), inside, FRACTION, EXPONENT, LIMBS,
-        )  # fmt: skip
-        to = target + wide(stream) * planes_a_part * plane_stride
-        for c in range(moduli):
-            p = tl.load(constants + 5 * c)
-            reciprocal = tl.load(constants + 5 * c + 1).to(tl.uint64, bitcast=True)
-            of_p = weights + c * (LIMBS + 1)
-            rest = remainder(limbs, of_p, tl.load(of_p + LIMBS), p, reciprocal)
-            store_residue(
-                to, plane_stride, c, balance(rest, p), p, constants + 5 * c + 2, written, SPLIT
-            )
+    ours = limbs_of(at, s, word_stride, words, inside, FRACTION, EXPONENT, LIMBS)
+    theirs = ours
+    if PARTS == 2:
+        at += wide(part_stride)
+        theirs = limbs_of(at, s, word_stride, words, inside, FRACTION, EXPONENT, LIMBS)
+    for c in range(moduli):
+        p, split = tl.load(constants + 5 * c), constants + 5 * c + 2
+        reciprocal = tl.load(constants + 5 * c + 1).to(tl.uint64, bitcast=True)
+        of_p = weights + c * (LIMBS + 1)
+        bias = tl.load(of_p + LIMBS)
+        real = balance(remainder(ours, of_p, bias, p, reciprocal), p)
+        store_residue(target, plane_stride, c, real, p, split, written, SPLIT)
+        if PARTS == 2:
+            imaginary = balance(remainder(theirs, of_p, bias, p, reciprocal), p)
+            second = target + wide(planes_a_part) * plane_stride
+            store_residue(second, plane_stride, c, imaginary, p, split, written, SPLIT)
+            third = second + wide(planes_a_part) * plane_stride
+            both = balance(real + imaginary, p)
+            store_residue(third, plane_stride, c, both, p, split, written, SPLIT)
 
 
 @triton.jit
@@ -84,7 +96,7 @@ def shifted(limbs, by):
     return more + (limbs[len(limbs) - 1] >> by,)
 
 
-@triton.jit(do_not_specialize=[*SIZES[:-3], "parts", "beta", "digits_a_part"])
+@triton.jit(do_not_specialize=[*SIZES[:-2], "parts", "beta", "digits_a_part"])
 def digits(
     bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
     batch_stride, line_stride, inner_stride, words, parts, offset, beta, digits_a_part,
@@ -102,10 +114,8 @@ def digits(
     target = planes + (wide(b) * lines + line)[:, None] * pitch + h[None, :]
     half = tl.full((), 1, tl.int32) << (beta - 1)
     for part in range(parts):
-        limbs = integer_of(
-            at, s, wide(word_stride), wide(part_stride), words, part, part + 1, inside, FRACTION,
-            EXPONENT, LIMBS,
-        )  # fmt: skip
+        of_part = at + wide(part) * part_stride
+        limbs = limbs_of(of_part, s, word_stride, words, inside, FRACTION, EXPONENT, LIMBS)
         limbs = plus(limbs, offset)
         for d in range(digits_a_part):
             digit = (limbs[0] & (2 * half - 1).to(tl.uint32)).to(tl.int32) - half
