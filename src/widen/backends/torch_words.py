@@ -95,7 +95,7 @@ def encode_any(
     enough = (count for count in tiles.FEW_WORDS_LIMBS if 32 * count >= needed)
     limbs = next(enough, -(-needed // 32))
     batch, count, inner = x.shape
-    tile, device = tiles.WORDS_SMALL, planes.device
+    tile, device = tiles.ENCODE_WORDS, planes.device
     common = (
         x.words, table, x.count, planes, count, inner, x.pitch, planes.stride(0),
         *x.words.stride(), len(x.words),

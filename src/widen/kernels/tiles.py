@@ -206,7 +206,7 @@ ACCUMULATE = ProductTile(1, 512, inner=0, warps=2)
 neighbours takes 1.48 ms (4 x 512: 1.77), lines that are neighbours 1.36; adding 3 sums to C 1.40 ms
 (4 x 256 with 4 warps: 1.87)."""
 
-ENCODE_ANY = LineTile(8, 128, 4)
+ENCODE_ANY, ENCODE_WORDS = LineTile(8, 128, 4), LineTile(2, 64, 4)
 BYTES_OF_GROUPS = 256
 """Elements whose groups a program turns into bytes."""
 
