@@ -55,7 +55,7 @@ def carried(
         for i in tl.static_range(4):
             if 4 * quad + i >= SKIPPED and 4 * quad + i < len(sums):
                 carry += times_add(quotient, words[i].to(tl.uint32), sums[4 * quad + i], ASSEMBLY)
-                limbs = limbs + (carry.to(tl.uint32) & ((1 << BITS) - 1),)
+                limbs = limbs + (carry.to(tl.uint32) & (2**BITS - 1),)
                 carry = carry >> BITS
     return limbs, carry
 
