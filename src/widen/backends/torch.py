@@ -303,7 +303,7 @@ def reconstruct_any(
     parts, batch, m, n = out.shape
     small = batch * m * n <= tiles.SMALL
     table, limbs = constants.any_reconstruction(layout, small, out.device)
-    columns, warps, running = tiles.any_tile(limbs, alone=small or addend is not None)
+    columns, warps, running, registers = tiles.any_tile(limbs, alone=small or addend is not None)
     programs = min(batch * m * -(-n // columns), _processors(out.device) * running)
     fresh = marks is None
     if marks is None:
@@ -333,13 +333,13 @@ def reconstruct_any(
     )  # fmt: skip
     if addend is None:
         kernel = general(crt.round_any) if small else crt.round_any
-        launch(kernel, (programs,), arguments, form, warps)
+        launch(kernel, (programs,), arguments, form, warps, registers=registers)
         return marks
     span = room // parts + tiles.FURTHEST_LIMBS
     sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)
     launch(
         crt_scaled.round_any_scaled, (programs,), (*arguments, sums, span, *addend[0]),
-        (*form, addend[1]), warps,
+        (*form, addend[1]), warps, registers=registers,
     )  # fmt: skip
     return marks
 

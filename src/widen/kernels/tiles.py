@@ -234,20 +234,20 @@ FEW_ANY_LIMBS = (4, 8, 16)
 """Lengths of X, in limbs of 32 bits, up to which the kernels for any moduli hold it in registers,
 and are compiled for; and for small results."""
 
-ANY = {1: (256, 4, 4), 11: (128, 4, 4), 0: (32, 1, 16)}
-"""Of the kernels for any moduli: columns, warps, programs a multiprocessor, by the least limbs of X
-in registers; 0: it is in memory.
+ANY = {1: (256, 4, 4, 128), 11: (128, 4, 4, 128), 0: (32, 1, 16, 128)}
+"""Of the kernels for any moduli: columns, warps, programs a multiprocessor, registers a thread; by
+the least limbs of X in registers, 0: it is in memory.
 
 bench/results/words-h200.md has others.
 """
 
-ANY_ALONE = (128, 4, 8)
+ANY_ALONE = (128, 4, 8, None)
 """The same with an element a thread: for small results, and for sums that are added to in memory,
 which want every element in one thread."""
 
 
-def any_tile(limbs: int, *, alone: bool) -> tuple[int, int, int]:
-    """Columns, warps and programs a multiprocessor where X has so many limbs."""
+def any_tile(limbs: int, *, alone: bool) -> tuple[int, int, int, int | None]:
+    """Columns, warps, programs a multiprocessor and registers where X has so many limbs."""
     return ANY_ALONE if alone else ANY[max(least for least in ANY if least <= limbs)]
 
 

@@ -41,16 +41,28 @@ def below(value, modulus, MULTIPLE: tl.constexpr):
 
 @triton.jit
 def loaded(
-    groups, stream, first, moduli, inside, SIZE: tl.constexpr, COPIES: tl.constexpr,
+    groups, stream, first, moduli, inside, LONG: tl.constexpr, STREAMS: tl.constexpr,
     COUNT: tl.constexpr,
 ):  # fmt: skip
-    """Numbers of COUNT groups of SIZE moduli, COPIES of each; the last again where none is left."""
+    """The c_i of COUNT groups, plus a multiple of p_i; 0 where there are no more moduli.
+
+    Those of moduli in two digits are sums of three numbers, of low digits, of high ones and of
+    sums: -6 to 3p.
+    """
     found = ()
     apart = wide(moduli) * stream
-    for i in tl.static_range(SIZE * COUNT):
-        at = wide(tl.minimum(SIZE * first + i, moduli - 1)) * stream
-        for copy in tl.static_range(COPIES):
-            found = found + (tl.load(groups + (at + copy * apart), inside, other=0),)
+    size: tl.constexpr = 2 if LONG else 3
+    numbers: tl.constexpr = 3 if LONG else 1
+    start = wide(size * first) * stream
+    for i in tl.static_range(size * COUNT):
+        there = inside & (tl.full(inside.shape, size * first + i, tl.int32) < moduli)
+        at = start + i * wide(stream)
+        for of_stream in tl.static_range(STREAMS):
+            place = at + numbers * of_stream * apart
+            value = tl.load(groups + place, there, other=0).to(tl.int32)
+            for more in tl.static_range(1, numbers):
+                value += tl.load(groups + (place + more * apart), there, other=0).to(tl.int32)
+            found = found + (value,)
     return found
 
 
@@ -61,33 +73,6 @@ def row_of(basis, length, g, count, ASSEMBLY: tl.constexpr):
     first, second, third, whole = four_words(row, ASSEMBLY)
     keep = (tl.full((), 0, tl.int32) + g < count).to(tl.int32)
     return row, (first * keep, second * keep, third * keep), whole * keep
-
-
-@triton.jit
-def short_sum(numbers, factors, FIRST: tl.constexpr, COPIES: tl.constexpr):
-    """c_1 p_2 p_3 + c_2 p_1 p_3 + c_3 p_1 p_2 of three moduli: below 3 p_1 p_2 p_3.
-
-    Where there are fewer moduli, factors are 0.
-    """
-    total = numbers[FIRST].to(tl.int32) * factors[0]
-    for i in tl.static_range(1, 3):
-        total += numbers[COPIES * i + FIRST].to(tl.int32) * factors[i]
-    return total
-
-
-@triton.jit
-def long_sum(numbers, factors, whole, FIRST: tl.constexpr, COPIES: tl.constexpr):
-    """The same of two moduli in two digits, below their product `whole`.
-
-    The sum of a modulus's three numbers, of low digits, of high ones and of sums, is -6 to 3p.
-    """
-    total = tl.zeros(numbers[0].shape, tl.int32) + whole
-    for i in tl.static_range(2):
-        value = numbers[COPIES * i + FIRST].to(tl.int32)
-        value += numbers[COPIES * i + FIRST + 1].to(tl.int32)
-        value += numbers[COPIES * i + FIRST + 2].to(tl.int32)
-        total += value * factors[i]
-    return below(below(below(total.to(tl.uint32), whole, 4), whole, 2), whole, 1)
 
 
 @triton.jit
@@ -103,27 +88,28 @@ def of_streams(sums, most, STREAMS: tl.constexpr):
 
 @triton.jit
 def value_of(
-    numbers, factors, whole, AT: tl.constexpr, LONG: tl.constexpr, STREAMS: tl.constexpr
+    numbers, factors, whole, FIRST: tl.constexpr, LONG: tl.constexpr, STREAMS: tl.constexpr
 ):  # fmt: skip
-    """S of a group whose numbers begin with AT.
+    """S of a group: c_1 p_2 p_3 + c_2 p_1 p_3 + c_3 p_1 p_2, or c_1 p_2 + c_2 p_1.
 
-    Of two moduli in two digits it is below their product, of three moduli below three times theirs,
-    or nine times for a part of a complex X.
+    Of three moduli it is below three times their product `whole`, or nine times for a part of a
+    complex X, of two in two digits below their product. Where there are fewer, factors are 0.
     """
     sums = ()
     for stream in tl.static_range(STREAMS):
+        total = numbers[FIRST + stream] * factors[0]
+        for i in tl.static_range(1, 2 if LONG else 3):
+            total += numbers[FIRST + STREAMS * i + stream] * factors[i]
         if LONG:
-            value = long_sum(numbers, factors, whole, AT + 3 * stream, 3 * STREAMS).to(tl.int32)
-        else:
-            value = short_sum(numbers, factors, AT + stream, STREAMS)
-        sums = sums + (value,)
-    if LONG:
-        value = of_streams(sums, whole, STREAMS).to(tl.uint32)
-        if STREAMS > 1:
-            value = below(below(value, whole, 2), whole, 1)
-        return value
-    else:
-        return of_streams(sums, 3 * whole, STREAMS).to(tl.uint32)
+            value = (total + whole).to(tl.uint32)
+            value = below(below(below(value, whole, 4), whole, 2), whole, 1)
+            total = value.to(tl.int32)
+        sums = sums + (total,)
+    most = whole if LONG else 3 * whole
+    value = of_streams(sums, most, STREAMS).to(tl.uint32)
+    if LONG and STREAMS > 1:
+        value = below(below(value, whole, 2), whole, 1)
+    return value
 
 
 @triton.jit
@@ -140,22 +126,36 @@ def plus_multiple(sums, value, at, ASSEMBLY: tl.constexpr):
 
 
 @triton.jit
+def values_of(
+    numbers, basis, length, first, count, LONG: tl.constexpr, STREAMS: tl.constexpr,
+    COUNT: tl.constexpr, ASSEMBLY: tl.constexpr,
+):  # fmt: skip
+    """S of COUNT groups, 0 where there are no more."""
+    values = ()
+    size: tl.constexpr = 2 if LONG else 3
+    for i in tl.static_range(COUNT):
+        _, factors, whole = row_of(basis, length, first + i, count, ASSEMBLY)
+        value = value_of(numbers, factors, whole, i * size * STREAMS, LONG, STREAMS)
+        values = values + (value,)
+    return values
+
+
+@triton.jit
 def plus_groups(
     sums, groups, stream, moduli, basis, length, inside, LONG: tl.constexpr,
     STREAMS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """Sums, with every S_G times its row's 1/P_G and limbs added; numbers are loaded AHEAD."""
     size: tl.constexpr = 2 if LONG else 3
-    copies: tl.constexpr = 3 * STREAMS if LONG else STREAMS
     count = (moduli + size - 1) // size
-    numbers = loaded(groups, stream, 0, moduli, inside, size, copies, AHEAD)
+    numbers = loaded(groups, stream, 0, moduli, inside, LONG, STREAMS, AHEAD)
+    values = values_of(numbers, basis, length, 0, count, LONG, STREAMS, AHEAD, ASSEMBLY)
     for g in range(0, count, AHEAD):
-        more = loaded(groups, stream, g + AHEAD, moduli, inside, size, copies, AHEAD)
+        more = loaded(groups, stream, g + AHEAD, moduli, inside, LONG, STREAMS, AHEAD)
         for i in tl.static_range(AHEAD):
-            row, factors, whole = row_of(basis, length, g + i, count, ASSEMBLY)
-            value = value_of(numbers, factors, whole, i * size * copies, LONG, STREAMS)
-            sums = plus_multiple(sums, value, row + HEADER, ASSEMBLY)
-        numbers = more
+            row = basis + tl.minimum(g + i, count - 1) * length
+            sums = plus_multiple(sums, values[i], row + HEADER, ASSEMBLY)
+        values = values_of(more, basis, length, g + AHEAD, count, LONG, STREAMS, AHEAD, ASSEMBLY)
     return sums
 
 
@@ -166,13 +166,12 @@ def store_values(
 ):  # fmt: skip
     """Store every S_G, and zeros up to TOGETHER - 1 after them; add S_G/P_G to the fraction."""
     size: tl.constexpr = 2 if LONG else 3
-    copies: tl.constexpr = 3 * STREAMS if LONG else STREAMS
     count = (moduli + size - 1) // size
     for g in range(0, count, TOGETHER):
-        numbers = loaded(groups, stream, g, moduli, inside, size, copies, TOGETHER)
+        numbers = loaded(groups, stream, g, moduli, inside, LONG, STREAMS, TOGETHER)
         for i in tl.static_range(TOGETHER):
             row, factors, whole = row_of(basis, length, g + i, count, ASSEMBLY)
-            value = value_of(numbers, factors, whole, i * size * copies, LONG, STREAMS)
+            value = value_of(numbers, factors, whole, i * size * STREAMS, LONG, STREAMS)
             inverse = tl.load(row + HEADER).to(tl.uint32)
             fraction = times_add(value, inverse, fraction, ASSEMBLY)
             tl.store(to + wide(g + i) * stride, value.to(tl.int32, bitcast=True))
