@@ -234,7 +234,7 @@ FEW_ANY_LIMBS = (4, 8, 16)
 """Lengths of X, in limbs of 32 bits, up to which the kernels for any moduli hold it in registers,
 and are compiled for; and for small results."""
 
-ANY = {1: (256, 4, 4, 128), 11: (128, 4, 4, 128), 0: (32, 1, 16, 128)}
+ANY = {1: (256, 4, 4, 128), 11: (256, 4, 3, 168), 0: (32, 1, 16, 128)}
 """Of the kernels for any moduli: columns, warps, programs a multiprocessor, registers a thread; by
 the least limbs of X in registers, 0: it is in memory.
 
