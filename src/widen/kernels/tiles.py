@@ -97,10 +97,10 @@ HOPPER_CERTIFY = {
 }
 
 
-# Long sums of many slices leave nothing in L2 for the next tile. TOP/s of 256x192, 256x128, 128x256
-# on an H200 at its power limit, in this order, which favours the first (means of GROUP = 4,
-# 8, 16): n = 4096, 12 slices to nearest 1477, 1420, 1443, by masks 1485, 1423, 1257; 8 by masks
-# 1394, 1426, 1356; n = 16384, 3 slices 1404, 1372, 1353; 6 slices 1353, 1332, 1313.
+# Long sums of many slices leave nothing in L2 for the next tile, and tiles that differ in length
+# are dealt out evenly (cuda/sums.py). TOP/s of 256x192, 256x128, 128x256 on an H200, 0.25 s of rest
+# before each, slices to nearest: n = 4096, 8 slices 1684, 1613, 1624; 10 slices 1674, 1648, 1618;
+# 12 slices 1529, 1576, 1559; at its power limit, n = 16384, 6 slices 1413, 1322, 1372.
 HOPPER_SUMS = (replace(HOPPER[0], far_step=960), HOPPER[1], *HOPPER[3:])
 
 

@@ -3,8 +3,9 @@
 X is the sum of c_i P/p_i modulo P, c_i = (residue of X) (P/p_i)^-1 mod p_i. A group G is three
 moduli, or two of those in two digits; P_G is their product, S_G the sum of c_i P_G/p_i, and X the
 sum of S_G P/P_G modulo P: the same integer with a third of the long products. A row of the table
-has the P_G/p_i (three words), P_G, what stands for 1/P_G, and limbs of P/P_G: two limbs are further
-on where X is `in_memory`. `backends.torch_constants` sees to it that nothing exceeds 64 bits.
+has the P_G/p_i (three words), P_G, what stands for 1/P_G, and limbs of P/P_G, these from word 8 on
+where X is put together in memory; `backends.torch_constants` makes it, and sees to it that nothing
+exceeds 64 bits.
 """
 
 from __future__ import annotations
