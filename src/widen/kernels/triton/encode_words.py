@@ -1,10 +1,19 @@
 """Encoding of numbers of several words: a long integer each, then its residues in planes of int8.
 
-round(x 2^s) is the sum of its words' integers. A word that lies above the point is an integer. The
-first that reaches below it is rounded to nearest; in a tie the sign of the next word decides, and
-only where there is none the even number wins (of the sum as well: what is above is a multiple of 4,
-or it is even because its own last word was a tie). Words after it are 1/4 at most, and one below
-1/2 is rounded to 0: with all that follows it stays below 1/2.
+An integer's bytes times the residues of 256^i are a product of int8 matrices, elements by moduli,
+which tensor cores compute; what is left is a reduction of every sum.
+
+The integer is round(x 2^s), to nearest even, of the value x: its words are put, in two's
+complement, into limbs of 64 bits, the lowest of which is below the point, and the sum is rounded.
+Words of a canonical number do not overlap, so they are put there without carries:
+
+- A word v whose lower neighbours sum to S < 0 has v - 1 in its place, and S's sign fills all bits
+  above S. Both together: -v instead of v, its own sign above it, and all of it by exclusive or,
+  since v - 1 = ~(-v). `below` is -1 where S < 0.
+- A word whose last bit is below the lowest limb leaves its sign alone, and `tail` not zero. The
+  words above it, a sum A, end above its first bit: A is 1/2 and a multiple of something or not, so
+  that A > 1/2, A = 1/2 with a tail that is positive, negative (then A - 2^-64 stands there) or
+  zero, and A < 1/2 are all told apart.
 """
 
 from __future__ import annotations
@@ -12,178 +21,240 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.kernels.triton.encode import balanced
 from widen.kernels.triton.numbers import MAGIC, SCALE, decode, wide
-from widen.kernels.triton.packed import dot4, four_bytes, quads
-from widen.kernels.triton.words import side_of
+from widen.kernels.triton.packed import four_bytes, xor_where
 
 
 @triton.jit
-def word_integer(x, y, s, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
-    """(r, left) with |x| 2^s rounded to r 2^left, y being the next word: r <= 2^53, left >= 0."""
-    m, e = decode(x, FRACTION, EXPONENT)
-    left = e + s
-    right = tl.minimum(tl.maximum(-left, 0), 55).to(tl.int64)
-    whole = m >> right
-    rest = m - (whole << right)
-    half = (tl.full(m.shape, 1, tl.int64) << right) >> 1
-    side = side_of(x, y, FRACTION + EXPONENT + 1)
-    away = (rest > half) | ((rest == half) & ((side > 0) | ((side == 0) & (whole & 1 == 1))))
-    return whole + (away & (half > 0)).to(tl.int64), tl.maximum(left, 0)
-
-
-@triton.jit
-def plus_word(limbs, r, left, negative, LIMBS: tl.constexpr):
-    """A long integer, two's complement, with r 2^left added or subtracted."""
-    flip = tl.where(negative, 0xFFFFFFFF, 0).to(tl.uint32)
-    carry = negative.to(tl.uint64)
-    up = (left & 31).to(tl.int64)
-    low = r << up
-    middle = r >> (32 - up)
-    high = (r >> 32) >> (32 - up)
-    place = left >> 5
+def put(limbs, u, t, ASSEMBLY: tl.constexpr):
+    """Limbs with the two that u 2^t covers changed, by exclusive or: what is above has its sign."""
+    up, place = (t & 63).to(tl.int64), t >> 6
+    low, high = u << up, (u >> 1) >> (63 - up)
     more = ()
-    for j in tl.static_range(LIMBS):
-        piece = tl.where(place == j, low.to(tl.uint32), 0)
-        piece = tl.where(place == j - 1, middle.to(tl.uint32), piece)
-        piece = tl.where(place == j - 2, high.to(tl.uint32), piece)
-        total = limbs[j].to(tl.uint64) + (piece ^ flip).to(tl.uint64) + carry
-        more = more + (total.to(tl.uint32),)
-        carry = total >> 32
+    for j in tl.static_range(len(limbs)):
+        limb = xor_where(limbs[j], place, j, low, ASSEMBLY)
+        if j > 0:
+            limb = xor_where(limb, place, j - 1, high, ASSEMBLY)
+        more = more + (limb,)
     return more
 
 
 @triton.jit
 def integer_of(
-    at, s, word_stride, part_stride, words, begin, end, inside, FRACTION: tl.constexpr,
-    EXPONENT: tl.constexpr, LIMBS: tl.constexpr,
+    at, s, word_stride, words, inside, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    LONGS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """Sum of the integers of parts `begin` to `end`, plus 2^(32 LIMBS - 1): limbs of bytes."""
+    """Limbs whose bytes, from -128 to 127 each, are the digits of round(x 2^s) to base 256."""
     limbs = ()
-    for _ in tl.static_range(LIMBS - 1):
-        limbs = limbs + (tl.zeros(inside.shape, tl.uint32),)
-    limbs = limbs + (tl.full(inside.shape, 0x80000000, tl.uint32),)
-    for part in range(begin, end):
-        of_part = at + wide(part) * part_stride
-        x = tl.load(of_part, inside, other=0).to(tl.int64)
-        for w in range(words):
-            following = tl.minimum(w + 1, words - 1)
-            y = tl.load(of_part + following * word_stride, inside, other=0).to(tl.int64)
-            y = tl.where(w + 1 < words, y, 0)
-            r, left = word_integer(x, y, s, FRACTION, EXPONENT)
-            limbs = plus_word(limbs, r, left, x < 0, LIMBS)
-            x = y
-    return limbs
+    for _ in tl.static_range(LONGS + 1):
+        limbs = limbs + (tl.zeros(inside.shape, tl.int64),)
+    # Bit j: whether signs that end in limb j change all limbs from there on.
+    flips = tl.zeros(inside.shape, tl.int32 if LONGS <= 28 else tl.int64)
+    below, tail = tl.zeros(inside.shape, tl.int32), tl.zeros(inside.shape, tl.int32)
+    at += (words - 1) * word_stride
+    for _ in range(words):
+        x = tl.load(at, inside, other=0).to(tl.int64)
+        at -= word_stride
+        m, e = decode(x, FRACTION, EXPONENT)
+        t = e + (s + 64)
+        minus, before = x >> 63, below.to(tl.int64)
+        v = (m ^ minus) + (before - minus)
+        u = v ^ before
+        below = (v >> 63).to(tl.int32)
+        sign = (u >> 63).to(tl.int32)
+        tail |= tl.where(t < 0, m.to(tl.int32) | (m >> 32).to(tl.int32), 0)
+        u = tl.where(t < 0, sign.to(tl.int64), u)
+        t = tl.minimum(tl.maximum(t, 0), 64 * LONGS + 63)
+        flips ^= (sign & 1).to(flips.dtype) << ((t >> 6) + 2)
+        limbs = put(limbs, u, t, ASSEMBLY)
+    # Half a unit but for one of its last bits, and that too if the integer is odd or a tail is
+    # there; then 128 in every byte, which exclusive or takes away again, makes digits signed.
+    digits = ()
+    run = tl.zeros(inside.shape, tl.int32)
+    carry = ((limbs[1].to(tl.int32) & 1) | (tail != 0).to(tl.int32)).to(tl.uint64)
+    for j in tl.static_range(LONGS + 1):
+        if j > 1:
+            run ^= ((flips >> j) & 1).to(tl.int32)
+        limb = (limbs[j] ^ (-run).to(tl.int64)).to(tl.uint64, bitcast=True)
+        if j == 0:
+            added = carry + 0x7FFFFFFFFFFFFFFF
+        elif j < LONGS:
+            added = carry + 0x8080808080808080
+        else:  # the last byte is signed as it is
+            added = carry + 0x0080808080808080
+        limb += added
+        carry = (limb < added).to(tl.uint64)
+        if j == LONGS:
+            digits = digits + ((limb ^ 0x0080808080808080).to(tl.int64, bitcast=True),)
+        elif j > 0:
+            digits = digits + ((limb ^ 0x8080808080808080).to(tl.int64, bitcast=True),)
+    return digits
 
 
 @triton.jit
-def weighed(limbs, at, start, STEP: tl.constexpr, ASSEMBLY: tl.constexpr):
-    """Start + the sum of the bytes of limbs times their weights."""
-    total = start
-    for j in tl.static_range(len(limbs)):
-        weight = tl.load(at + STEP * j)
-        total = dot4(limbs[j].to(tl.int32, bitcast=True), weight, total, ASSEMBLY)
-    return total
+def joined(tensors):
+    """Tensors, a power of two of them, side by side on a last axis of as many twos."""
+    if len(tensors) == 1:
+        return tensors[0]
+    else:
+        half: tl.constexpr = len(tensors) // 2
+        more = ()
+        for i in tl.static_range(half):
+            more = more + (tl.join(tensors[i], tensors[i + half]),)
+        return joined(more)
 
 
 @triton.jit
-def nearest(x, minus_p, inverse):
-    """X - p rint(x/p), the quotient in float32."""
-    quotient = (x.to(tl.float32) * inverse + MAGIC).to(tl.int32, bitcast=True) - 0x4B400000
-    return quotient * minus_p + x
+def bytes_of(limbs, ELEMENTS: tl.constexpr, ROOM: tl.constexpr):
+    """Bytes of ROOM limbs, those that are not there zero: (ELEMENTS, 8 ROOM), sorted as rows.
+
+    A thread has rows r, r + 8 and r + 64 i of a product; these are made neighbours along the lines,
+    16 of them if there are 512 elements, so that it has whole words of the planes.
+    """
+    held = limbs
+    for _ in tl.static_range(ROOM - len(limbs)):
+        held = held + (tl.zeros_like(limbs[0]),)
+    x = joined(held)
+    each = ()
+    for i in tl.static_range(8):
+        each = each + ((x >> (8 * i)).to(tl.int8),)
+    rows = tl.reshape(joined(each), (4, 8, ELEMENTS // 64, 2, 8 * ROOM))
+    return tl.reshape(tl.permute(rows, (2, 0, 3, 1, 4)), (ELEMENTS, 8 * ROOM))
 
 
 @triton.jit
-def two_digits(r):
-    """(low, high, sum) of residues in two digits of base 128 (`systems.moduli.two_digits`)."""
-    high = (tl.abs(r) + 127) >> 7
-    high = tl.where(r < 0, -high, high)
+def words_of(found, ELEMENTS: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr):
+    """Lowest bytes of (ELEMENTS, COLUMNS), in rows as above, as words (32, COLUMNS, words)."""
+    count: tl.constexpr = ELEMENTS // 128
+    x = tl.reshape(found, (count, 2, 4, 2, 8, COLUMNS))
+    x = tl.reshape(tl.permute(x, (2, 4, 5, 0, 1, 3)), (32, COLUMNS, count, 2, 2))
+    even, odd = tl.split(x)
+    first, third = tl.split(even)
+    second, fourth = tl.split(odd)
+    return four_bytes(first, second, third, fourth, ASSEMBLY)
+
+
+@triton.jit
+def reduced(x, minus_p, inverse):
+    """X - p rint(x/p), and a multiple of 2^22 more: the quotient in float32."""
+    quotient = x.to(tl.float32) * inverse + MAGIC
+    return quotient.to(tl.int32, bitcast=True) * minus_p + x
+
+
+@triton.jit
+def store_digits(
+    r, place, plane, long_moduli, written, ELEMENTS: tl.constexpr, COLUMNS: tl.constexpr,
+    ASSEMBLY: tl.constexpr,
+):  # fmt: skip
+    """Store residues below 8256 in two digits of base 128, and their sums: 64 and 128 at most."""
+    high = (r + 64) >> 7
     low = r - 128 * high
-    return low, high, low + high
-
-
-@triton.jit
-def store_four(to, a, b, c, d, written, ASSEMBLY: tl.constexpr):
-    """Store the lowest bytes of four neighbours."""
-    tl.store(to, four_bytes(a, b, c, d, ASSEMBLY), written)
+    tl.store(place, words_of(low, ELEMENTS, COLUMNS, ASSEMBLY), written)
+    place += wide(long_moduli) * plane
+    tl.store(place, words_of(high, ELEMENTS, COLUMNS, ASSEMBLY), written)
+    place += wide(long_moduli) * plane
+    tl.store(place, words_of(low + high, ELEMENTS, COLUMNS, ASSEMBLY), written)
 
 
 SIZES = [
     "count", "inner", "pitch", "plane_stride", "word_stride", "part_stride", "batch_stride",
-    "words", "streams", "moduli", "long_moduli",
+    "words", "moduli", "long_moduli",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=SIZES)
 def residues(
     bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
-    batch_stride, line_stride, inner_stride, words, streams, constants, weights, moduli,
-    long_moduli,
-    FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LIMBS: tl.constexpr, ASSEMBLY: tl.constexpr,
-    LINES: tl.constexpr, INNER: tl.constexpr,
+    batch_stride, line_stride, inner_stride, words, constants, weights, moduli, long_moduli,
+    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LONGS: tl.constexpr,
+    LONG_MODULI: tl.constexpr, ASSEMBLY: tl.constexpr, ROOM: tl.constexpr, LINES: tl.constexpr,
+    INNER: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """planes[c] = balanced residues modulo p_c of round(x 2^s), (planes, batch, lines, pitch).
+    """planes[c] = residues modulo p_c of round(x 2^s), (planes, batch, lines, pitch).
 
-    Planes are words of four bytes. A row of `constants` is (-p, 1/p as a float's bits, the residue
-    of -2^(32 LIMBS - 1), 0); `weights` are, of every modulus, the residues of 256^i, a byte each;
-    of the moduli in two digits, which come last, of 256^i = 128 w' + w the w and w' of four bytes
-    each. Those have three planes: low digits, with the other residues, high digits, and sums.
-    Complex numbers have `streams` of real parts, imaginary parts, and their sums.
+    Planes are words of four bytes. `weights` are rows of 8 ROOM bytes, the residues of 256^i of a
+    modulus; moduli in two digits (LONG_MODULI: there are some), which come last, have 256^i = 128
+    w' + w: COLUMNS rows of w, then as many of w'. Moduli of both kinds are filled up with zeros to
+    a multiple of COLUMNS. `constants` are -p of all, then 1/p, a float's bits. Those in two digits
+    have three planes: low digits, with the other residues, high digits, and sums. Complex numbers
+    have planes of real parts, of imaginary parts, and of their sums.
+
+    Up to 256 digits and weights of 128 at most, and of 127 where p < 256, are a sum below 2^22:
+    x/p errs by less than 2 |x|/p 2^-24 < 1/(2p), so residues are balanced. In two digits, |128 w' +
+    w| <= p/2 with both within 64: sums are below 2^28, and for p > 2^13 the quotient errs by less
+    than 2^-8: residues stay below p/2 + 64 < 8256.
     """
+    elements: tl.constexpr = LINES * INNER
+    each: tl.constexpr = elements // 128  # words of a line that a thread has
     tiles, stretches = tl.cdiv(lines, LINES), tl.cdiv(pitch, INNER)
-    tile, start = tl.program_id(0) // stretches, tl.program_id(0) % stretches * INNER
+    tile, stretch = tl.program_id(0) // stretches, tl.program_id(0) % stretches
     b, first = tile // tiles, tile % tiles * LINES
-    line, h = first + tl.arange(0, LINES), start + tl.arange(0, INNER)
+    line, h = first + tl.arange(0, LINES), stretch * INNER + tl.arange(0, INNER)
     inside = (line < lines)[:, None] & (h < inner)[None, :]
     at = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
     at += h.to(tl.int64)[None, :] * inner_stride
     s = tl.load(table + SCALE * count + b * lines + line, line < lines, other=0).to(tl.int32)
-    word = start // 4 + tl.arange(0, INNER // 4)
-    target = planes + (wide(b) * lines + line)[:, None] * (pitch // 4) + word[None, :]
-    written = (line < lines)[:, None] & (4 * word < pitch)[None, :]
-    plane = wide(plane_stride // 4)
-    every = moduli + long_moduli
-    for stream in range(streams):
-        begin, end = stream & 1, tl.minimum(stream + 1, 2)
+    sides = ()
+    for part in tl.static_range(PARTS):
         limbs = integer_of(
-            at, s[:, None], wide(word_stride), wide(part_stride), words, begin, end, inside,
-            FRACTION, EXPONENT, LIMBS,
+            at + part * wide(part_stride), s[:, None], wide(word_stride), words, inside, FRACTION,
+            EXPONENT, LONGS, ASSEMBLY,
         )  # fmt: skip
-        first_of, second_of, third_of, fourth_of = (), (), (), ()
-        for j in tl.static_range(LIMBS):
-            one, two, three, four = quads(limbs[j], LINES, INNER)
-            first_of, second_of = first_of + (one,), second_of + (two,)
-            third_of, fourth_of = third_of + (three,), fourth_of + (four,)
-        fours = (first_of, second_of, third_of, fourth_of)
-        to = target + (every + 2 * long_moduli) * wide(stream) * plane
-        for c in range(moduli):
-            minus_p, bias = tl.load(constants + 4 * c), tl.load(constants + 4 * c + 2)
-            inverse = tl.load(constants + 4 * c + 1).to(tl.float32, bitcast=True)
-            weight = weights + c * LIMBS
-            found = ()
-            for i in tl.static_range(4):
-                begun = tl.zeros((LINES, INNER // 4), tl.int32) + bias
-                total = weighed(fours[i], weight, begun, 1, ASSEMBLY)
-                found = found + (balanced(total, minus_p, inverse),)
-            store_four(
-                to + wide(c) * plane, found[0], found[1], found[2], found[3], written, ASSEMBLY
-            )
-        for c in range(moduli, every):
-            minus_p, bias = tl.load(constants + 4 * c), tl.load(constants + 4 * c + 2)
-            inverse = tl.load(constants + 4 * c + 1).to(tl.float32, bitcast=True)
-            weight = weights + moduli * LIMBS + (c - moduli) * (2 * LIMBS)
-            lows, highs, sums = (), (), ()
-            for i in tl.static_range(4):
-                begun = tl.zeros((LINES, INNER // 4), tl.int32)
-                low = weighed(fours[i], weight, begun + bias, 2, ASSEMBLY)
-                high = weighed(fours[i], weight + 1, begun, 2, ASSEMBLY)
-                # |x| < 2^29: the first quotient may be one off, the second is not.
-                rest = nearest(128 * high + low, minus_p, inverse)
-                low, high, both = two_digits(nearest(rest, minus_p, inverse))
-                lows, highs, sums = lows + (low,), highs + (high,), sums + (both,)
-            place = to + wide(c) * plane
-            store_four(place, lows[0], lows[1], lows[2], lows[3], written, ASSEMBLY)
-            place += wide(long_moduli) * plane
-            store_four(place, highs[0], highs[1], highs[2], highs[3], written, ASSEMBLY)
-            place += wide(long_moduli) * plane
-            store_four(place, sums[0], sums[1], sums[2], sums[3], written, ASSEMBLY)
+        sides = sides + (bytes_of(limbs, elements, ROOM),)
+    group = tl.arange(0, 32)
+    near: tl.constexpr = INNER // (4 * each)
+    own, word = first + group // near, stretch * (INNER // 4) + group % near * each
+    quarter = tl.multiple_of(pitch // 4, 4)
+    plane = wide(tl.multiple_of(plane_stride // 4, 4))
+    target = tl.multiple_of((wide(b) * lines + own) * quarter, 4) + tl.multiple_of(word, each)
+    target = (planes + target[:, None] + tl.arange(0, each)[None, :])[:, None, :]
+    written = (own < lines)[:, None] & (word[:, None] + tl.arange(0, each)[None, :] < quarter)
+    written = written[:, None, :]
+    column = tl.arange(0, COLUMNS)
+    stream = (moduli + 3 * long_moduli) * plane
+    filled = tl.cdiv(moduli, COLUMNS) * COLUMNS
+    rows = filled + tl.cdiv(long_moduli, COLUMNS) * COLUMNS
+    at_weights = weights + column[None, :] * (8 * ROOM) + tl.arange(0, 8 * ROOM)[:, None]
+    for start in range(0, moduli, COLUMNS):
+        c = start + column
+        minus_p = tl.load(constants + c)[None, :]
+        inverse = tl.load(constants + rows + c).to(tl.float32, bitcast=True)[None, :]
+        factors = tl.load(at_weights)
+        at_weights += COLUMNS * 8 * ROOM
+        place = target + (c.to(tl.int64) * plane)[None, :, None]
+        there = written & (c < moduli)[None, :, None]
+        r = reduced(tl.dot(sides[0], factors, out_dtype=tl.int32), minus_p, inverse)
+        tl.store(place, words_of(r, elements, COLUMNS, ASSEMBLY), there)
+        if PARTS == 2:
+            x = tl.dot(sides[1], factors, out_dtype=tl.int32)
+            both = reduced(r.to(tl.int8).to(tl.int32) + x, minus_p, inverse)
+            r = reduced(x, minus_p, inverse)
+            tl.store(place + stream, words_of(r, elements, COLUMNS, ASSEMBLY), there)
+            tl.store(place + 2 * stream, words_of(both, elements, COLUMNS, ASSEMBLY), there)
+    if LONG_MODULI:
+        for start in range(0, long_moduli, COLUMNS):
+            c = start + column
+            minus_p = tl.load(constants + filled + c)[None, :]
+            inverse = tl.load(constants + rows + filled + c).to(tl.float32, bitcast=True)[None, :]
+            lows = tl.load(at_weights)
+            at_weights += COLUMNS * 8 * ROOM
+            highs = tl.load(at_weights)
+            at_weights += COLUMNS * 8 * ROOM
+            place = target + ((moduli + c).to(tl.int64) * plane)[None, :, None]
+            there = written & (c < long_moduli)[None, :, None]
+            high = tl.dot(sides[0], highs, out_dtype=tl.int32)
+            # A difference: the compiler would start the product from a sum.
+            x = tl.dot(sides[0], lows, out_dtype=tl.int32) - high * -128
+            r = reduced(x, minus_p, inverse)
+            store_digits(r, place, plane, long_moduli, there, elements, COLUMNS, ASSEMBLY)
+            if PARTS == 2:
+                high = tl.dot(sides[1], highs, out_dtype=tl.int32)
+                x = tl.dot(sides[1], lows, out_dtype=tl.int32) - high * -128
+                both = reduced(((r << 10) >> 10) + x, minus_p, inverse)
+                r = reduced(x, minus_p, inverse)
+                store_digits(
+                    r, place + stream, plane, long_moduli, there, elements, COLUMNS, ASSEMBLY
+                )
+                store_digits(
+                    both, place + 2 * stream, plane, long_moduli, there, elements, COLUMNS, ASSEMBLY
+                )
