@@ -77,9 +77,8 @@ def encode(
             general(kernel) if x.small else kernel,
             (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
             (x.words, table, x.count, planes.view(torch.int32), count, inner, x.pitch,
-             planes.stride(0), *x.words.stride(), len(x.words), *told, short,
-             len(layout.moduli) - short),
-            (layout.parts, *x.fields, limbs, bool(layout.bases), backend.assembly(planes.device),
+             planes.stride(0), *x.words.stride(), *told, short, len(layout.moduli) - short),
+            (len(x.words), layout.parts, *x.fields, limbs, bool(layout.bases), backend.assembly(planes.device),
              room, tile.lines, tile.inner, columns),
             tile.warps,
         )  # fmt: skip

@@ -26,23 +26,43 @@ from widen.kernels.triton.packed import four_bytes, xor_where
 
 
 @triton.jit
-def put(limbs, u, t, ASSEMBLY: tl.constexpr):
-    """Limbs with the two that u 2^t covers changed, by exclusive or: what is above has its sign."""
+def put(limbs, u, t, HIGHEST: tl.constexpr, ASSEMBLY: tl.constexpr):
+    """Limbs with the two that u 2^t covers changed, by exclusive or: what is above has its sign.
+
+    U 2^t does not reach beyond limb HIGHEST, its sign one further.
+    """
     up, place = (t & 63).to(tl.int64), t >> 6
     low, high = u << up, (u >> 1) >> (63 - up)
     more = ()
     for j in tl.static_range(len(limbs)):
-        limb = xor_where(limbs[j], place, j, low, ASSEMBLY)
-        if j > 0:
+        limb = limbs[j]
+        if j <= HIGHEST:
+            limb = xor_where(limb, place, j, low, ASSEMBLY)
+        if j > 0 and j - 1 <= HIGHEST:
             limb = xor_where(limb, place, j - 1, high, ASSEMBLY)
         more = more + (limb,)
     return more
 
 
+@triton.constexpr_function
+def highest(w, words, fraction, longs):
+    """The highest limb of the word that is number w from the last."""
+    return max(longs - (words - 1 - w) * (fraction + 1) // 64, 0)
+
+
+@triton.jit
+def loaded(at, word_stride, inside, BEGIN: tl.constexpr, END: tl.constexpr):
+    """Words number BEGIN to END, counted from the last."""
+    found = ()
+    for w in tl.static_range(BEGIN, END):
+        found = found + (tl.load(at + w * word_stride, inside, other=0),)
+    return found
+
+
 @triton.jit
 def integer_of(
-    at, s, word_stride, words, inside, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
-    LONGS: tl.constexpr, ASSEMBLY: tl.constexpr,
+    at, s, word_stride, inside, WORDS: tl.constexpr, FRACTION: tl.constexpr,
+    EXPONENT: tl.constexpr, LONGS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """Limbs whose bytes, from -128 to 127 each, are the digits of round(x 2^s) to base 256."""
     limbs = ()
@@ -51,10 +71,16 @@ def integer_of(
     # Bit j: whether signs that end in limb j change all limbs from there on.
     flips = tl.zeros(inside.shape, tl.int32 if LONGS <= 28 else tl.int64)
     below, tail = tl.zeros(inside.shape, tl.int32), tl.zeros(inside.shape, tl.int32)
-    at += (words - 1) * word_stride
-    for _ in range(words):
-        x = tl.load(at, inside, other=0).to(tl.int64)
-        at -= word_stride
+    last = at + (WORDS - 1) * word_stride
+    ahead: tl.constexpr = 4  # words are on their way while as many are put into limbs
+    held = loaded(last, -word_stride, inside, 0, ahead if WORDS > ahead else WORDS)
+    for w in tl.static_range(WORDS):
+        if w % ahead == 0 and w + ahead < WORDS:
+            held = held + loaded(
+                last, -word_stride, inside, w + ahead,
+                w + 2 * ahead if w + 2 * ahead < WORDS else WORDS,
+            )  # fmt: skip
+        x = held[w].to(tl.int64)
         m, e = decode(x, FRACTION, EXPONENT)
         t = e + (s + 64)
         minus, before = x >> 63, below.to(tl.int64)
@@ -66,7 +92,7 @@ def integer_of(
         u = tl.where(t < 0, sign.to(tl.int64), u)
         t = tl.minimum(tl.maximum(t, 0), 64 * LONGS + 63)
         flips ^= (sign & 1).to(flips.dtype) << ((t >> 6) + 2)
-        limbs = put(limbs, u, t, ASSEMBLY)
+        limbs = put(limbs, u, t, highest(w, WORDS, FRACTION, LONGS), ASSEMBLY)
     # Half a unit but for one of its last bits, and that too if the integer is odd or a tail is
     # there; then 128 in every byte, which exclusive or takes away again, makes digits signed.
     digits = ()
@@ -158,17 +184,17 @@ def store_digits(
 
 SIZES = [
     "count", "inner", "pitch", "plane_stride", "word_stride", "part_stride", "batch_stride",
-    "words", "moduli", "long_moduli",
+    "moduli", "long_moduli",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=SIZES)
 def residues(
     bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
-    batch_stride, line_stride, inner_stride, words, constants, weights, moduli, long_moduli,
-    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LONGS: tl.constexpr,
-    LONG_MODULI: tl.constexpr, ASSEMBLY: tl.constexpr, ROOM: tl.constexpr, LINES: tl.constexpr,
-    INNER: tl.constexpr, COLUMNS: tl.constexpr,
+    batch_stride, line_stride, inner_stride, constants, weights, moduli, long_moduli,
+    WORDS: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    LONGS: tl.constexpr, LONG_MODULI: tl.constexpr, ASSEMBLY: tl.constexpr, ROOM: tl.constexpr,
+    LINES: tl.constexpr, INNER: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """planes[c] = residues modulo p_c of round(x 2^s), (planes, batch, lines, pitch).
 
@@ -197,7 +223,7 @@ def residues(
     sides = ()
     for part in tl.static_range(PARTS):
         limbs = integer_of(
-            at + part * wide(part_stride), s[:, None], wide(word_stride), words, inside, FRACTION,
+            at + part * wide(part_stride), s[:, None], wide(word_stride), inside, WORDS, FRACTION,
             EXPONENT, LONGS, ASSEMBLY,
         )  # fmt: skip
         sides = sides + (bytes_of(limbs, elements, ROOM),)
