@@ -69,7 +69,8 @@ def encode(
         choices = tiles.FEW_WORDS_LIMBS if x.small else tiles.WORDS_LIMBS
         limbs = next(count for count in choices if 64 * count > width + 2)
         batch, count, inner = x.shape
-        tile, columns = tiles.words_tile(limbs, layout.parts, x.lines_near, inner)
+        tile = tiles.line_tile(tiles.WORDS, x.lines_near, inner)
+        columns = tiles.WORDS_COLUMNS
         room = max(4, 1 << (limbs - 1).bit_length())
         told = constants.words_encoding(layout, 8 * room, columns, planes.device)
         kernel = encode_words.residues
@@ -78,9 +79,10 @@ def encode(
             (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
             (x.words, table, x.count, planes.view(torch.int32), count, inner, x.pitch,
              planes.stride(0), *x.words.stride(), *told, short, len(layout.moduli) - short),
-            (len(x.words), layout.parts, *x.fields, limbs, bool(layout.bases), backend.assembly(planes.device),
-             room, tile.lines, tile.inner, columns),
-            tile.warps,
+            (len(x.words), layout.parts, *x.fields, limbs, bool(layout.bases),
+             backend.assembly(planes.device), room, x.lines_near and not x.small, tile.lines,
+             tile.inner, columns),
+            tile.warps, registers=tiles.WORDS_REGISTERS,
         )  # fmt: skip
         made.append(planes)
     return made

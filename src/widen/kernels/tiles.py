@@ -243,27 +243,15 @@ def any_tile(limbs: int) -> tuple[int, int, int]:
     return ANY[max(least for least in ANY if least <= limbs)]
 
 
-LONG_WORDS = 5
-WORDS = {0: ((1, 512), (32, 16), 16), LONG_WORDS: ((1, 256), (16, 16), 16)}
-"""Of encoding numbers of several words, from so many limbs of 64 bits on.
-
-Lines and entries where these are neighbours, and where the lines are, and moduli taken together.
-"""
+WORDS = (LineTile(1, 256, 4), LineTile(8, 32, 4))
+WORDS_COLUMNS, WORDS_REGISTERS = 16, 128
+"""Of encoding numbers of several words: tiles of 128 elements or more, moduli taken together."""
 
 WORDS_LIMBS, FEW_WORDS_LIMBS = (1, 2, 3, 4, 6, 7, 8, 11, 14, 16, 24, 32), (2, 4, 8, 16, 32)
 """Lengths of their integers, in limbs of 64 bits, that encoding is compiled for.
 
 The second are for operands that are small.
 """
-
-
-def words_tile(limbs: int, parts: int, lines_near: bool, inner: int) -> tuple[LineTile, int]:
-    """The tile for integers of so many limbs, 128 elements or more, and the moduli of a product."""
-    held = limbs if parts == 1 else max(limbs, LONG_WORDS)
-    *shapes, columns = WORDS[max(least for least in WORDS if least <= held)]
-    near, far = (LineTile(lines, width, 4) for lines, width in shapes)
-    return line_tile((near, far), lines_near, inner), columns
-
 
 DOT_LIMBS = 256
 """Limbs of a sum of products of two floats, times a third, and of one more product of two."""

@@ -72,8 +72,8 @@ def integer_of(
     flips = tl.zeros(inside.shape, tl.int32 if LONGS <= 28 else tl.int64)
     below, tail = tl.zeros(inside.shape, tl.int32), tl.zeros(inside.shape, tl.int32)
     last = at + (WORDS - 1) * word_stride
-    ahead: tl.constexpr = 4  # words are on their way while as many are put into limbs
-    held = loaded(last, -word_stride, inside, 0, ahead if WORDS > ahead else WORDS)
+    ahead: tl.constexpr = 2  # words are on their way while as many are put into limbs
+    held = loaded(last, -word_stride, inside, 0, ahead if ahead < WORDS else WORDS)
     for w in tl.static_range(WORDS):
         if w % ahead == 0 and w + ahead < WORDS:
             held = held + loaded(
@@ -131,12 +131,16 @@ def joined(tensors):
 
 
 @triton.jit
-def bytes_of(limbs, ELEMENTS: tl.constexpr, ROOM: tl.constexpr):
-    """Bytes of ROOM limbs, those that are not there zero: (ELEMENTS, 8 ROOM), sorted as rows.
+def bytes_of(
+    limbs, ROOM: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr
+):  # fmt: skip
+    """Bytes of ROOM limbs, those that are not there zero: (elements, 8 ROOM), sorted as rows.
 
-    A thread has rows r, r + 8 and r + 64 i of a product; these are made neighbours along the lines,
-    16 of them if there are 512 elements, so that it has whole words of the planes.
+    A thread has rows r, r + 8 and r + 64 of a product: these are four neighbours of a line. Rows r
+    to r + 7, which lie in different banks of shared memory, are other fours of the line, or of
+    neighbouring lines if NEAR: what a warp loads together.
     """
+    elements: tl.constexpr = LINES * INNER
     held = limbs
     for _ in tl.static_range(ROOM - len(limbs)):
         held = held + (tl.zeros_like(limbs[0]),)
@@ -144,20 +148,31 @@ def bytes_of(limbs, ELEMENTS: tl.constexpr, ROOM: tl.constexpr):
     each = ()
     for i in tl.static_range(8):
         each = each + ((x >> (8 * i)).to(tl.int8),)
-    rows = tl.reshape(joined(each), (4, 8, ELEMENTS // 64, 2, 8 * ROOM))
-    return tl.reshape(tl.permute(rows, (2, 0, 3, 1, 4)), (ELEMENTS, 8 * ROOM))
+    rows = joined(each)
+    if NEAR:
+        rows = tl.reshape(rows, (LINES, INNER // 4, 4 * 8 * ROOM))
+        rows = tl.permute(rows, (1, 0, 2))
+    rows = tl.reshape(rows, (elements // 128, 4, 8, 2, 2, 8 * ROOM))
+    return tl.reshape(tl.permute(rows, (0, 3, 1, 4, 2, 5)), (elements, 8 * ROOM))
 
 
 @triton.jit
-def words_of(found, ELEMENTS: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr):
-    """Lowest bytes of (ELEMENTS, COLUMNS), in rows as above, as words (32, COLUMNS, words)."""
-    count: tl.constexpr = ELEMENTS // 128
-    x = tl.reshape(found, (count, 2, 4, 2, 8, COLUMNS))
-    x = tl.reshape(tl.permute(x, (2, 4, 5, 0, 1, 3)), (32, COLUMNS, count, 2, 2))
-    even, odd = tl.split(x)
+def store_bytes(place, found, written, FORM: tl.constexpr):
+    """Store the lowest bytes of (elements, columns), in rows as above, four in a word.
+
+    FORM is NEAR, LINES, INNER, how many columns, and ASSEMBLY.
+    """
+    lines: tl.constexpr = FORM[1]
+    words: tl.constexpr = FORM[2] // 4
+    columns: tl.constexpr = FORM[3]
+    x = tl.reshape(found, (lines * words // 32, 2, 4, 2, 8, columns))
+    x = tl.permute(x, (0, 2, 4, 5, 1, 3))
+    if FORM[0]:
+        x = tl.permute(tl.reshape(x, (words, lines, columns, 2, 2)), (1, 0, 2, 3, 4))
+    even, odd = tl.split(tl.reshape(x, (lines, words, columns, 2, 2)))
     first, third = tl.split(even)
     second, fourth = tl.split(odd)
-    return four_bytes(first, second, third, fourth, ASSEMBLY)
+    tl.store(place, four_bytes(first, second, third, fourth, FORM[4]), written)
 
 
 @triton.jit
@@ -168,24 +183,18 @@ def reduced(x, minus_p, inverse):
 
 
 @triton.jit
-def store_digits(
-    r, place, plane, long_moduli, written, ELEMENTS: tl.constexpr, COLUMNS: tl.constexpr,
-    ASSEMBLY: tl.constexpr,
-):  # fmt: skip
+def store_digits(place, r, plane, long_moduli, written, FORM: tl.constexpr):
     """Store residues below 8256 in two digits of base 128, and their sums: 64 and 128 at most."""
     high = (r + 64) >> 7
     low = r - 128 * high
-    tl.store(place, words_of(low, ELEMENTS, COLUMNS, ASSEMBLY), written)
+    store_bytes(place, low, written, FORM)
     place += wide(long_moduli) * plane
-    tl.store(place, words_of(high, ELEMENTS, COLUMNS, ASSEMBLY), written)
+    store_bytes(place, high, written, FORM)
     place += wide(long_moduli) * plane
-    tl.store(place, words_of(low + high, ELEMENTS, COLUMNS, ASSEMBLY), written)
+    store_bytes(place, low + high, written, FORM)
 
 
-SIZES = [
-    "count", "inner", "pitch", "plane_stride", "word_stride", "part_stride", "batch_stride",
-    "moduli", "long_moduli",
-]  # fmt: skip
+SIZES = ["count", "pitch", "plane_stride", "moduli", "long_moduli"]
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -194,7 +203,7 @@ def residues(
     batch_stride, line_stride, inner_stride, constants, weights, moduli, long_moduli,
     WORDS: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
     LONGS: tl.constexpr, LONG_MODULI: tl.constexpr, ASSEMBLY: tl.constexpr, ROOM: tl.constexpr,
-    LINES: tl.constexpr, INNER: tl.constexpr, COLUMNS: tl.constexpr,
+    NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """planes[c] = residues modulo p_c of round(x 2^s), (planes, batch, lines, pitch).
 
@@ -210,8 +219,6 @@ def residues(
     w| <= p/2 with both within 64: sums are below 2^28, and for p > 2^13 the quotient errs by less
     than 2^-8: residues stay below p/2 + 64 < 8256.
     """
-    elements: tl.constexpr = LINES * INNER
-    each: tl.constexpr = elements // 128  # words of a line that a thread has
     tiles, stretches = tl.cdiv(lines, LINES), tl.cdiv(pitch, INNER)
     tile, stretch = tl.program_id(0) // stretches, tl.program_id(0) % stretches
     b, first = tile // tiles, tile % tiles * LINES
@@ -226,16 +233,14 @@ def residues(
             at + part * wide(part_stride), s[:, None], wide(word_stride), inside, WORDS, FRACTION,
             EXPONENT, LONGS, ASSEMBLY,
         )  # fmt: skip
-        sides = sides + (bytes_of(limbs, elements, ROOM),)
-    group = tl.arange(0, 32)
-    near: tl.constexpr = INNER // (4 * each)
-    own, word = first + group // near, stretch * (INNER // 4) + group % near * each
+        sides = sides + (bytes_of(limbs, ROOM, NEAR, LINES, INNER),)
+    word = stretch * (INNER // 4) + tl.arange(0, INNER // 4)
     quarter = tl.multiple_of(pitch // 4, 4)
     plane = wide(tl.multiple_of(plane_stride // 4, 4))
-    target = tl.multiple_of((wide(b) * lines + own) * quarter, 4) + tl.multiple_of(word, each)
-    target = (planes + target[:, None] + tl.arange(0, each)[None, :])[:, None, :]
-    written = (own < lines)[:, None] & (word[:, None] + tl.arange(0, each)[None, :] < quarter)
-    written = written[:, None, :]
+    target = (planes + (wide(b) * lines + line) * quarter)[:, None] + word[None, :]
+    written = (line < lines)[:, None] & (word < quarter)[None, :]
+    target, written = target[:, :, None], written[:, :, None]
+    form: tl.constexpr = (NEAR, LINES, INNER, COLUMNS, ASSEMBLY)
     column = tl.arange(0, COLUMNS)
     stream = (moduli + 3 * long_moduli) * plane
     filled = tl.cdiv(moduli, COLUMNS) * COLUMNS
@@ -247,16 +252,15 @@ def residues(
         inverse = tl.load(constants + rows + c).to(tl.float32, bitcast=True)[None, :]
         factors = tl.load(at_weights)
         at_weights += COLUMNS * 8 * ROOM
-        place = target + (c.to(tl.int64) * plane)[None, :, None]
-        there = written & (c < moduli)[None, :, None]
+        place = target + (c.to(tl.int64) * plane)[None, None, :]
+        there = written & (c < moduli)[None, None, :]
         r = reduced(tl.dot(sides[0], factors, out_dtype=tl.int32), minus_p, inverse)
-        tl.store(place, words_of(r, elements, COLUMNS, ASSEMBLY), there)
+        store_bytes(place, r, there, form)
         if PARTS == 2:
             x = tl.dot(sides[1], factors, out_dtype=tl.int32)
             both = reduced(r.to(tl.int8).to(tl.int32) + x, minus_p, inverse)
-            r = reduced(x, minus_p, inverse)
-            tl.store(place + stream, words_of(r, elements, COLUMNS, ASSEMBLY), there)
-            tl.store(place + 2 * stream, words_of(both, elements, COLUMNS, ASSEMBLY), there)
+            store_bytes(place + stream, reduced(x, minus_p, inverse), there, form)
+            store_bytes(place + 2 * stream, both, there, form)
     if LONG_MODULI:
         for start in range(0, long_moduli, COLUMNS):
             c = start + column
@@ -266,21 +270,17 @@ def residues(
             at_weights += COLUMNS * 8 * ROOM
             highs = tl.load(at_weights)
             at_weights += COLUMNS * 8 * ROOM
-            place = target + ((moduli + c).to(tl.int64) * plane)[None, :, None]
-            there = written & (c < long_moduli)[None, :, None]
+            place = target + ((moduli + c).to(tl.int64) * plane)[None, None, :]
+            there = written & (c < long_moduli)[None, None, :]
             high = tl.dot(sides[0], highs, out_dtype=tl.int32)
             # A difference: the compiler would start the product from a sum.
             x = tl.dot(sides[0], lows, out_dtype=tl.int32) - high * -128
             r = reduced(x, minus_p, inverse)
-            store_digits(r, place, plane, long_moduli, there, elements, COLUMNS, ASSEMBLY)
+            store_digits(place, r, plane, long_moduli, there, form)
             if PARTS == 2:
                 high = tl.dot(sides[1], highs, out_dtype=tl.int32)
                 x = tl.dot(sides[1], lows, out_dtype=tl.int32) - high * -128
                 both = reduced(((r << 10) >> 10) + x, minus_p, inverse)
                 r = reduced(x, minus_p, inverse)
-                store_digits(
-                    r, place + stream, plane, long_moduli, there, elements, COLUMNS, ASSEMBLY
-                )
-                store_digits(
-                    both, place + 2 * stream, plane, long_moduli, there, elements, COLUMNS, ASSEMBLY
-                )
+                store_digits(place + stream, r, plane, long_moduli, there, form)
+                store_digits(place + 2 * stream, both, plane, long_moduli, there, form)
