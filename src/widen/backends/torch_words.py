@@ -68,21 +68,26 @@ def encode(
         planes = backend.room(x, layout.planes[0])
         choices = tiles.FEW_WORDS_LIMBS if x.small else tiles.WORDS_LIMBS
         limbs = next(count for count in choices if 64 * count > width + 2)
+        few = limbs <= tiles.FEW_LIMBS and not layout.bases
         batch, count, inner = x.shape
-        tile = tiles.line_tile(tiles.WORDS, x.lines_near, inner)
-        columns = tiles.WORDS_COLUMNS
-        room = max(4, 1 << (limbs - 1).bit_length())
+        tile = tiles.line_tile(tiles.FEW_WORDS if few else tiles.WORDS, x.lines_near, inner)
+        columns = 1 if few else tiles.WORDS_COLUMNS
+        room = limbs if few else max(4, 1 << (limbs - 1).bit_length())
         told = constants.words_encoding(layout, 8 * room, columns, planes.device)
-        kernel = encode_words.residues
+        form = (
+            len(x.words), layout.parts, *x.fields, limbs, backend.assembly(planes.device),
+            tile.lines, tile.inner,
+        )  # fmt: skip
+        kernel = encode_words.residues_of_few
+        if not few:
+            kernel = encode_words.residues
+            form += (bool(layout.bases), room, x.lines_near and not x.small, columns)
         launch(
             general(kernel) if x.small else kernel,
             (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
             (x.words, table, x.count, planes.view(torch.int32), count, inner, x.pitch,
              planes.stride(0), *x.words.stride(), *told, short, len(layout.moduli) - short),
-            (len(x.words), layout.parts, *x.fields, limbs, bool(layout.bases),
-             backend.assembly(planes.device), room, x.lines_near and not x.small, tile.lines,
-             tile.inner, columns),
-            tile.warps, registers=tiles.WORDS_REGISTERS,
+            form, tile.warps, registers=tiles.WORDS_REGISTERS,
         )  # fmt: skip
         made.append(planes)
     return made

@@ -243,9 +243,14 @@ def any_tile(limbs: int) -> tuple[int, int, int]:
     return ANY[max(least for least in ANY if least <= limbs)]
 
 
+FEW_LIMBS = 2
+"""Encoding of numbers of several words, whose integers have so many limbs of 64 bits at most, goes
+four bytes at a time; that of longer ones by products of matrices."""
+
+FEW_WORDS = (LineTile(2, 256, 4), LineTile(16, 32, 4))
 WORDS = (LineTile(1, 256, 4), LineTile(8, 32, 4))
 WORDS_COLUMNS, WORDS_REGISTERS = 16, 128
-"""Of encoding numbers of several words: tiles of 128 elements or more, moduli taken together."""
+"""Tiles of these, the second of 128 elements or more, and moduli in a product."""
 
 WORDS_LIMBS, FEW_WORDS_LIMBS = (1, 2, 3, 4, 6, 7, 8, 11, 14, 16, 24, 32), (2, 4, 8, 16, 32)
 """Lengths of their integers, in limbs of 64 bits, that encoding is compiled for.

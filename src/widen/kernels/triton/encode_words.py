@@ -1,7 +1,8 @@
 """Encoding of numbers of several words: a long integer each, then its residues in planes of int8.
 
-An integer's bytes times the residues of 256^i are a product of int8 matrices, elements by moduli,
-which tensor cores compute; what is left is a reduction of every sum.
+Integers of few bytes are multiplied by the residues of 256^i four bytes at a time; the bytes of
+longer ones times these are a product of int8 matrices, elements by moduli, which tensor cores
+compute. What is left is a reduction of every sum.
 
 The integer is round(x 2^s), to nearest even, of the value x: its words are put, in two's
 complement, into limbs of 64 bits, the lowest of which is below the point, and the sum is rounded.
@@ -22,7 +23,7 @@ import triton
 import triton.language as tl
 
 from widen.kernels.triton.numbers import MAGIC, SCALE, decode, wide
-from widen.kernels.triton.packed import four_bytes, xor_where
+from widen.kernels.triton.packed import four_bytes, quads, signed_dot4, xor_where
 
 
 @triton.jit
@@ -194,7 +195,91 @@ def store_digits(place, r, plane, long_moduli, written, FORM: tl.constexpr):
     store_bytes(place, low + high, written, FORM)
 
 
+@triton.jit
+def tile_of(
+    bits, table, count, planes, lines, inner, pitch, batch_stride, line_stride, inner_stride,
+    LINES: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """Where a program's first words are, s, which are there; and its words of a plane, likewise."""
+    tiles, stretches = tl.cdiv(lines, LINES), tl.cdiv(pitch, INNER)
+    tile, stretch = tl.program_id(0) // stretches, tl.program_id(0) % stretches
+    b, first = tile // tiles, tile % tiles * LINES
+    line, h = first + tl.arange(0, LINES), stretch * INNER + tl.arange(0, INNER)
+    inside = (line < lines)[:, None] & (h < inner)[None, :]
+    at = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
+    at += h.to(tl.int64)[None, :] * inner_stride
+    s = tl.load(table + SCALE * count + b * lines + line, line < lines, other=0).to(tl.int32)
+    word = stretch * (INNER // 4) + tl.arange(0, INNER // 4)
+    quarter = tl.multiple_of(pitch // 4, 4)
+    target = (planes + (wide(b) * lines + line) * quarter)[:, None] + word[None, :]
+    written = (line < lines)[:, None] & (word < quarter)[None, :]
+    return at, s[:, None], inside, target, written
+
+
+@triton.jit
+def quarters_of(limbs, LINES: tl.constexpr, INNER: tl.constexpr):
+    """Limbs of 32 bits of the first, second, third and fourth of every four neighbours."""
+    first, second, third, fourth = (), (), (), ()
+    for j in tl.static_range(2 * len(limbs)):
+        half = (limbs[j // 2] >> (32 * (j % 2))).to(tl.int32)
+        one, two, three, four = quads(half, LINES, INNER)
+        first, second = first + (one,), second + (two,)
+        third, fourth = third + (three,), fourth + (four,)
+    return first, second, third, fourth
+
+
+@triton.jit
+def weighed(limbs, at, ASSEMBLY: tl.constexpr):
+    """The sum of the bytes of limbs times their weights."""
+    total = tl.zeros(limbs[0].shape, tl.int32)
+    for j in tl.static_range(len(limbs)):
+        total = signed_dot4(limbs[j], tl.load(at + j), total, ASSEMBLY)
+    return total
+
+
 SIZES = ["count", "pitch", "plane_stride", "moduli", "long_moduli"]
+
+
+@triton.jit(do_not_specialize=SIZES)
+def residues_of_few(
+    bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
+    batch_stride, line_stride, inner_stride, constants, weights, moduli, long_moduli,
+    WORDS: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    LONGS: tl.constexpr, ASSEMBLY: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """The same as `residues` for few limbs and moduli up to 256; COLUMNS are 1."""
+    at, s, inside, target, written = tile_of(
+        bits, table, count, planes, lines, inner, pitch, batch_stride, line_stride, inner_stride,
+        LINES, INNER,
+    )  # fmt: skip
+    sides = ()
+    for part in tl.static_range(PARTS):
+        limbs = integer_of(
+            at + part * wide(part_stride), s, wide(word_stride), inside, WORDS, FRACTION, EXPONENT,
+            LONGS, ASSEMBLY,
+        )  # fmt: skip
+        sides = sides + (quarters_of(limbs, LINES, INNER),)
+    plane = wide(plane_stride // 4)
+    rows = weights.to(tl.pointer_type(tl.int32), bitcast=True)
+    for c in range(moduli):
+        minus_p = tl.load(constants + c)
+        inverse = tl.load(constants + moduli + c).to(tl.float32, bitcast=True)
+        ours, theirs, sums = (), (), ()
+        for i in tl.static_range(4):
+            x = weighed(sides[0][i], rows + c * (2 * LONGS), ASSEMBLY)
+            ours = ours + (reduced(x, minus_p, inverse),)
+            if PARTS == 2:
+                y = weighed(sides[1][i], rows + c * (2 * LONGS), ASSEMBLY)
+                theirs = theirs + (reduced(y, minus_p, inverse),)
+                sums = sums + (reduced(x + y, minus_p, inverse),)
+        place = target + wide(c) * plane
+        tl.store(place, four_bytes(ours[0], ours[1], ours[2], ours[3], ASSEMBLY), written)
+        if PARTS == 2:
+            place += wide(moduli) * plane
+            found = four_bytes(theirs[0], theirs[1], theirs[2], theirs[3], ASSEMBLY)
+            tl.store(place, found, written)
+            place += wide(moduli) * plane
+            tl.store(place, four_bytes(sums[0], sums[1], sums[2], sums[3], ASSEMBLY), written)
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -202,8 +287,8 @@ def residues(
     bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
     batch_stride, line_stride, inner_stride, constants, weights, moduli, long_moduli,
     WORDS: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
-    LONGS: tl.constexpr, LONG_MODULI: tl.constexpr, ASSEMBLY: tl.constexpr, ROOM: tl.constexpr,
-    NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr, COLUMNS: tl.constexpr,
+    LONGS: tl.constexpr, ASSEMBLY: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+    LONG_MODULI: tl.constexpr, ROOM: tl.constexpr, NEAR: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """planes[c] = residues modulo p_c of round(x 2^s), (planes, batch, lines, pitch).
 
@@ -219,26 +304,18 @@ def residues(
     w| <= p/2 with both within 64: sums are below 2^28, and for p > 2^13 the quotient errs by less
     than 2^-8: residues stay below p/2 + 64 < 8256.
     """
-    tiles, stretches = tl.cdiv(lines, LINES), tl.cdiv(pitch, INNER)
-    tile, stretch = tl.program_id(0) // stretches, tl.program_id(0) % stretches
-    b, first = tile // tiles, tile % tiles * LINES
-    line, h = first + tl.arange(0, LINES), stretch * INNER + tl.arange(0, INNER)
-    inside = (line < lines)[:, None] & (h < inner)[None, :]
-    at = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
-    at += h.to(tl.int64)[None, :] * inner_stride
-    s = tl.load(table + SCALE * count + b * lines + line, line < lines, other=0).to(tl.int32)
+    at, s, inside, target, written = tile_of(
+        bits, table, count, planes, lines, inner, pitch, batch_stride, line_stride, inner_stride,
+        LINES, INNER,
+    )  # fmt: skip
     sides = ()
     for part in tl.static_range(PARTS):
         limbs = integer_of(
-            at + part * wide(part_stride), s[:, None], wide(word_stride), inside, WORDS, FRACTION,
-            EXPONENT, LONGS, ASSEMBLY,
+            at + part * wide(part_stride), s, wide(word_stride), inside, WORDS, FRACTION, EXPONENT,
+            LONGS, ASSEMBLY,
         )  # fmt: skip
         sides = sides + (bytes_of(limbs, ROOM, NEAR, LINES, INNER),)
-    word = stretch * (INNER // 4) + tl.arange(0, INNER // 4)
-    quarter = tl.multiple_of(pitch // 4, 4)
     plane = wide(tl.multiple_of(plane_stride // 4, 4))
-    target = (planes + (wide(b) * lines + line) * quarter)[:, None] + word[None, :]
-    written = (line < lines)[:, None] & (word < quarter)[None, :]
     target, written = target[:, :, None], written[:, :, None]
     form: tl.constexpr = (NEAR, LINES, INNER, COLUMNS, ASSEMBLY)
     column = tl.arange(0, COLUMNS)

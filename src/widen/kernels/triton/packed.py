@@ -27,6 +27,20 @@ def dot4(word, weights, start, ASSEMBLY: tl.constexpr):
 
 
 @triton.jit
+def signed_dot4(word, weights, start, ASSEMBLY: tl.constexpr):
+    """The same of signed bytes."""
+    if ASSEMBLY:
+        total = tl.inline_asm_elementwise(
+            "dp4a.s32.s32 $0, $1, $2, $3;", "=r,r,r,r", [word, weights, start], tl.int32, True, 1
+        )
+    else:
+        total = start
+        for i in tl.static_range(4):
+            total += ((word << (24 - 8 * i)) >> 24) * ((weights << (24 - 8 * i)) >> 24)
+    return total
+
+
+@triton.jit
 def times_add(a, b: tl.constexpr, start, ASSEMBLY: tl.constexpr):
     """Give start + a b in 64 bits, of uint32 numbers."""
     if ASSEMBLY:  # plain, it takes four instructions
