@@ -45,12 +45,16 @@ def _moduli(layout: Residues) -> list[list[int]]:
     ]
 
 
+def _added(limbs: int) -> int:
+    """What `kernels.triton.planes_words.limbs_of` adds: 128 in every byte."""
+    return ((1 << 32 * limbs) - 1) // 255 * 128
+
+
 @lru_cache(maxsize=64)
 def words_remainders(layout: Residues, limbs: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Constants and weights of `kernels.triton.planes_words.residues`."""
     weights = [
-        [*(pow(2, 32 * j, p) for j in range(limbs)), -(1 << 32 * limbs - 1) % p]
-        for p in layout.moduli
+        [*(pow(2, 32 * j, p) for j in range(limbs)), -_added(limbs) % p] for p in layout.moduli
     ]
     return _table(_moduli(layout), device), _table(weights, device)
 
@@ -60,7 +64,7 @@ def words_offset(layout: Digits, side: int, limbs: int, device: torch.device) ->
     """The offset of `kernels.triton.planes_words.digits`."""
     beta = layout.beta
     every = sum(1 << beta * d + beta - 1 for d in range(layout.counts[side]))
-    offset = every - (1 << 32 * limbs - 1)
+    offset = every - _added(limbs)
     return _table([offset >> 32 * j & 0xFFFFFFFF for j in range(limbs)], device)
 
 

@@ -16,11 +16,18 @@ from widen.kernels.triton.planes import balance, place, reduced, store_entry, st
 
 @triton.jit
 def limbs_of(
-    at, s, word_stride, words, inside, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
-    LIMBS: tl.constexpr,
+    at, s, word_stride, inside, WORDS: tl.constexpr, FRACTION: tl.constexpr,
+    EXPONENT: tl.constexpr, LIMBS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """LIMBS words of round(x 2^s) + 2^(32 LIMBS - 1)."""
-    return integer_of(at, s, wide(word_stride), 0, words, 0, 1, inside, FRACTION, EXPONENT, LIMBS)
+    """LIMBS words of round(x 2^s) plus 128 in every byte."""
+    held = integer_of(
+        at, s, wide(word_stride), inside, WORDS, FRACTION, EXPONENT, LIMBS // 2, ASSEMBLY
+    )
+    limbs = ()
+    for j in tl.static_range(LIMBS // 2):
+        both = held[j].to(tl.uint64, bitcast=True) ^ 0x8080808080808080
+        limbs = limbs + (both.to(tl.uint32), (both >> 32).to(tl.uint32))
+    return limbs
 
 
 @triton.jit
@@ -34,31 +41,32 @@ def remainder(limbs, weights, bias, p, reciprocal):
 
 SIZES = [
     "count", "inner", "pitch", "plane_stride", "word_stride", "part_stride", "batch_stride",
-    "words", "moduli", "planes_a_part",
+    "moduli", "planes_a_part",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=SIZES)
 def residues(
     bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
-    batch_stride, line_stride, inner_stride, words, constants, weights, moduli, planes_a_part,
-    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LIMBS: tl.constexpr,
-    SPLIT: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+    batch_stride, line_stride, inner_stride, constants, weights, moduli, planes_a_part,
+    PARTS: tl.constexpr, WORDS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    LIMBS: tl.constexpr, ASSEMBLY: tl.constexpr, SPLIT: tl.constexpr, LINES: tl.constexpr,
+    INNER: tl.constexpr,
 ):  # fmt: skip
     """Planes of balanced residues of round(x 2^s), (planes, batch, lines, pitch).
 
     As `planes.residues`; `weights` are, of every modulus, the residues of 2^(32 j) for j < LIMBS,
-    and that of -2^(32 LIMBS - 1).
+    and that of what `limbs_of` adds, negated.
     """
     b, line, h, inside, written, s = place(table, count, lines, inner, pitch, LINES, INNER)
     at = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
     at += h.to(tl.int64)[None, :] * inner_stride
     target = planes + (wide(b) * lines + line)[:, None] * pitch + h[None, :]
-    ours = limbs_of(at, s, word_stride, words, inside, FRACTION, EXPONENT, LIMBS)
+    ours = limbs_of(at, s, word_stride, inside, WORDS, FRACTION, EXPONENT, LIMBS, ASSEMBLY)
     theirs = ours
     if PARTS == 2:
         at += wide(part_stride)
-        theirs = limbs_of(at, s, word_stride, words, inside, FRACTION, EXPONENT, LIMBS)
+        theirs = limbs_of(at, s, word_stride, inside, WORDS, FRACTION, EXPONENT, LIMBS, ASSEMBLY)
     for c in range(moduli):
         p, split = tl.load(constants + 5 * c), constants + 5 * c + 2
         reciprocal = tl.load(constants + 5 * c + 1).to(tl.uint64, bitcast=True)
@@ -99,14 +107,14 @@ def shifted(limbs, by):
 @triton.jit(do_not_specialize=[*SIZES[:-2], "parts", "beta", "digits_a_part"])
 def digits(
     bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
-    batch_stride, line_stride, inner_stride, words, parts, offset, beta, digits_a_part,
-    FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LIMBS: tl.constexpr, LINES: tl.constexpr,
-    INNER: tl.constexpr,
+    batch_stride, line_stride, inner_stride, parts, offset, beta, digits_a_part,
+    WORDS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LIMBS: tl.constexpr,
+    ASSEMBLY: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """Planes of balanced digits of round(x 2^s) in base 2^beta, lowest first, part by part.
 
-    `offset` has the limbs of sum(2^(beta - 1) 2^(beta d)) - 2^(32 LIMBS - 1): an integer with the
-    first of these added is written in digits that are each 2^(beta - 1) above its own.
+    `offset` has the limbs of sum(2^(beta - 1) 2^(beta d)) less what `limbs_of` adds: an integer
+    with the first of these added is written in digits that are each 2^(beta - 1) above its own.
     """
     b, line, h, inside, written, s = place(table, count, lines, inner, pitch, LINES, INNER)
     at = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
@@ -115,7 +123,9 @@ def digits(
     half = tl.full((), 1, tl.int32) << (beta - 1)
     for part in range(parts):
         of_part = at + wide(part) * part_stride
-        limbs = limbs_of(of_part, s, word_stride, words, inside, FRACTION, EXPONENT, LIMBS)
+        limbs = limbs_of(
+            of_part, s, word_stride, inside, WORDS, FRACTION, EXPONENT, LIMBS, ASSEMBLY
+        )
         limbs = plus(limbs, offset)
         for d in range(digits_a_part):
             digit = (limbs[0] & (2 * half - 1).to(tl.uint32)).to(tl.int32) - half
