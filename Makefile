@@ -41,11 +41,14 @@ test-gpu: $(VENV)/.installed-gpu
 soak: $(VENV)/.installed-gpu
 	$(BIN)/python bench/soak.py --processes $(GPU_JOBS) $(ARGS)
 
-# The first run compiles; what the sanitizer then slows down are the kernels alone.
+# The first run compiles; what the sanitizer then slows down are the kernels alone, each process
+# watching its share of the jobs.
 sanitize: $(VENV)/.installed-gpu
 	$(BIN)/python bench/odd_sizes.py --processes $(GPU_JOBS)
 	for tool in memcheck racecheck; do \
-	  compute-sanitizer --tool $$tool --report-api-errors no --error-exitcode 1 $(BIN)/python bench/odd_sizes.py || exit 1; \
+	  seq 0 $$(($(GPU_JOBS) - 1)) | xargs -P $(GPU_JOBS) -I{} \
+	    compute-sanitizer --tool $$tool --report-api-errors no --error-exitcode 1 \
+	    $(BIN)/python bench/odd_sizes.py --first {} --every $(GPU_JOBS) || exit 1; \
 	done
 
 lint: $(VENV)/.installed-test

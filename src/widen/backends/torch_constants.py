@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from widen.backends.recording import quietly
+from widen.kernels import tiles
 from widen.kernels.triton.encode import BIAS
 from widen.systems import Residues
 from widen.systems.moduli import balanced
@@ -78,28 +79,53 @@ def reconstruction(layout: Residues) -> tuple[Any, ...]:
     return basis, pieces, taken, 2.0 ** (32 * words) / modulus
 
 
-CHUNK, HELD_LIMBS = 8, (4, 8, 16)
-"""Limbs of X, 32 bits each, that kernels compute at a time; and lengths they hold in registers."""
-
 MOST_BITS = 2040.0
 """|X| that planes of long integers may hold, as a power of two."""
 
+HIGHEST_POINT = 47
+"""Of the integers that stand for 1/P_G: 2^point/P_G, where that is below 2^32."""
+
 
 @lru_cache(maxsize=256)
-def any_reconstruction(layout: Residues, device: torch.device) -> tuple[Tensor, int, int]:
-    """Table, limbs and bits of P for `kernels.triton.crt.round_any`."""
-    modulus = layout.modulus
-    bits = modulus.bit_length()
-    limbs = next((count for count in HELD_LIMBS if bits <= 32 * count), -(-bits // 256) * 8)
-    rows = [[p, (1 << 40) // p, *_pairs(modulus // p, limbs)] for p in layout.moduli]
-    rows.append([0, 0, *_pairs(-modulus, limbs)])
-    return constant(rows, torch.int64, device), limbs, bits
+def any_reconstruction(
+    layout: Residues, small: bool, device: torch.device
+) -> tuple[Tensor, int, int]:
+    """Table of `kernels.triton.crt.sums_of`, limbs of X, and bits of the limbs of sums.
+
+    Groups that are not full have the product of other moduli too, times 0: no P_G is small.
+    """
+    modulus, moduli = layout.modulus, layout.moduli
+    choices = tiles.FEW_ANY_LIMBS if small else tiles.ANY_LIMBS
+    limbs = next(count for count in choices if modulus.bit_length() <= 32 * count)
+    short = layout.bases.count(0) if layout.bases else len(moduli)
+    groups = [(moduli[:short][at : at + 3], 3) for at in range(0, short, 3)]
+    groups += [(moduli[short:][at : at + 2], 2) for at in range(0, len(moduli) - short, 2)]
+    rows, most = [], 0  # of the sum of all S_G
+    for group, size in groups:
+        others = [p for p in moduli if p not in group][: size - len(group)]
+        whole = math.prod(group) * math.prod(others)
+        factors = [whole // p for p in group] + [0] * (3 - len(group))
+        rows.append([*factors, whole])
+        most += whole if size == 2 else 3 * whole if layout.parts == 1 else 9 * whole
+    point = min(HIGHEST_POINT, 31 + min(row[3] for row in rows).bit_length() - 1)
+    assert most < 1 << point - 12  # so far is the sum of S_G/P_G from what it should be
+    # Sums, q times a limb of -P (q is far below 2^16), a change, and what is carried.
+    width = next(bits for bits in (32, 30) if (most + (1 << 16) + 1 << bits) + (1 << 34) < 1 << 64)
+    count = -(-32 * limbs // width)
+    table = [
+        [*row, (1 << point) // whole, *_limbs(modulus // whole, count, width)]
+        for row in rows
+        for whole in row[3:]
+    ]
+    table.append([point, 0, 0, 0, 0, *_limbs(-modulus, count, width)])
+    padding = [0] * (-len(table[0]) % 4)
+    words = [[x - (x >> 31 << 32) for x in [*row, *padding]] for row in table]
+    return constant(words, torch.int32, device), limbs, width
 
 
-def _pairs(number: int, limbs: int) -> list[int]:
-    """A number in two's complement, two limbs of 32 bits in every int64."""
-    pairs = [number >> 64 * i & (1 << 64) - 1 for i in range(limbs // 2)]
-    return [pair - (1 << 64) if pair >> 63 else pair for pair in pairs]
+def _limbs(number: int, count: int, width: int) -> list[int]:
+    """The lowest limbs of a number in two's complement."""
+    return [number >> width * i & (1 << width) - 1 for i in range(count)]
 
 
 @lru_cache(maxsize=256)

@@ -229,18 +229,28 @@ def reconstruct_tile(
     return tile, tile.rows * -(-steps // (wave * waves))
 
 
-ANY = {0: (128, 4, 8), 17: (64, 2, 8), 33: (32, 1, 12)}
+ANY_LIMBS = (4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
+FEW_ANY_LIMBS = (4, 8, 16, 32, 64)
+"""Lengths of X, in limbs of 32 bits, that the kernels for any moduli are compiled for; and for
+small results."""
+
+HELD_LIMBS = 16
+"""Limbs of X up to which it is rounded from registers."""
+
+ANY = {0: (256, 4, 4), 11: (128, 4, 4), 17: (32, 1, 12)}
 """Of the kernels for any moduli, from so many limbs on: columns, warps, programs a multiprocessor.
 
-They wait for memory most of the time: residues, one modulus after the other, and limbs. Sums that
-are added to in memory want every element in one thread. bench/results/words-h200.md has others.
+bench/results/words-h200.md has others.
 """
-assert all(columns >= 32 * warps for columns, warps, _ in ANY.values())
+
+ANY_ALONE = (128, 4, 8)
+"""The same with an element a thread: for small results, and for sums that are added to in memory,
+which want every element in one thread."""
 
 
-def any_tile(limbs: int) -> tuple[int, int, int]:
+def any_tile(limbs: int, *, alone: bool) -> tuple[int, int, int]:
     """Columns, warps and programs a multiprocessor where X has so many limbs."""
-    return ANY[max(least for least in ANY if least <= limbs)]
+    return ANY_ALONE if alone else ANY[max(least for least in ANY if least <= limbs)]
 
 
 WORDS = (LineTile(2, 256, 4), LineTile(16, 32, 4))
