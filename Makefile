@@ -36,16 +36,19 @@ test-page: $(VENV)/.installed-page
 	$(BIN)/python -m pytest -m page tests/test_page.py $(ARGS)
 
 test-gpu: $(VENV)/.installed-gpu
-	$(BIN)/python -m pytest -n $(GPU_JOBS) --dist worksteal -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py tests/test_words*.py tests/test_recording.py $(ARGS)
+	$(BIN)/python -m pytest -n $(GPU_JOBS) --dist worksteal -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py tests/test_recording.py tests/test_words_arithmetic.py $(ARGS)
 
 soak: $(VENV)/.installed-gpu
 	$(BIN)/python bench/soak.py --processes $(GPU_JOBS) $(ARGS)
 
-# The first run compiles; what the sanitizer then slows down are the kernels alone.
+# The first run compiles; what the sanitizer then slows down are the kernels alone, each process
+# watching its share of the jobs.
 sanitize: $(VENV)/.installed-gpu
 	$(BIN)/python bench/odd_sizes.py --processes $(GPU_JOBS)
 	for tool in memcheck racecheck; do \
-	  compute-sanitizer --tool $$tool --report-api-errors no --error-exitcode 1 $(BIN)/python bench/odd_sizes.py || exit 1; \
+	  seq 0 $$(($(GPU_JOBS) - 1)) | xargs -P $(GPU_JOBS) -I{} \
+	    compute-sanitizer --tool $$tool --report-api-errors no --error-exitcode 1 \
+	    $(BIN)/python bench/odd_sizes.py --first {} --every $(GPU_JOBS) || exit 1; \
 	done
 
 lint: $(VENV)/.installed-test

@@ -4,7 +4,8 @@ Checks: every tile of `tiles.HOPPER` against exact sums (float64 products of int
 at odd shapes, with bytes that must not count between k and the pitch, a poisoned `out` and guards
 around it. Times: random residues of 14 moduli, all in one launch, median of 10 by CUDA events after
 a pause; TOP/s counts 2 m n k operations a plane. `--json PATH` appends the rows to a file.
-`--halves` compares products by halves (`backends/torch_halves.py`) with ordinary ones instead.
+`--halves` compares products by halves (`backends/torch_halves.py`) with ordinary ones instead,
+`--sums` times paper 002's sums of products of slices (`kernels/cuda/sums.py`) in several tiles.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from widen.backends import torch as backend
 from widen.backends import torch_halves
 from widen.kernels import tiles
 from widen.kernels.cuda.multiply import multiply
+from widen.kernels.cuda.sums import multiply_sums
+from widen.papers.ozimmu import addends, products, schedule
 from widen.systems import residues
 
 DEVICE = torch.device("cuda")
@@ -192,6 +195,21 @@ def compare_halves(n: int) -> bool:
     return same
 
 
+def time_sums(n: int, slices: int) -> None:
+    """Print TOP/s of all sums of ozIMMU_H, digits up to 64, in the large tiles, and the choice."""
+    left, right = (
+        torch.randint(-64, 65, (slices, 1, n, n), dtype=torch.int8, device=DEVICE) for _ in "ab"
+    )
+    out = torch.empty((slices, 1, n, n), dtype=torch.int32, device=DEVICE)
+    sums = tuple(reversed(schedule(slices, addends(n))))
+    rates = {
+        named(tile) if tile else "chosen": 2e-12 * n**3 * products(slices)
+        / timed(lambda tile=tile: multiply_sums(left, right, out, n, sums, tile), 6)
+        for tile in (*tiles.HOPPER[:3], None)
+    }  # fmt: skip
+    print(n, slices, *(f"{name} {rate:.0f}" for name, rate in rates.items()), sep=", ", flush=True)
+
+
 def measure(shape: tuple[int, int, int], tile: tiles.Tile | None) -> dict[str, object]:
     m, n, k = shape
     used = tile or tiles.choose(m, n, k, 14, 132)
@@ -217,11 +235,16 @@ def main() -> None:
     parser.add_argument("--every-tile", action="store_true", help="time each tile, not the choice")
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--halves", action="store_true", help="compare products by halves instead")
+    parser.add_argument("--sums", action="store_true", help="time sums of slices instead")
     arguments = parser.parse_args()
     random.seed(1)
     torch.manual_seed(1)
     if arguments.halves:
         raise SystemExit(not all(list(map(compare_halves, (8192, 12288, 16384)))))
+    if arguments.sums:
+        for n, slices in ((4096, 8), (4096, 10), (4096, 12), (8192, 8), (16384, 3), (16384, 6)):
+            time_sums(n, slices)
+        return
     bad = 0 if arguments.no_check else check()
     print(f"{'m':>6} {'n':>6} {'k':>6}  tile                 ms   TOP/s")
     for shape in SHAPES:

@@ -145,8 +145,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--every", type=int, default=1, help="run only every so manieth job")
+    parser.add_argument("--first", type=int, default=0, help="number of the first of these")
     given = parser.parse_args()
-    begun, chosen = time.monotonic(), jobs()[:: given.every]
+    begun, chosen = time.monotonic(), jobs()[given.first :: given.every]
     if given.processes == 1:
         for at, job in enumerate(chosen):
             work(job)

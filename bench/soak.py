@@ -9,12 +9,14 @@ the last one says how many cases were done, and how many differ.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import importlib
 import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pkgutil import iter_modules
 from typing import Any
@@ -118,23 +120,41 @@ def compile_one(what: str | Case) -> None:
         what.on_gpu()
 
 
-def run(chosen: list[Case], processes: int) -> Iterator[dict[str, Any] | None]:
+def watched(task: Callable[[Any], Any], what: Any, limit: float) -> Any:
+    """What a task gives; one that takes longer than its limit says where it is, and all is over."""
+    faulthandler.dump_traceback_later(limit, exit=True)
+    try:
+        return task(what)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def run(chosen: list[Case], processes: int, limit: float) -> Iterator[dict[str, Any] | None]:
     """The cases' outcomes as they come.
 
-    Compilers run first, each process at something else: caches on disk then have it all.
+    Compilers run first, each process at something else: caches on disk then have it all. A process
+    that dies ends the soak (`BrokenProcessPool`).
     """
     if processes == 1:
-        yield from map(work, chosen)
+        yield from (watched(work, case, limit) for case in chosen)
         return
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import widen.kernels.numba as kernels
 
     modules = [f"{kernels.__name__}.{module.name}" for module in iter_modules(kernels.__path__)]
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        combinations = chosen[: len(FORMATS) * len(ACCURACIES)]
-        pool.map(compile_one, [*modules, *combinations], chunksize=1)
-        yield from pool.imap_unordered(work, chosen)
+    first = [*modules, *chosen[: len(FORMATS) * len(ACCURACIES)]]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, faulthandler.enable) as pool:
+        compiled = [pool.submit(watched, compile_one, what, limit) for what in first]
+        for done, outcome in enumerate(as_completed(compiled), 1):
+            outcome.result()
+            print(f"compiled {done} of {len(first)}", end="\r", file=sys.stderr, flush=True)
+        found = [pool.submit(watched, work, case, limit) for case in chosen]
+        try:
+            yield from (outcome.result() for outcome in as_completed(found))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def main() -> int:
@@ -145,9 +165,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after these")
+    parser.add_argument("--limit", type=float, default=200, help="seconds that a case may take")
     given = parser.parse_args()
     begun, said, done, wrong = time.monotonic(), 0.0, 0, 0
-    for outcome in run(cases(given.cases, given.first, given.seed), given.processes):
+    for outcome in run(cases(given.cases, given.first, given.seed), given.processes, given.limit):
         done += 1
         if outcome is not None:
             wrong += 1

@@ -49,7 +49,7 @@ def gemm(a, b, c=None, alpha=1.0, beta=0.0, bound=False, **options):
     c = None if beta == 0 else c
     numbers = any(isinstance(x, complex) for x in (alpha, beta))
     call = check_call(
-        a, b, options.get("accuracy"), options.get("dtype"), None, None, 1 << 30,
+        a, b, *(options.get(name) for name in ("accuracy", "dtype", "unit", "system")), 1 << 30,
         complex_scalars=numbers or (c is not None and c.is_complex()),
     )  # fmt: skip
     addend = None if c is None else tensors._addend(call, c, None, a.device)
@@ -209,11 +209,17 @@ def test_blocks(accuracy, monkeypatch):
 
 
 @cases("accuracy", "fast", "correct", "standard", 40, interpreted=1)
-def test_bounds(accuracy):
+@pytest.mark.parametrize("system", ["residues", "triangle"])
+def test_bounds(accuracy, system):
+    """What the triangle leaves out counts; its bits are those of the unit."""
     a, b = draw("phi1", SMALL, 18)
-    c, options = addend(a, b, 19), {"alpha": -300.0, "beta": 0.7, "accuracy": accuracy}
-    _, info = widen.gemm(a, b, c, info=True, **options)
-    assert np.allclose(gemm(a, b, c, bound=True, **options)[1], info.bound, rtol=1e-9, atol=0)
+    options = {"accuracy": accuracy, "unit": "int8", "system": system}
+    options |= {"alpha": -300.0, "beta": 0.7}
+    c = addend(a, b, 19)
+    wanted, info = widen.gemm(a, b, c, info=True, **options)
+    found, bound = gemm(a, b, c, bound=True, **options)
+    assert_same_bits(found, wanted)
+    assert np.allclose(bound, info.bound, rtol=1e-9, atol=0)
 
 
 def test_c_may_be_the_result():

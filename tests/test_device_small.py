@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import pytest
 
 import widen
@@ -26,15 +29,32 @@ def test_products(family, accuracy, name):
     assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy, dtype=name))
 
 
-def test_constants():
-    """Every table holds p_i, 2^40/p_i, P/p_i and -P, and its limbs hold X with its sign."""
-    for bits in range(1, 1900, 31):
+@pytest.mark.parametrize("small", [True, False])
+def test_constants(small):
+    """Every table puts X together, next to the largest it may be as well, and q P comes off."""
+    for bits in range(1, 2040, 31):
         layout = residues(128, float(bits), 1)
-        table, limbs, held = constants.any_reconstruction(layout, "cpu")
-        rows = [[int(x) % 2**64 for x in row] for row in table.tolist()]
-        assert held == layout.modulus.bit_length() <= 32 * limbs
-        assert limbs in constants.HELD_LIMBS or limbs % constants.CHUNK == 0
-        numbers = [sum(x << 64 * i for i, x in enumerate(row[2:])) for row in rows]
-        assert [row[:2] for row in rows[:-1]] == [[p, 2**40 // p] for p in layout.moduli]
-        assert numbers[:-1] == [layout.modulus // p for p in layout.moduli]
-        assert numbers[-1] == 2 ** (32 * limbs) - layout.modulus
+        moduli, modulus = layout.moduli, layout.modulus
+        table, limbs = constants.any_reconstruction(layout, small, "cpu")
+        rows = [[x % 2**32 for x in row] for row in table.tolist()]
+        first, width, count = (5, 32, limbs) if limbs else (8, 30, len(rows[0]) - 8)
+        numbers = [
+            sum(x << width * i for i, x in enumerate(row[first : first + count])) for row in rows
+        ]
+        assert modulus.bit_length() <= width * count
+        assert numbers[-1] == 2 ** (width * count) - modulus
+        short = layout.bases.count(0) if layout.bases else len(moduli)
+        groups = [moduli[:short][at : at + 3] for at in range(0, short, 3)]
+        groups += [moduli[short:][at : at + 2] for at in range(0, len(moduli) - short, 2)]
+        assert len(groups) == len(rows) - 1
+        largest = math.floor(Fraction(modulus, 2) - Fraction(modulus, 2**9))
+        for x in (0, 1, -largest, largest, largest // 3):
+            values = [
+                sum(x * pow(modulus // p, -1, p) % p * f for p, f in zip(group, row, strict=False))
+                for group, row in zip(groups, rows, strict=False)
+            ]
+            total = sum(v * number for v, number in zip(values, numbers, strict=False))
+            fraction = sum(v * row[4] for v, row in zip(values, rows, strict=False))
+            q = (fraction + (1 << rows[-1][0] - 1)) >> rows[-1][0]
+            assert total - q * modulus == x
+            assert sum(values) + q << width < 2**64

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 pytest.importorskip("triton")
+import widen
+from helpers import assert_same_bits
 from widen.backends import torch as backend
 from widen.bounds import Certificate
 
@@ -83,3 +85,13 @@ def test_every_kernel_marks_the_same_elements_at_the_edge(monkeypatch, terms):
         found, wanted = both_marks(monkeypatch, *leads, tables, terms, test, 6, terms)
         assert torch.equal(found, wanted)
         assert 0 < int(found.sum()) < found.numel()
+
+
+@pytest.mark.parametrize("accuracy", ["standard", "fast"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128"])
+def test_exact_lines_leave_nothing_to_certify(dtype, accuracy):
+    """No element asks for a term of the first look: a kernel that waits for one never ends."""
+    rng = np.random.default_rng(8)
+    a, b = (rng.integers(-9, 10, shape).astype(dtype) for shape in ((70, 40), (40, 65)))
+    found = widen.matmul(*(torch.from_numpy(x).cuda() for x in (a, b)), accuracy=accuracy)
+    assert_same_bits(found.cpu().numpy(), widen.matmul(a, b, accuracy=accuracy))

@@ -19,6 +19,7 @@ from helpers import ACCURACIES, VIEWS, assert_same_bits, draw
 from widen.backends import definition, launch
 from widen.contract import as_contract
 from widen.formats import FORMATS, PLAIN
+from widen.planner import Needs, choose_layout
 from widen.systems import SYSTEMS, digits, residues
 from widen.units import UNITS
 
@@ -59,6 +60,17 @@ def in_digits(rows, columns):
     return digits(256, (_length(rows), _length(columns)), _parts(rows), 1, 1, 0)
 
 
+def as_triangle(unit, accuracy, result):
+    """The triangle that a unit has for a contract, wide enough for these lines."""
+
+    def layout_of(rows, columns):
+        k, widths = len(rows[0].integers), (_length(rows), _length(columns))
+        contract, needs = as_contract(accuracy), Needs((sum(widths), 0), widths)
+        return choose_layout(contract, FORMATS[result], k, UNITS[unit], "triangle", needs, None)
+
+    return layout_of
+
+
 def _length(lines):
     sums = [sum(abs(part) for number in line.integers for part in number) for line in lines]
     return max(sums).bit_length()
@@ -91,6 +103,24 @@ def test_the_definition_on_longer_lines(accuracy, family):
     assert_same_bits(found, wanted.values)
     if not contract.correct:  # there, what is repaired depends on what was kept
         assert info.repaired == wanted.repaired.sum()
+
+
+@pytest.mark.parametrize("accuracy", ["fast", "standard"])
+@pytest.mark.parametrize("unit", ["fp64", "int8", "fp8"])
+@settings(max_examples=20)
+@given(products(largest=(5, 12, 5)), st.sampled_from(WORKSPACES))
+def test_the_triangle_of_a_unit(accuracy, unit, operands, workspace):
+    """Its bits depend on the unit as well, but on nothing else."""
+    a, b, result = operands
+    layout_of = as_triangle(unit, accuracy, result)
+    wanted = definition.matmul(
+        a, b, as_contract(accuracy), FORMATS[result].part, layout_of, full=True
+    ).values.astype(result)
+    options = {"unit": unit, "system": "triangle", "workspace": workspace}
+    assert_same_bits(product(a, b, accuracy, result, **options), wanted)
+    for i, j in itertools.product(range(a.shape[0]), range(b.shape[1])):
+        alone = product(a[i : i + 1], b[:, j : j + 1], accuracy, result, **options)
+        assert_same_bits(alone, wanted[i : i + 1, j : j + 1])
 
 
 @accuracies

@@ -41,3 +41,11 @@ def test_a_plan_for_something_else_is_refused():
 
 def test_a_plan_of_operands_has_their_whole_shape():
     assert widen.plan(A, B).shape == (3, 7, 9, 5)
+
+
+def test_a_first_look_takes_a_term_even_where_every_line_is_exact():
+    pytest.importorskip("torch")
+    from widen.device_plan import Side, first_look
+
+    exact = Side(norm=2560, sigma=10, flags=0, sparse=1, inverse=0)
+    assert first_look([exact, exact], 100, 1) == 1

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -40,6 +41,20 @@ def test_an_item_writes_its_files_and_the_page(tmp_path, capsys):
     assert cells == [cell for row in table for cell in row]
     assert html == page(load(tmp_path))
     assert "http" not in html  # it needs no other file
+
+
+def test_a_failure_does_not_lose_the_others(tmp_path, capsys, monkeypatch):
+    def broken(setting):
+        raise ArithmeticError("no such number")
+
+    items = {name: ITEMS[name] for name in ("002-fig1", "002-table1")}
+    items["002-fig1"] = replace(items["002-fig1"], run=broken)
+    monkeypatch.setattr("widen.papers.items.all_items", lambda: items)
+    assert main(["reproduce", "all", "--quick", "--out", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert "ArithmeticError: no such number" in err
+    assert err.splitlines()[-1].startswith("widen: 002-fig1 failed")
+    assert [record["id"] for record in load(tmp_path)] == ["002-table1"]
 
 
 @pytest.mark.parametrize(

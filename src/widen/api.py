@@ -74,7 +74,7 @@ def matmul(
         own, float32 for the half formats.
     unit, system
         What multiplies, and how integers are written; chosen by the planner unless given. They
-        change the time, never the bits (but for ``system="triangle"``).
+        change the time, never the bits (``system="triangle"`` alone has others for every unit).
     workspace
         Bytes of extra memory, an int or a word like ``"256MB"``; 512 MiB by default, on a GPU a
         quarter of its memory.
@@ -260,7 +260,7 @@ def plan(
         if device is not None:
             from widen import tensors
 
-            tensors.check_choices(unit, system)
+            tensors.check_unit(unit)
             room = tensors.workspace(device, workspace)
             dims = (math.prod(batch), m, k, n)
             return tensors.typical_plan(contract, fmt, dims, room, unit, system, device)

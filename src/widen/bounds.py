@@ -50,15 +50,21 @@ def plane_digit(unit: Unit, k: int) -> int:
 
 @dataclass(frozen=True)
 class Goal:
-    """A row is scaled by the largest 2^s with 2^s ||a|| <= root 2^shift, in the given norm."""
+    """A row is scaled by the largest 2^s with 2^s ||a|| <= root 2^shift, in the given norm.
+
+    One that ends before that is scaled to its last bit only, unless all lines are to be `full`.
+    """
 
     norm: int
     root: int
     shift: int
+    full: bool = False
 
 
 @lru_cache(maxsize=256)
-def goal(contract: Contract, precision: int, k: int, parts: int, cap: int | None) -> Goal | None:
+def goal(
+    contract: Contract, precision: int, k: int, parts: int, cap: int | None, *, full: bool = False
+) -> Goal | None:
     """How far rows and columns are scaled up; None means as far as their last bit.
 
     With V = 2^s ||a_i||_1 and U = 2^t ||b_j||_1 the quantisation error of X is at most
@@ -72,17 +78,20 @@ def goal(contract: Contract, precision: int, k: int, parts: int, cap: int | None
     the error is at most (0.86 + 0.19 * 2^-b) 2^-b ||a|| ||b||: it holds by construction.
 
     "correct" may stop at any cap: what then does not round to one number is repaired.
+
+    `full` lines serve those who leave out products of digits by their weight (an integer contract
+    leaves out none): short ones then have zeros there, and what is left out does not matter more.
     """
     complex_bit = parts - 1
     root_k = math.isqrt(max(k, 1) << (2 * ROOT_BITS))
     if contract.name == "fast":
-        return Goal(1, 1, precision + 2 + complex_bit)
+        return Goal(1, 1, precision + 2 + complex_bit, full)
     if contract.name == "standard":
-        return Goal(1, root_k, precision + 1 + complex_bit - ROOT_BITS)
+        return Goal(1, root_k, precision + 1 + complex_bit - ROOT_BITS, full)
     if contract.name == "bits":
         root = math.isqrt((max(k, 1) * parts) << (2 * ROOT_BITS))
         return Goal(2, root, contract.bits + 2 + complex_bit - ROOT_BITS)
-    return None if cap is None else Goal(1, root_k, cap - ROOT_BITS)
+    return None if cap is None else Goal(1, root_k, cap - ROOT_BITS, full)
 
 
 def highest(goal: Goal | None) -> int:
@@ -150,6 +159,14 @@ class Certificate:
     def holds(self, weights: int, lead_product: int, sigma_tau: int) -> bool:
         """Whether an element with this total weight and this lower bound is certified."""
         return weights <= 0 or weights <= floor_shift(lead_product, sigma_tau + self.shift)
+
+
+def least_error(dropped: int) -> int:
+    """Bits of what the error of X has beside V and U, for deciding whether it changes a rounding.
+
+    It is k/4 < 2^29, and what left-out products add.
+    """
+    return max(29, dropped.bit_length())
 
 
 def ceil_shift(value: int, shift: int) -> int:

@@ -30,7 +30,7 @@ from widen.formats import Format
 from widen.plan import Plan
 from widen.planner import block_slices, first_cap
 from widen.repair_device import MOST_BITS, repair_many
-from widen.systems import Residues
+from widen.systems import Digits, Residues
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,14 @@ class Problem:
     @cached_property
     def test(self) -> Certificate | None:
         """The certificate that the contract asks for, if any."""
+        return self.test_of(0)
+
+    def test_of(self, dropped: int) -> Certificate | None:
+        """The same where products were left out; it has the same weights of lines."""
         if not self.contract.certified_by_data:
             return None
         return bounds.certificate(
-            self.contract, self.fmt.precision, self.shape[2], self.fmt.parts, 0
+            self.contract, self.fmt.precision, self.shape[2], self.fmt.parts, dropped
         )
 
 
@@ -123,7 +127,8 @@ def prepare(problem: Problem) -> Prepared:
     if problem.plan is not None:
         caps = (problem.plan.cap,)
     kept = LEAD_BITS[fmt.parts]
-    goals = [bounds.goal(contract, fmt.precision, k, fmt.parts, limit) for limit in caps]
+    full = problem.system == "triangle"
+    goals = [bounds.goal(contract, fmt.precision, k, fmt.parts, cap, full=full) for cap in caps]
     looked_at, needs, leads, repaired = _look(problem.sources, problem.test, kept, goals)
     choices = [
         _tables(problem, looked_at, goal, needs[at], fresh=at > 0) for at, goal in enumerate(goals)
@@ -132,20 +137,28 @@ def prepare(problem: Problem) -> Prepared:
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
         plan = in_blocks(replace(problem.plan, shape=problem.shape, workspace=problem.workspace))
+        if problem.test is not None and plan.system == "triangle":
+            plan = question.widest(_held(problem))  # nothing would be left out of what is not held
         return Prepared(choices[0], leads, kept, k, plan, repaired)
     if contract.name == "bits":
-        goal = bounds.goal(contract, fmt.precision, k, fmt.parts, None)
-        assert goal is not None
-        largest = math.log2(goal.root) + goal.shift
-        width = max(math.ceil(largest + 1), 1)
-        plan = question.plan(2 * largest + 0.01, None, (width, width))
-        return Prepared(choices[0], leads, kept, k, plan, repaired)
+        return Prepared(choices[0], leads, kept, k, question.widest(), repaired)
     choice = recording.decided(needs, question.decide)
     if choice.kept != kept:
         leads = _look(problem.lines, problem.test, choice.kept, goals[:1])[2]
     return Prepared(
         choices[choice.taken], leads, choice.kept, choice.terms, choice.plan, repaired, choice.many
     )
+
+
+def _held(problem: Problem) -> tuple[int | None, int | None]:
+    """Widths of the integers that operands with their planes are known to have."""
+    left, right = (
+        source.layout.held[at]
+        if isinstance(source, Encoded) and isinstance(source.layout, Digits)
+        else None
+        for at, source in enumerate(problem.sources)
+    )
+    return left, right
 
 
 def _question(problem: Problem, caps: tuple[int | None, ...]) -> Question:
@@ -256,12 +269,14 @@ def _compute(
     kept: dict[str, Any], ledger: Clock,
 ) -> Tensor:  # fmt: skip
     """Fill a block of the result; give its marks, which say what was repaired."""
-    plan, fmt, k, test = prepared.plan, problem.fmt, problem.shape[2], problem.test
+    plan, fmt, k = prepared.plan, problem.fmt, problem.shape[2]
+    test = problem.test_of(plan.layout.dropped)
     batch, rows, columns = block
     engine = units.engine_of(plan)
     pieces = (rows, columns)
     sides = [side.cut(batch, piece) for side, piece in zip(problem.lines, pieces, strict=True)]
     tables = prepared.tables_of(problem, block)
+    fitted = engine.fitted(tables)
     scaling = None if problem.scaling is None else problem.scaling.cut(*block)
     scaled: Any = words.Verbs(scaling) if problem.wide else scaling or backend
     with ledger.stage("encode"):
@@ -277,7 +292,7 @@ def _compute(
                 for lead, piece in zip(prepared.leads, pieces, strict=True)
             ]
             marks = backend.certify(
-                leads[0], leads[1], tables, k, test, prepared.kept, prepared.terms
+                leads[0], leads[1], fitted, k, test, prepared.kept, prepared.terms
             )
     recording.read_here()
     used = sum(x.nbytes for x in (*prepared.tables, *(prepared.leads or ()), right))
@@ -290,7 +305,7 @@ def _compute(
     with ledger.stage("reconstruct"):
         batches = (sides[0].shape[0], sides[1].shape[0])
         final: Tensor = scaled.reconstruct(
-            groups, engine.carrier, engine.fitted(tables), batches, fmt.part, out, marks,
+            groups, engine.carrier, fitted, batches, fmt.part, out, marks,
             slack=plan.cap is not None,
         )  # fmt: skip
     passing = left.nbytes + groups.nbytes + engine.passing_bytes * final.numel() + scratch
@@ -342,7 +357,7 @@ def encode_operand(
     """
     k = operand.shape[2]
     cap = first_cap(fmt.precision, k) if contract.correct else None
-    goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap)
+    goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap, full=system == "triangle")
     assert goal is not None
     test = None
     if contract.certified_by_data:
@@ -366,6 +381,5 @@ def encode_operand(
     )  # fmt: skip
     planes = units.engine_of(plan).encode([operand], tables, [at])[0]
     lines = (tables[0], None if leads is None else leads[0])
-    return Encoded(
-        side, dims, contract, fmt, plan.unit, plan.system, operand, lines, plan.layout, planes
-    )
+    word = system or plan.system
+    return Encoded(side, dims, contract, fmt, plan.unit, word, operand, lines, plan.layout, planes)

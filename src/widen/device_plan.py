@@ -38,20 +38,23 @@ class Side(NamedTuple):
     inverse: int
 
 
-def first_look(sides: list[Side], k: int, parts: int) -> int:
+def first_look(sides: list[Side], k: int, parts: int, *, dropped: bool = False) -> int:
     """Terms of |A||B| that should certify every element of lines that know nothing of each other.
 
     With V and U shares c and d of the goal, an element needs (1/c + 1/d)/8 of ||a||_1 ||b||_1 / k
-    (complex numbers sqrt(2) of it). Leading integers of mean l lose 1/(2 l) to rounding; four
-    standard deviations and a tenth more are added. An element that is left open is tested again.
-    More terms than there are means that integers this short will not do.
+    (complex numbers sqrt(2) of it). Products left out are an eighth of the goal at most, which is
+    a quarter more. Leading integers of mean l lose 1/(2 l) to rounding; four standard deviations
+    and a tenth more are added. An element that is left open is tested again. More terms than there
+    are means that integers this short will not do; where every line is exact one term is as good as
+    none, and a sum of none is no product.
     """
     wanted = sum(side.inverse for side in sides) / 65536 / 8 * math.sqrt(parts)
+    wanted *= 1.25 if dropped else 1.0
     for side in sides:
         mean = 2.0 ** (24 + LEAD_BITS[parts] - bounds.NORM_BITS) / max(side.sparse, 1)
         wanted /= max(1 - 0.5 / mean, 0.1)
     terms = wanted * k
-    return math.ceil(1.1 * terms + 4 * math.sqrt(terms))
+    return max(math.ceil(1.1 * terms + 4 * math.sqrt(terms)), 1)
 
 
 def skewed(sides: list[Side], entries: int) -> bool:
@@ -138,14 +141,25 @@ class Question:
         bits = [sum(side.norm for side in pair) / 256 for pair in read]
         one = len(self.caps) == 1 or bits[0] <= min(EXACT_SHARE * bits[1], self.most)
         taken = 0 if one else 1
-        terms = first_look(read[taken], k, parts)
-        cap, long = self.caps[taken], self.certified and terms > k
+        cap, (left, right) = self.caps[taken], (side.sigma + 1 for side in read[taken])
+        plan = self.plan(bits[taken], cap, (left, right))
+        terms = first_look(read[taken], k, parts, dropped=plan.layout.dropped > 0)
+        long = self.certified and terms > k
         kept = (LONG_LEAD_BITS if long else LEAD_BITS)[parts]
         many = cap is not None or (long and skewed(read[taken], k * parts))
         many &= not self.wide and math.prod(self.shape) > repair_device.FEW
-        left, right = (side.sigma + 1 for side in read[taken])
-        plan = self.plan(bits[taken], cap, (left, right))
         return Choice(taken, kept, min(terms, k), plan, many)
+
+    def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:
+        """The plan that serves any lines at their goal; some are known to be `held` by less."""
+        goal = bounds.goal(
+            self.contract, self.fmt.precision, self.shape[2], self.fmt.parts, self.caps[0]
+        )
+        assert goal is not None
+        largest = math.log2(goal.root) + goal.shift
+        widest = max(math.ceil(largest + 1), 1)
+        left, right = (widest if width is None else width for width in held)
+        return self.plan(2 * largest + 0.01, self.caps[0], (left, right))
 
     def plan(self, bits: float, cap: int | None, widths: tuple[int, int]) -> Plan:
         """The plan for |X| < 2^bits, and |a'|, |b'| <= 2^widths."""

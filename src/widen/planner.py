@@ -67,20 +67,14 @@ def choose_layout(
     limit = bounds.ACCUMULATOR // (max(k, 1) * digit**2)  # each product leaves the unit by itself
     budget = 0
     if system == "triangle" and contract.name != "bits":
-        budget = _triangle_budget(contract, fmt, k, needs, cap)
+        budget = _triangle_budget(contract, fmt, k, cap)
     return digits(digit, needs.widths, fmt.parts, k, max(limit, 1), budget)
 
 
-def _triangle_budget(contract: Contract, fmt: Format, k: int, needs: Needs, cap: int | None) -> int:
-    """How much of X the triangle may leave out: no more than quantisation moves it, nor than u |X|.
-
-    The second keeps small integers whole, whose quantisation moves nothing.
-    """
+def _triangle_budget(contract: Contract, fmt: Format, k: int, cap: int | None) -> int:
+    """How much of X the triangle may leave out: an eighth of what quantisation may move it."""
     goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap)
-    if goal is None:
-        return 0
-    small = max(0, int(needs.bits) - fmt.precision)
-    return min(bounds.floor_shift(goal.root, goal.shift), (1 << small) - 1)
+    return 0 if goal is None else bounds.floor_shift(goal.root, goal.shift - 3)
 
 
 def first_cap(precision: int, k: int) -> int:

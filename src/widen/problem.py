@@ -10,6 +10,7 @@ from widen.arguments import matrix_dims
 from widen.backends import numpy as backend
 from widen.backends.operands import Operand, Quantised, Survey
 from widen.batches import Stack, lines
+from widen.bounds import Goal
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import Format
@@ -47,20 +48,24 @@ class Problem:
         """Whether an operand comes with its planes."""
         return any(isinstance(source, Encoded) for source in self.sources)
 
+    def goal(self, cap: int | None) -> Goal | None:
+        """How far lines are scaled; the triangle leaves out products of full lines."""
+        precision, parts, full = self.fmt.precision, self.fmt.parts, self.system == "triangle"
+        return bounds.goal(self.contract, precision, self.shape[2], parts, cap, full=full)
+
 
 def quantise_both(problem: Problem, ledger: Ledger) -> tuple[Quantised, Quantised, Plan]:
     """Exponents of all lines, and the plan for the planes they need."""
     with ledger.stage("quantise"):
-        fmt, correct = problem.fmt, problem.contract.correct
         room = min(backend.CONVERSION, problem.workspace // 4)
-        goal = bounds.goal(problem.contract, fmt.precision, problem.shape[2], fmt.parts, None)
+        goal = problem.goal(None)
         surveys = [
             source.lines.survey
             if isinstance(source, Encoded)
             else backend.survey(source, goal, room)
             for source in problem.sources
         ]
-        if correct:
+        if problem.contract.correct:
             return _correct_lines(problem, surveys)
         left, right, needs = _lines_at(problem, surveys, None)
         return left, right, _plan(problem, needs, None)
@@ -69,10 +74,8 @@ def quantise_both(problem: Problem, ledger: Ledger) -> tuple[Quantised, Quantise
 def _lines_at(
     problem: Problem, surveys: list[Survey], cap: int | None
 ) -> tuple[Quantised, Quantised, Needs]:
-    fmt, k = problem.fmt, problem.shape[2]
-    goal = bounds.goal(problem.contract, fmt.precision, k, fmt.parts, cap)
-    left, right = (backend.quantise(survey, goal) for survey in surveys)
-    return left, right, backend.needs(left, right, k)
+    left, right = (backend.quantise(survey, problem.goal(cap)) for survey in surveys)
+    return left, right, backend.needs(left, right, problem.shape[2])
 
 
 def _correct_lines(problem: Problem, surveys: list[Survey]) -> tuple[Quantised, Quantised, Plan]:
@@ -111,7 +114,8 @@ def encode_operand(
     matrices = x.copied((math.prod(dims[:-2]), *dims[-2:]))  # it cannot go stale
     operand = lines(matrices, side, fmt.parts)
     k = operand.shape[2]
-    goal = bounds.goal(contract, fmt.precision, k, fmt.parts, first_cap(fmt.precision, k))
+    cap, full = first_cap(fmt.precision, k), system == "triangle"
+    goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap, full=full)
     assert goal is not None
     quantised = backend.quantise(backend.survey(operand, None if contract.correct else goal), goal)
     own = backend.needs(quantised, quantised, k)

@@ -23,7 +23,7 @@ from widen.backends.torch_scaled import Scaling
 from widen.call import Call, check_call, check_plan, empty_plan
 from widen.contract import Contract
 from widen.device import Prepared, Problem
-from widen.device_plan import cached_plan
+from widen.device_plan import Question, cached_plan
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN, Format
 from widen.plan import Info, Plan
@@ -52,14 +52,12 @@ def workspace(place: str, asked: int | str | None) -> int:
     return int(torch.cuda.get_device_properties(place).total_memory // 4)
 
 
-def check_choices(unit: str | None, system: str | None, place: torch.device | None = None) -> None:
-    """Whether a GPU (this one, or any) serves the unit and the system that were asked for."""
+def check_unit(unit: str | None, place: torch.device | None = None) -> None:
+    """Whether a GPU (this one, or any) serves the unit that was asked for."""
     there = units.available(place)
     if unit not in (None, *there):
         words = ", ".join(repr(name) for name in there)
         raise ValueError(f"unit={unit!r} does not run on a GPU; use one of {words}, or None")
-    if system == "triangle":
-        raise ValueError("system='triangle' does not run on a GPU; use 'residues' or 'digits'")
 
 
 def check_words(unit: str | None, system: str | None, *formats: Format) -> None:
@@ -80,17 +78,22 @@ def typical_plan(
 ) -> Plan:  # fmt: skip
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
     check_words(unit, system, fmt)
+    gpu = units.name_of(None if place is None else torch.device(place).index)
+    if system == "triangle" and contract.certified_by_data:  # as `device.prepare` will have it
+        return Question(
+            contract, fmt, shape, (None,), room, True, unit=unit, system=system, gpu=gpu
+        ).widest()
     needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
     return cached_plan(
         contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None, unit, system,
-        needs.widths, units.name_of(None if place is None else torch.device(place).index),
+        needs.widths, gpu,
     )  # fmt: skip
 
 
 def plan(call: Call) -> Plan:
     """What a call would run."""
-    check_choices(call.unit, call.system, call.device)
+    check_unit(call.unit, call.device)
     check_words(call.unit, call.system, call.work, *call.formats)
     if math.prod(call.dims) == 0 or call.inner_dims[0][-1] == 0:
         return empty_plan(call)
@@ -106,7 +109,7 @@ def encode(
     x: Any, side: str, contract: Contract, fmt: Format, unit: str | None, system: str | None
 ) -> Encoded:
     """An operand on a GPU, encoded."""
-    check_choices(unit, system, x.device)
+    check_unit(unit, x.device)
     check_words(unit, system, fmt, arguments.format_of(x.dtype, "x"))
     with torch.cuda.device(x.device):
         operand = lines_of(copied(x), side, fmt.parts)  # a copy: it cannot go stale
@@ -201,7 +204,7 @@ def product(
 
     It is recorded if it has a kind.
     """
-    check_choices(call.unit, call.system, call.device)
+    check_unit(call.unit, call.device)
     check_words(call.unit, call.system, call.work, *call.formats)
     where = call.device
     plain = call.fmt.name in PLAIN
@@ -344,6 +347,7 @@ def _run(
             limits[block] = error_bound(
                 prepared.tables_of(problem, block), problem.shape[2], parts, call.work.part,
                 values[:, *block], rounded_once, 1.0 if scaling is None else scaling.modulus,
+                prepared.plan.layout.dropped,
             )  # fmt: skip
 
     ran = device.run(problem, bits, ledger, progress, report)

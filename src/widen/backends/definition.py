@@ -55,7 +55,7 @@ def _sum(floats: Iterable[Any]) -> Fraction:
 
 
 def quantise(line: Sequence[Number], goal: Goal | None) -> Line:
-    """Scale a line by the power of two its goal allows, no further than its last bit; round."""
+    """Scale a line by the power of two its goal allows, to its last bit or further; round."""
     values = [abs(part) for number in line for part in number if part]
     if not values:
         return Line(tuple((0,) * len(number) for number in line), 0, 0, 0, 0, exact=True)
@@ -67,7 +67,8 @@ def quantise(line: Sequence[Number], goal: Goal | None) -> Line:
     if goal is not None:
         norm = q1 if goal.norm == 1 else math.isqrt(q2 - 1) + 1
         wanted = bounds.floor_log2_ratio(goal.root, norm) + goal.shift + NORM_BITS - top
-        exponent, exact = min(exponent, wanted), wanted >= exponent
+        exact = wanted >= exponent
+        exponent = wanted if goal.full else min(exponent, wanted)
     scale = Fraction(2) ** exponent
     integers = tuple(tuple(round(part * scale) for part in number) for number in line)
     return Line(integers, exponent, top, q1, q2, exact)
@@ -209,11 +210,13 @@ class Defined:
 
 
 def matmul(
-    a: np.ndarray | Words, b: np.ndarray | Words, contract: Contract, fmt: Part, layout_of: Any
-) -> Defined:
+    a: np.ndarray | Words, b: np.ndarray | Words, contract: Contract, fmt: Part, layout_of: Any,
+    *, full: bool = False,
+) -> Defined:  # fmt: skip
     """A finite two-dimensional product, k >= 1, in the part format `fmt`.
 
-    ``layout_of(rows, columns)`` chooses the layout; any that holds X gives the same values.
+    ``layout_of(rows, columns)`` chooses the layout; any that holds X gives the same values, and so
+    do those that leave out the same products of `full` lines.
     """
     left, right = (x if isinstance(x, tuple) else (x,) for x in (a, b))
     parts = 2 if any(np.iscomplexobj(x) for x in (*left, *right)) else 1
@@ -222,7 +225,7 @@ def matmul(
     column_numbers = [
         _with_parts(numbers(*column), parts) for column in zip(*(x.T for x in right), strict=True)
     ]
-    goal = bounds.goal(contract, fmt.precision, k, parts, None)
+    goal = bounds.goal(contract, fmt.precision, k, parts, None, full=full)
     rows = [quantise(line, goal) for line in row_numbers]
     columns = [quantise(line, goal) for line in column_numbers]
     layout = layout_of(rows, columns)

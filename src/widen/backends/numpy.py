@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import astuple
 from functools import lru_cache
 
 import numpy as np
@@ -43,7 +44,7 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
         some = slice(start, min(start + step, lines))
         part = operand if step >= lines else operand.cut(slice(None), some)
         bits = part.joined_bits()
-        seen = _triple(None if part.lower else goal)  # the last bits are those of other words
+        seen = _as_array(None if part.lower else goal)  # the last bits are those of other words
         launch(
             "lines.survey", _tiles(part), bits.size, bits, part.lines_near, seen,
             found.top[:, some], found.last[:, some], found.q1[:, some], found.q2[:, some],
@@ -61,7 +62,7 @@ def _last_bits(operand: Operand, goal: Goal, found: Survey, some: slice) -> None
     last = np.full(found.last[:, some].shape, -NOTHING)
     for bits in reversed(operand.word_bits()):
         launch(
-            "lines.last_bits", _tiles(operand), operand.shape[1], bits, _triple(goal),
+            "lines.last_bits", _tiles(operand), operand.shape[1], bits, _as_array(goal),
             found.top[:, some], found.q1[:, some], found.q2[:, some], last,
         )  # fmt: skip
     found.last[:, some] = last
@@ -91,18 +92,18 @@ def _tiles(operand: Operand) -> int:
 
 
 @lru_cache(maxsize=64)
-def _triple(goal: Goal | None) -> Array:
+def _as_array(goal: Goal | None) -> Array:
     """A goal as kernels read it; a norm of 0 stands for none."""
-    return np.array((0, 1, 0) if goal is None else (goal.norm, goal.root, goal.shift))
+    return np.array((0, 1, 0, 0) if goal is None else astuple(goal), np.int64)
 
 
 def quantise(found: Survey, goal: Goal | None) -> Quantised:
-    """Exponents by `bounds.goal`, no further than a line's last bit."""
+    """Exponents by `bounds.goal`."""
     shape = found.top.shape
     exponents, exact, norm = np.empty(shape, np.int64), np.empty(shape, bool), np.empty(shape)
     launch(
         "lines.scale", shape[0], exponents.size, found.top, found.last, found.q1, found.q2,
-        found.special, _triple(goal), exponents, exact, norm,
+        found.special, _as_array(goal), exponents, exact, norm,
     )  # fmt: skip
     return Quantised(found, exponents, exact, norm)
 
@@ -224,8 +225,7 @@ def reconstruct(
     batch = out.shape[2]
     unsettled = np.zeros(out.shape[2:], bool)
     sides = (left, right)
-    # 2^29 > k/4; what was dropped counts as well.
-    always = max(29, layout.dropped.bit_length()) if slack else -1
+    always = bounds.least_error(layout.dropped) if slack else -1
     exact, bits = [side.exact for side in sides], [side.exponents for side in sides]
     if slack:  # not read otherwise
         exact = [flags & (layout.dropped == 0) for flags in exact]

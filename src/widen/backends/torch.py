@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import astuple
 from functools import lru_cache
 from typing import Any
 
@@ -87,13 +88,13 @@ def quantise(
     """The rest of the tables: exponents, flags, weights; `needs` says what planes must hold."""
     left, right = operands[0], operands[-1]
     inner, parts = left.bits.shape[3], left.bits.shape[0]
-    norm, root, shift = (0, 1, 0) if goal is None else (goal.norm, goal.root, goal.shift)
+    norm, root, shift, full = (0, 1, 0, False) if goal is None else astuple(goal)
     divisor, unit = (1 << 23, 0) if test is None else (test.divisor, test.unit)
     blocks = [-(-x.count // 256) for x in operands]
     launch(
         lines.scale, (sum(blocks),),
         (tables[0], needs[0], left.count, tables[-1], needs[-1], right.count, blocks[0], norm, root,
-         shift, divisor, unit, 0.5 * math.log2(2 * inner) - 1, inner * parts),
+         shift, divisor, unit, 0.5 * math.log2(2 * inner) - 1, inner * parts, int(full)),
         (*left.fields, *right.fields, 256),
     )  # fmt: skip
 
@@ -224,18 +225,20 @@ def certify(
 ) -> Tensor:  # fmt: skip
     """Marks (batch, m, n) of elements that the first `terms` leading integers do not certify.
 
-    Leading integers are (planes, batch, lines, pitch), of `kept` bits beside the first.
+    Leading integers are (planes, batch, lines, pitch), of `kept` bits beside the first. Where
+    products were left out no line counts as exact in `tables` (`torch_units.Engine.fitted`).
     """
     planes, left_batch, m, _ = left.shape
     _, right_batch, n, _ = right.shape
     batch = max(left_batch, right_batch)
     longest = tiles.LONGEST_SUM // planes  # products of two kinds meet in one sum
     terms, shift = min(terms, k, longest), test.shift + 2 * (bounds.lead_bits(k) - kept)
+    both = float(test.both + test.always)
     if _hopper(left.device):
         from widen.kernels.cuda.certify import launcher
 
         marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
-        run = launcher(left, right, batch, k, terms, shift, float(test.both), int(INEXACT))
+        run = launcher(left, right, batch, k, terms, shift, both, int(INEXACT))
         rows = [table[int(row)] for table in tables for row in (SIGMA, FLAGS, WEIGHT)]
         given = (left, right, marks, *rows)
         run(*(tensor.data_ptr() for tensor in given))
@@ -250,7 +253,7 @@ def certify(
         multiply_kernels.certify, (_programs(left.device, count, tile.warps),),
         (_descriptor(left, k, tile.rows, tile.inner),
          _descriptor(right, k, tile.columns, tile.inner), marks, *tables, m, n, terms, batch,
-         left_batch, right_batch, shift, float(test.both)),
+         left_batch, right_batch, shift, both),
         (tile.rows, tile.columns, tile.inner, tile.group, planes), tile.warps, tile.stages,
     )  # fmt: skip
     return marks
@@ -282,7 +285,7 @@ def reconstruct(
     launch(
         kernel, (batch * -(-m // height) * -(-n // tile.columns),),
         (groups, out, marks, *tables, m, n, groups.shape[-1], groups.stride(0), *batches,
-         constants.limit_of(layout), 29, *out.stride(), *more),
+         constants.limit_of(layout), bounds.least_error(layout.dropped), *out.stride(), *more),
         (parts, *constants.reconstruction(layout), fmt.precision, fmt.lowest, fmt.highest, slack,
          not fresh, tile.rows, tile.columns, *options),
         tile.warps,
@@ -301,8 +304,10 @@ def reconstruct_any(
     of c's fields.
     """
     parts, batch, m, n = out.shape
-    table, limbs, bits = constants.any_reconstruction(layout, out.device)
-    columns, warps, running = tiles.any_tile(limbs)
+    # Plans of plain numbers that come here depend on the data: they share the small ones' kernels.
+    few = batch * m * n <= tiles.SMALL or len(fmt.words) == 1
+    table, limbs = constants.any_reconstruction(layout, few, out.device)
+    columns, warps, running, registers = tiles.any_tile(limbs, alone=few or addend is not None)
     programs = min(batch * m * -(-n // columns), _processors(out.device) * running)
     fresh = marks is None
     if marks is None:
@@ -316,28 +321,29 @@ def reconstruct_any(
     count = layout.bases.count(0) if layout.bases else len(layout.moduli)
     mixed = numbers.second is not None
     second = numbers.block[0] if numbers.second is None else numbers.second
-    room = torch.empty(2 * programs * limbs * columns, dtype=torch.int32, device=out.device)
+    room = parts * limbs if limbs else constants.any_room(table, parts)
+    scratch = torch.empty(programs * room * columns, dtype=torch.int32, device=out.device)
     arguments = (
         short, numbers.block, marks, *tables, m, n, short.shape[-1], short.stride(0), *batches,
-        constants.limit_of(layout), 29, *numbers.block.stride()[1:],
-        numbers.block.stride(0), len(numbers.block), batch, int(slack), int(not fresh), table,
-        count, table.shape[1], limbs, bits, room, long, long.stride(0), len(layout.moduli) - count,
-        second,
+        constants.limit_of(layout), bounds.least_error(layout.dropped),
+        *numbers.block.stride()[1:], numbers.block.stride(0), len(numbers.block), batch, int(slack),
+        int(not fresh), table, count, table.shape[1], layout.modulus.bit_length(), scratch, room,
+        long, long.stride(0), len(layout.moduli) - count, second,
     )  # fmt: skip
     first = fmt.words[0]
     form = (
         parts, first.precision, first.lowest, first.highest, mixed, columns, assembly(out.device),
+        limbs, limbs > 0 and len(layout.moduli) > count,
     )  # fmt: skip
     if addend is None:
-        held = limbs in constants.HELD_LIMBS
-        way = (limbs if held else constants.CHUNK, held)
-        launch(crt.round_any, (programs,), arguments, (*form, *way), warps)
+        kernel = general(crt.round_any) if few else crt.round_any
+        launch(kernel, (programs,), arguments, form, warps, registers=registers)
         return marks
-    span = limbs + tiles.FURTHEST_LIMBS
+    span = room // parts + tiles.FURTHEST_LIMBS
     sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)
     launch(
         crt_scaled.round_any_scaled, (programs,), (*arguments, sums, span, *addend[0]),
-        (*form, 4, addend[1]), warps,
+        (*form, addend[1]), warps, registers=registers,
     )  # fmt: skip
     return marks
 

@@ -20,22 +20,25 @@ def error_bound(
     out: Tensor,
     rounded_once: Tensor,
     scale: float = 1.0,
+    dropped: int = 0,
 ) -> Tensor:
     """|c - AB| <= bound for `out`, (parts, batch, m, n), rounded up.
 
-    (2^-s ||b||_1 [row rounded] + 2^-t ||a||_1 [column rounded])/2 + parts k/4 2^-(s+t) [both];
-    complex numbers sqrt(2) of it; then half an ulp of each part. Every factor is rounded up and
-    2^-40 more covers the sums. `scale` is |alpha|.
+    (2^-s ||b||_1 [row rounded] + 2^-t ||a||_1 [column rounded])/2 + parts k/4 2^-(s+t) [both], and
+    what was dropped; complex numbers sqrt(2) of it; then half an ulp of each part. Every factor is
+    rounded up and 2^-40 more covers the sums. `scale` is |alpha|.
     """
     batch, m, n = out.shape[1:]
     rows, columns = ([x.reshape(-1, 1, size) for x in _lines(table)] for table, size in
                      zip(tables, (m, n), strict=True))  # fmt: skip
-    lost_rows, norm_rows = (x.transpose(1, 2) for x in rows)
-    lost_columns, norm_columns = columns
+    lost_rows, norm_rows, step_rows = (x.transpose(1, 2) for x in rows)
+    lost_columns, norm_columns, step_columns = columns
     error = 0.5 * (_times(lost_rows, norm_columns) + _times(norm_rows, lost_columns))
     error += 0.25 * parts * k * (lost_rows * lost_columns)
+    if dropped:
+        error += float(dropped) * (step_rows * step_columns)
     error = scale * (error * (1 + 2.0**-40) * parts**0.5 + 4 * TINY) + TINY
-    exact = ((lost_rows == 0) & (lost_columns == 0)) | rounded_once
+    exact = ((lost_rows == 0) & (lost_columns == 0) & (dropped == 0)) | rounded_once
     error = torch.where(exact, 0.0, error)
     ulps = [_ulp(part, fmt) for part in out]
     half = 0.5 * ulps[0] if parts == 1 else 0.5 * torch.hypot(ulps[0], ulps[1]) * (1 + 2.0**-40)
@@ -46,15 +49,16 @@ def error_bound(
     return total.expand(batch, m, n)
 
 
-def _lines(table: Tensor) -> tuple[Tensor, Tensor]:
-    """2^-s where a line was rounded, 0 elsewhere; and its 1-norm, rounded up."""
+def _lines(table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """2^-s where a line was rounded, 0 elsewhere; its 1-norm, rounded up; and 2^-s."""
     s, sigma = table[int(SCALE)], table[int(SIGMA)]
     inexact = (table[int(FLAGS)] & int(INEXACT)) > 0
-    lost = torch.where(inexact, _power(-s), 0.0)
+    step = _power(-s)
+    lost = torch.where(inexact, step, 0.0)
     q1 = table[int(SUM)].to(torch.float64)
     empty = (table[int(FLAGS)] & int(SPECIAL)) > 0
     top = torch.where(empty | (table[int(LARGEST)] == 0), 0, sigma - s)
-    return lost, q1 * _power(top - bounds.NORM_BITS) + TINY
+    return lost, q1 * _power(top - bounds.NORM_BITS) + TINY, step
 
 
 def _power(exponents: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 
 from widen.backends.recording import quietly
+from widen.kernels import tiles
+from widen.kernels.triton import crt, crt_groups
 from widen.kernels.triton.encode import BIAS
 from widen.systems import Residues
 from widen.systems.moduli import balanced
@@ -78,28 +80,64 @@ def reconstruction(layout: Residues) -> tuple[Any, ...]:
     return basis, pieces, taken, 2.0 ** (32 * words) / modulus
 
 
-CHUNK, HELD_LIMBS = 8, (4, 8, 16)
-"""Limbs of X, 32 bits each, that kernels compute at a time; and lengths they hold in registers."""
-
 MOST_BITS = 2040.0
 """|X| that planes of long integers may hold, as a power of two."""
 
+HIGHEST_POINT = 47
+"""Of the integers that stand for 1/P_G: 2^point/P_G, where that is below 2^32."""
+
 
 @lru_cache(maxsize=256)
-def any_reconstruction(layout: Residues, device: torch.device) -> tuple[Tensor, int, int]:
-    """Table, limbs and bits of P for `kernels.triton.crt.round_any`."""
-    modulus = layout.modulus
-    bits = modulus.bit_length()
-    limbs = next((count for count in HELD_LIMBS if bits <= 32 * count), -(-bits // 256) * 8)
-    rows = [[p, (1 << 40) // p, *_pairs(modulus // p, limbs)] for p in layout.moduli]
-    rows.append([0, 0, *_pairs(-modulus, limbs)])
-    return constant(rows, torch.int64, device), limbs, bits
+def any_reconstruction(layout: Residues, few: bool, device: torch.device) -> tuple[Tensor, int]:
+    """Table of `kernels.triton.crt_groups`, and limbs of X, 0 if it is put together in memory.
+
+    Groups that are not full have the product of other moduli too, times 0: no P_G is small. The
+    last row has -P, and where the point of a sum of 1/P_G is. `few`: X has one of few lengths, so
+    that kernels are shared.
+    """
+    modulus, moduli = layout.modulus, layout.moduli
+    choices = tiles.FEW_ANY_LIMBS if few else tiles.ANY_LIMBS
+    limbs = next((count for count in choices if modulus.bit_length() <= 32 * count), 0)
+    short = layout.bases.count(0) if layout.bases else len(moduli)
+    groups = [(moduli[:short][at : at + 3], 3) for at in range(0, short, 3)]
+    groups += [(moduli[short:][at : at + 2], 2) for at in range(0, len(moduli) - short, 2)]
+    wholes = []
+    for group, size in groups:
+        others = [p for p in moduli if p not in group][: size - len(group)]
+        wholes.append(math.prod(group) * math.prod(others))
+    multiples = [1 if size == 2 else 3 if layout.parts == 1 else 9 for _, size in groups]
+    most = sum(x * whole for x, whole in zip(multiples, wholes, strict=True))  # of all S_G
+    point = min(HIGHEST_POINT, 31 + min(wholes).bit_length() - 1)
+    assert most < 1 << point - 12  # so far is the sum of S_G/P_G from what it should be
+    heads, first, width, count = [], int(crt_groups.HEADER) + 1, 32, limbs
+    if limbs == 0:
+        first, width, pieces = int(crt.START), int(crt.WIDTH), int(crt.PIECES)
+        count = -(-modulus.bit_length() // (pieces * width)) * pieces
+    # Sums, q times a limb of -P (q is far below 2^16), and what is carried.
+    assert (most + (1 << 16) << width) + (1 << 34) < 1 << 64
+    for (group, _), whole in zip(groups, wholes, strict=True):
+        factors = [whole // p for p in group] + [0] * (3 - len(group))
+        heads.append([*factors, whole, (1 << point) // whole])
+    heads.append([point, 0, 0, 0, 0])
+    numbers = [*(modulus // whole for whole in wholes), -modulus]
+    table = [
+        [*head, *[0] * (first - len(head)), *_limbs(number, count, width)]
+        for head, number in zip(heads, numbers, strict=True)
+    ]
+    padding = [0] * (-(first + count) % 4)
+    words = [[x - (x >> 31 << 32) for x in [*row, *padding]] for row in table]
+    return constant(words, torch.int32, device), limbs
 
 
-def _pairs(number: int, limbs: int) -> list[int]:
-    """A number in two's complement, two limbs of 32 bits in every int64."""
-    pairs = [number >> 64 * i & (1 << 64) - 1 for i in range(limbs // 2)]
-    return [pair - (1 << 64) if pair >> 63 else pair for pair in pairs]
+def _limbs(number: int, count: int, width: int) -> list[int]:
+    """The lowest limbs of a number in two's complement."""
+    return [number >> width * i & (1 << width) - 1 for i in range(count)]
+
+
+def any_room(table: Tensor, parts: int) -> int:
+    """Words of scratch that an element needs where X has parts and this table."""
+    limbs = (table.shape[1] - int(crt.START)) // int(crt.PIECES) * int(crt.WORDS)
+    return parts * limbs + len(table) + int(crt_groups.TOGETHER)
 
 
 @lru_cache(maxsize=256)

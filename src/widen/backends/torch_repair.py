@@ -18,7 +18,7 @@ from widen.kernels import tiles
 from widen.kernels.triton import many
 from widen.kernels.triton.numbers import NORM, SCALE
 from widen.kernels.triton.reconstruct import REPAIRED as REPAIRED_CODE
-from widen.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED, round_residues
+from widen.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
 from widen.systems import Residues, residues
 
 REPAIRED = int(REPAIRED_CODE)
@@ -160,18 +160,13 @@ def round_long(
 ) -> Tensor:  # fmt: skip
     """Round X (or alpha X + beta c) of many planes into `out`; give where it is correctly rounded.
 
-    Programs take fewer elements than elsewhere: 49 moduli and four elements a thread spill.
+    By the kernels for any moduli: how many there are depends on the data, and one compiled for 49
+    of them takes a minute to compile.
     """
-    if scaling is not None:
-        marks = scaling.reconstruct(groups, layout, tables, batches, fmt, out, None, slack=True)
-    else:
-        tile = tiles.RECONSTRUCT_LONG
-        marks = backend.reconstruct(
-            groups, layout, tables, batches, fmt, out, None, slack=True,
-            scaling=(
-                round_residues, tile, (tile.rows,), (backend.assembly(out.device),)
-            ),
-        )  # fmt: skip
+    marks = backend.reconstruct_any(
+        groups, layout, tables, batches, fmt, out, None, slack=True,
+        addend=None if scaling is None else scaling.told(out.device),
+    )  # fmt: skip
     return marks == 0
 
 

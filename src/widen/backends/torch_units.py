@@ -25,7 +25,7 @@ from widen.formats import FORMATS
 from widen.kernels import tiles
 from widen.kernels.triton import groups as group_kernels
 from widen.kernels.triton import planes as plane_kernels
-from widen.kernels.triton.numbers import NORM, SIGMA
+from widen.kernels.triton.numbers import FLAGS, INEXACT, NORM, SIGMA
 from widen.plan import Blocks, Layout, Plan
 from widen.systems import Digits, Residues, residues
 from widen.units import UNITS
@@ -68,11 +68,12 @@ class Engine:
 
     @cached_property
     def carrier(self) -> Residues:
-        """The residues that reconstruction reads."""
+        """The residues that reconstruction reads; what was left out of X is so there, too."""
         if self.fast:
             assert isinstance(self.layout, Residues)
             return self.layout
-        return residues(128, self.bits, self.layout.parts)
+        held = residues(128, self.bits, self.layout.parts)
+        return replace(held, dropped=self.layout.dropped)
 
     @cached_property
     def sums(self) -> torch.dtype:
@@ -229,6 +230,7 @@ class Engine:
         """Tables whose norms tell reconstruction what this layout does not hold.
 
         Planes made for other data, by a plan made beforehand, may be too narrow for some lines.
+        Where products were left out no line is exact.
         """
         if self.fast:
             return tables
@@ -240,6 +242,8 @@ class Engine:
         assert isinstance(layout, Digits)
         for table, held in zip((left, right), layout.held, strict=True):
             table[int(NORM)] += (table[int(SIGMA)] >= held) * UNFIT
+            if layout.dropped:
+                table[int(FLAGS)] |= int(INEXACT)
         return left, right
 
 

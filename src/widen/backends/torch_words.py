@@ -74,7 +74,7 @@ def encode(
         columns = 1 if few else tiles.WORDS_COLUMNS
         room = limbs if few else max(4, 1 << (limbs - 1).bit_length())
         told = constants.words_encoding(layout, 8 * room, columns, planes.device)
-        form = (
+        form: tuple[int, ...] = (
             len(x.words), layout.parts, *x.fields, limbs, backend.assembly(planes.device),
             tile.lines, tile.inner,
         )  # fmt: skip

@@ -30,8 +30,8 @@ def launch(
 ) -> None:  # fmt: skip
     """Run a kernel whose last parameters are constants, on the current stream.
 
-    `exact`: no product and sum are contracted into one operation. A thread gets no more than so
-    many `registers`, on NVIDIA's GPUs.
+    `exact`: no product and sum are contracted into one operation. `registers`: a thread's, at most,
+    on NVIDIA's GPUs.
     """
     run = _interpreted if not isinstance(kernel, JITFunction) else _loaded
     recorder = listener()
@@ -82,17 +82,13 @@ def _loaded(
     found = _compiled.get(key)
     if found is None:
         names = kernel.arg_names[len(arguments) :]
+        limits = {} if registers is None or torch.version.hip else {"maxnreg": registers}
         found = _compiled[key] = kernel.warmup(
             *arguments, grid=grid, num_warps=warps, num_stages=stages, enable_fp_fusion=not exact,
-            **dict(zip(names, constants, strict=True)), **_limits(registers),
+            **limits, **dict(zip(names, constants, strict=True)),
         )  # fmt: skip
         found.run  # noqa: B018  (loads it)
     return _Issue(found, grid, constants, device)
-
-
-def _limits(registers: int | None) -> dict[str, int]:
-    """What tells the compiler how many registers a thread may have."""
-    return {} if registers is None or torch.version.hip else {"maxnreg": registers}
 
 
 class _Issue:

@@ -39,7 +39,7 @@ System = Annotated[
         "--system",
         metavar="NAME",
         help="How integers are written in small pieces: residues, digits, or triangle (digits "
-        "without the products that do not matter). Default: the fastest.",
+        "without the products that do not matter, others for every unit). Default: the fastest.",
     ),
 ]
 Workspace = Annotated[

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
+from traceback import format_exc
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -68,7 +69,7 @@ def chosen(names: Sequence[str], items: "dict[str, Item]") -> "list[Item]":
 def run(
     items: "Sequence[Item]", folder: Path, device: str, full: bool, quick: bool, seed: int
 ) -> None:
-    """Run items one by one; files and the page are up to date after each."""
+    """Run items one by one; files and the page are up to date after each, also if others fail."""
     from widen.cli.figures import check_matplotlib
     from widen.cli.machines import machine as machine_of
     from widen.cli.page import page
@@ -82,16 +83,24 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"{folder}: {error.strerror}; name another folder") from error
+    failed = []
     for item in items:
         started = perf_counter()
-        with progress_bar(item.id) as progress:
-            setting = Setting(machine, device, full, quick, seed, progress)
-            outcome = item.run(setting)
-        machine.free()
+        try:
+            with progress_bar(item.id) as progress:
+                setting = Setting(machine, device, full, quick, seed, progress)
+                outcome = item.run(setting)
+            machine.free()
+        except Exception:  # one item's defect, or its want of memory, is not the others'
+            typer.echo(f"{item.id}  failed\n{format_exc()}", err=True)
+            failed.append(item.id)
+            continue
         record = record_of(item, outcome, setting, machine.facts(), perf_counter() - started)
         files = save(folder, record, outcome)
         write(folder / "index.html", page(load(folder)).encode())
         tell(item, outcome, perf_counter() - started, files)
+    if failed:
+        raise CommandError(f"{', '.join(failed)} failed, as said above; the others are written")
     typer.echo(f"wrote {folder / 'index.html'}")
 
 

@@ -97,10 +97,10 @@ HOPPER_CERTIFY = {
 }
 
 
-# Long sums of many slices leave nothing in L2 for the next tile. TOP/s of 256x192, 256x128, 128x256
-# on an H200 at its power limit, in this order, which favours the first (means of GROUP = 4,
-# 8, 16): n = 4096, 12 slices to nearest 1477, 1420, 1443, by masks 1485, 1423, 1257; 8 by masks
-# 1394, 1426, 1356; n = 16384, 3 slices 1404, 1372, 1353; 6 slices 1353, 1332, 1313.
+# Long sums of many slices leave nothing in L2 for the next tile, and tiles that differ in length
+# are dealt out evenly (cuda/sums.py). TOP/s of 256x192, 256x128, 128x256 on an H200, 0.25 s of rest
+# before each, slices to nearest: n = 4096, 8 slices 1684, 1613, 1624; 10 slices 1674, 1648, 1618;
+# 12 slices 1529, 1576, 1559; at its power limit, n = 16384, 6 slices 1413, 1322, 1372.
 HOPPER_SUMS = (replace(HOPPER[0], far_step=960), HOPPER[1], *HOPPER[3:])
 
 
@@ -229,18 +229,26 @@ def reconstruct_tile(
     return tile, tile.rows * -(-steps // (wave * waves))
 
 
-ANY = {0: (128, 4, 8), 17: (64, 2, 8), 33: (32, 1, 12)}
-"""Of the kernels for any moduli, from so many limbs on: columns, warps, programs a multiprocessor.
+ANY_LIMBS = (4, 5, 6, 7, 8, 10, 12, 14, 16)
+FEW_ANY_LIMBS = (4, 8, 16)
+"""Lengths of X, in limbs of 32 bits, up to which the kernels for any moduli hold it in registers,
+and are compiled for; and for small results."""
 
-They wait for memory most of the time: residues, one modulus after the other, and limbs. Sums that
-are added to in memory want every element in one thread. bench/results/words-h200.md has others.
+ANY = {1: (256, 4, 4, 128), 11: (256, 4, 3, 168), 0: (32, 1, 16, 128)}
+"""Of the kernels for any moduli: columns, warps, programs a multiprocessor, registers a thread; by
+the least limbs of X in registers, 0: it is in memory.
+
+bench/results/words-h200.md has others.
 """
-assert all(columns >= 32 * warps for columns, warps, _ in ANY.values())
+
+ANY_ALONE = (128, 4, 8, None)
+"""The same with an element a thread: for small results, and for sums that are added to in memory,
+which want every element in one thread."""
 
 
-def any_tile(limbs: int) -> tuple[int, int, int]:
-    """Columns, warps and programs a multiprocessor where X has so many limbs."""
-    return ANY[max(least for least in ANY if least <= limbs)]
+def any_tile(limbs: int, *, alone: bool) -> tuple[int, int, int, int | None]:
+    """Columns, warps, programs a multiprocessor and registers where X has so many limbs."""
+    return ANY_ALONE if alone else ANY[max(least for least in ANY if least <= limbs)]
 
 
 FEW_LIMBS = 2

@@ -118,6 +118,21 @@ class Series:
     marks: Sequence[str] = ()
 
 
+def lines(
+    names: Sequence[str], rows: Sequence[Sequence[Any]], first: Literal["line", "dashed"] = "line"
+) -> list[Series]:
+    """Return a line for each named column of a table, whose first column is x.
+
+    >>> [series.y for series in lines(["p", "q"], [[1, 10, 100], [2, 20, 200]], "dashed")]
+    [[10, 20], [100, 200]]
+    """
+    x = [row[0] for row in rows]
+    return [
+        Series(name, x, [row[at + 1] for row in rows], "line" if at else first)
+        for at, name in enumerate(names)
+    ]
+
+
 @dataclass(frozen=True)
 class Panel:
     """One pair of axes with its series; labels name the units."""

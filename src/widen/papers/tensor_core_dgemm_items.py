@@ -7,6 +7,7 @@ from operator import matmul
 from typing import Any, Literal
 
 import widen
+from widen.papers.arrays import relative_error
 from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting
 from widen.papers.tensor_core_dgemm import (
     determine_slices,
@@ -28,13 +29,6 @@ TITAN = {"cublasDgemm": (534.1, 534.1, 534.1), "DGEMM-TC-DP": (972.4, 823.0, 713
          "DGEMM-TC-CR": (220.4, 193.5, 173.1), "DGEMM-DP-CR": (24.75, 21.17, 21.17)}  # fmt: skip
 V100 = {"cublasDgemm": (6761.0, 6761.0, 6761.0), "DGEMM-TC-DP": (1064.0, 914.3, 790.8),
         "DGEMM-TC-CR": (255.0, 222.5, 198.5), "DGEMM-DP-CR": (293.1, 250.7, 250.7)}  # fmt: skip
-
-
-def relative_error(found: Any, exact: Any) -> float:
-    """Return the largest |c - exact| / |exact|, where there is something to compare with."""
-    some = exact != 0
-    c, reference = found[some], exact[some]
-    return float((abs(c - reference) / abs(reference)).max())
 
 
 def accuracy(setting: Setting, dtype: str) -> Outcome:

@@ -68,6 +68,23 @@ def digit_count(width: int, beta: int) -> int:
     return count
 
 
+def left_out(beta: int, parts: int, k: int, budget: int) -> tuple[int, int]:
+    """How many of the lowest weights p + q are left out, and all that they could add to |X|.
+
+    That depends on no integers, so an element does not know which others are beside it.
+
+    >>> left_out(8, 1, 100, 0), left_out(8, 1, 100, 2**30)
+    ((0, 0), (2, 840499200))
+    """
+    weight = lost = 0
+    while True:
+        # A product of two digits is at most 4^(beta-1); a part of X sums k * parts of them a pair.
+        more = (weight + 1) * max(k, 1) * parts << (2 * beta - 2 + beta * weight)
+        if lost + more > budget:
+            return weight, lost
+        weight, lost = weight + 1, lost + more
+
+
 @lru_cache(maxsize=256)
 def digits(
     digit: int, widths: tuple[int, int], parts: int, k: int, limit: int, budget: int
@@ -81,23 +98,17 @@ def digits(
     k, limit
         Inner dimension, and how many products of planes a group may gather.
     budget
-        Products of lowest weight are left out while all that they could add to |X| stays within
-        this; 0 keeps all of them (the triangle of the papers is a budget near 2^-beta(s) |X|).
+        Products of lowest weight are left out (`left_out`) while all that they could add to |X|
+        stays within this; 0 keeps all (the triangle of the papers is a budget near 2^-beta(s) |X|).
     """
     beta = digit.bit_length()
     counts = (digit_count(widths[0], beta), digit_count(widths[1], beta))
+    first, dropped = left_out(beta, parts, k, budget)
+    first = min(first, sum(counts) - 2)  # one product at least, though all are zeros
     pairs: dict[int, list[tuple[int, int]]] = {}
     for p in range(counts[0]):
-        for q in range(counts[1]):
+        for q in range(max(first - p, 0), counts[1]):
             pairs.setdefault(p + q, []).append((p, q))
-    dropped = 0
-    for weight in range(counts[0] + counts[1] - 1):
-        # A product of two digits is at most 4^(beta-1); a part of X sums k * parts of them a pair.
-        lost = len(pairs[weight]) * max(k, 1) * parts << (2 * beta - 2 + beta * weight)
-        if dropped + lost > budget:
-            break
-        dropped += lost
-        del pairs[weight]
 
     streams = {0: ((0, 0),)} if parts == 1 else {0: ((0, 0),), 1: ((1, 1),), 2: ((0, 1), (1, 0))}
     signs = ((1,),) if parts == 1 else ((1, -1, 0), (0, 0, 1))

@@ -20,6 +20,7 @@ struct Finish {
   float both;
 };
 
+__device__ __forceinline__ int tile_of(const Finish&, int turn) { return turn; }
 __device__ __forceinline__ int sums_of(const Finish&, const Tile&) { return PAIRS ? 3 : 1; }
 __device__ __forceinline__ Slices slices_of(const Work& work, const Finish&, const Tile& tile,
                                             int sum) {

@@ -151,6 +151,8 @@ def processors(device: Any) -> int:
 
 def work(left: Any, right: Any, planes: int, batch: int, inner: int, tile: Tile) -> Work:
     """The tiles of `planes` products of a batch, whose sums are so long."""
+    if inner < 1:  # the kernel would wait for a first step for ever
+        raise ValueError(f"sums of {inner} terms; expected at least one")
     rows, columns = left.shape[2], right.shape[2]
     high, wide = tile.clusters(rows, columns)
     group = min(GROUP, high)

@@ -54,7 +54,8 @@ __device__ __forceinline__ void produce(const Job& job, u32 shared, u64* full, u
   const int right_part = RIGHT_SHARED ? rank * (TILE_N / CLUSTER) : 0;
   const Work& work = job.work;
   Ring ring;
-  for (int t = blockIdx.x / CLUSTER; t < work.tiles; t += gridDim.x / CLUSTER) {
+  for (int turn = blockIdx.x / CLUSTER, t; (t = tile_of(job.finish, turn)) < work.tiles;
+       turn += gridDim.x / CLUSTER) {
     const Tile tile = tile_at(work, t, rank);
     const int sums = sums_of(job.finish, tile);
     for (int sum = 0; sum < sums; sum++) {
@@ -100,7 +101,8 @@ __device__ __forceinline__ void consume(const Job& job, u32 shared, u64* full, u
   const Work& work = job.work;
   Ring ring;
   int c[BLOCKS][TILE_N / 2];
-  for (int t = blockIdx.x / CLUSTER; t < work.tiles; t += gridDim.x / CLUSTER) {
+  for (int turn = blockIdx.x / CLUSTER, t; (t = tile_of(job.finish, turn)) < work.tiles;
+       turn += gridDim.x / CLUSTER) {
     Target target;
     int last;
     for (int step = 0;; step++) {

@@ -9,10 +9,14 @@ struct Pairs { int left, right, count; };
 
 struct Finish {
   int* out;
+  const int* turns;  // which tile a cluster takes in its turn: long ones are dealt out evenly
   int pitch;  // numbers from row to row of out
   Pairs sum[MAX_SUMS];
 };
 
+__device__ __forceinline__ int tile_of(const Finish& finish, int turn) {
+  return __ldg(finish.turns + turn);
+}
 __device__ __forceinline__ int sums_of(const Finish& finish, const Tile& tile) {
   return finish.sum[tile.plane].count;
 }

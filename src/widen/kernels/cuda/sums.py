@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from heapq import heapreplace
 from importlib import import_module
+from itertools import chain, zip_longest
 from typing import Any
 
 from widen.kernels.cuda.launcher import (
@@ -37,25 +39,58 @@ class Pairs(ctypes.Structure):
 class Integers(Finish):
     """`Finish` of sums.cuh."""
 
-    _fields_ = (("out", ctypes.c_uint64), ("pitch", ctypes.c_int32), ("sum", Pairs * MAX_SUMS))
+    _fields_ = (
+        ("out", ctypes.c_uint64),
+        ("turns", ctypes.c_uint64),
+        ("pitch", ctypes.c_int32),
+        ("sum", Pairs * MAX_SUMS),
+    )
+
+
+NO_TILE = 2**31 - 1
+OVERHEAD = 2
+"""Steps of 128 bytes that a tile costs beside its own, about."""
+
+
+def deal(tiles: int, steps: Sequence[int], clusters: int) -> list[int]:
+    """Which tile each of the clusters takes in turn, `tiles` of every sum, whose steps are given.
+
+    The next tile goes to the cluster that is free first. One after the other, as equal tiles are
+    dealt, leaves clusters idle for 3 % of the time at n = 4096 with 8 slices, this way 0.3 %.
+
+    >>> deal(2, [8, 4], 2)  # two turns of two clusters, and the end
+    [0, 1, 2, 3, 2147483647, 2147483647]
+    """
+    free = [(0, cluster) for cluster in range(clusters)]
+    taken: list[list[int]] = [[] for _ in free]
+    for tile in range(tiles * len(steps)):
+        busy, cluster = free[0]
+        taken[cluster].append(tile)
+        heapreplace(free, (busy + steps[tile // tiles] + OVERHEAD, cluster))
+    return [*chain(*zip_longest(*taken, fillvalue=NO_TILE)), *[NO_TILE] * clusters]
 
 
 def _launcher(
     left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None
-) -> Launcher:
+) -> tuple[Launcher, Any]:
+    """What launches the kernel for slices like these, and the order of its tiles on the device."""
     _check(left, right, out, k, sums)
     pairs = sum(count for _, _, count in sums)
     known = HOPPER if pairs == len(sums) else HOPPER_SUMS
     shape = left.shape[2], right.shape[2], k * pairs // len(sums), len(sums)
     tile = tile or choose(*shape, processors(left.device), known)
-    finish = Integers(pitch=out.shape[3])
+    job, finish = work(left, right, len(sums), 1, k, tile), Integers(pitch=out.shape[3])
     for place, of_sum in enumerate(sums):
         finish.sum[place] = Pairs(*of_sum)
-    return Launcher(
-        left.device, work(left, right, len(sums), 1, k, tile), finish,
+    clusters = min(job.tiles, processors(left.device) // tile.cluster)
+    steps = [count * -(-k // 128) for _, _, count in sums]
+    turns = deal(job.tiles // len(sums), steps, clusters)
+    launcher = Launcher(
+        left.device, job, finish,
         (plain_map(left, k, tile.left_box), plain_map(right, k, tile.right_box)),
         tile, options(tile, integers=True),
     )  # fmt: skip
+    return launcher, import_module("torch").tensor(turns, device=left.device, dtype=out.dtype)
 
 
 def _check(left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum]) -> None:
@@ -76,7 +111,7 @@ def _check(left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum]) -> None
             raise ValueError(f"{count} slices, {first} up and {last} down: not all are there")
 
 
-_launchers: dict[Any, Launcher] = {}
+_launchers: dict[Any, tuple[Launcher, Any]] = {}
 
 
 def multiply_sums(
@@ -105,4 +140,5 @@ def multiply_sums(
         if len(_launchers) >= 512:
             _launchers.clear()
         found = _launchers[key] = _launcher(left, right, out, k, sums, tile)
-    found(left.data_ptr(), right.data_ptr(), out.data_ptr())
+    launcher, turns = found
+    launcher(left.data_ptr(), right.data_ptr(), out.data_ptr(), turns.data_ptr())

@@ -146,7 +146,7 @@ def floor_log2_ratio(numerator, denominator):
 
 @njit
 def _wanted(top, q1, q2, goal):
-    """The exponent that a goal (norm, root, shift) asks for."""
+    """The exponent that a goal (norm, root, shift, full) asks for."""
     norm = q1 if goal[0] == 1 else ceil_sqrt(q2)
     return floor_log2_ratio(goal[1], max(norm, 1)) + goal[2] + NORM_BITS - top
 
@@ -176,7 +176,7 @@ def survey(begin, end, bits, lines_near, goal, top, last, q1, q2, special):
     """All that is known of lines before they are scaled (`Survey`); a job is TILE lines.
 
     `bits` is (parts, batch, lines, inner). Last bits are looked for as far as the goal
-    (norm, root, shift) may keep them; with a norm of 0, not at all.
+    (norm, root, shift, full) may keep them; with a norm of 0, not at all.
     """
     parts, _, lines, inner = bits.shape
     tiles = (lines + TILE - 1) // TILE
@@ -264,8 +264,8 @@ def last_bits(begin, end, bits, goal, top, q1, q2, last):
 def scale(begin, end, top, last, q1, q2, special, goal, exponents, exact, norm):
     """Exponents of lines, whether they lose nothing, and log2 of their 2-norms after scaling.
 
-    An exponent is what the goal asks for, but no further than the line's last bit; a job is a
-    batch item.
+    An exponent is what the goal asks for, but unless that wants full lines no further than the
+    line's last bit; a job is a batch item.
     """
     for b in range(begin, end):
         for i in range(top.shape[1]):
@@ -273,7 +273,7 @@ def scale(begin, end, top, last, q1, q2, special, goal, exponents, exact, norm):
             if goal[0] and q1[b, i] > 0:
                 wanted = _wanted(top[b, i], q1[b, i], q2[b, i], goal)
                 exact[b, i] = wanted >= exponents[b, i]
-                exponents[b, i] = min(wanted, exponents[b, i])
+                exponents[b, i] = wanted if goal[3] else min(wanted, exponents[b, i])
             if special[b, i]:
                 exponents[b, i] = NOTHING
             norm[b, i] = -np.inf

@@ -9,165 +9,180 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.kernels.triton.limbs import NEVER, last_bit, store_words
+from widen.kernels.triton.crt_groups import (
+    HEADER,
+    four_words,
+    plus_groups,
+    plus_values,
+    store_values,
+)
+from widen.kernels.triton.limbs import NEVER, last_bit, store_words, with_negated
 from widen.kernels.triton.numbers import FLAGS, INEXACT, NORM, SCALE, SIGMA, SPECIAL, SUM, wide
 from widen.kernels.triton.packed import times_add
 from widen.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNFIT, UNSETTLED, magnitude_bits
 
-UNROLL = tl.constexpr(1)  # moduli whose residues are loaded together
 SPARE_BITS = tl.constexpr(12)  # |X| is at least 2^-9 P away from P/2, and P has all but one bit
+START = tl.constexpr(8)  # first limb of a row, where X is put together in memory
+PIECES, WIDTH, WORDS = tl.constexpr(32), tl.constexpr(30), tl.constexpr(30)
+"""Where X is in memory: limbs that are summed at a time, their bits, and words of 32 bits these
+make. 61 groups and what is carried fit 64 bits so."""
 
 
 @triton.jit
-def of_parts(ours, theirs, third, part, p):
-    """A part's residue from the products x x', y y' and (x + y)(x' + y'), plus a multiple of p."""
-    return third * part + ours * (1 - 2 * part) - theirs + (1 + part) * p
-
-
-@triton.jit
-def byte_of(groups, stream, i, moduli, p, part, inside, PARTS: tl.constexpr):
-    """A number in [0, 4p) that is the residue of a part of X modulo p_i, times its coefficient."""
-    at = groups + wide(i) * stream
-    value = tl.load(at, inside, other=0).to(tl.int32)
-    if PARTS == 2:
-        apart = wide(moduli) * stream
-        theirs = tl.load(at + apart, inside, other=0).to(tl.int32)
-        third = tl.load(at + 2 * apart, inside, other=0).to(tl.int32)
-        value = of_parts(value, theirs, third, part, p)
-    return value.to(tl.uint32)
-
-
-@triton.jit
-def three_of(groups, stream, i, moduli, inside):
-    """The sum of a modulus's three groups, -6 to 3p: of low digits, of high ones, and of sums."""
-    at = groups + wide(i) * stream
-    total = tl.load(at, inside, other=0).to(tl.int32)
-    total += tl.load(at + wide(moduli) * stream, inside, other=0).to(tl.int32)
-    return total + tl.load(at + 2 * wide(moduli) * stream, inside, other=0).to(tl.int32)
-
-
-@triton.jit
-def long_of(groups, stream, i, moduli, p, part, inside, PARTS: tl.constexpr):
-    """The same in [0, 16p) of a modulus in two digits."""
-    value = three_of(groups, stream, i, moduli, inside)
-    if PARTS == 2:
-        theirs = three_of(groups, stream, 3 * moduli + i, moduli, inside)
-        third = three_of(groups, stream, 6 * moduli + i, moduli, inside)
-        value = of_parts(value, theirs, third, part, 3 * p)
-    return (value + p).to(tl.uint32)
-
-
-@triton.jit
-def plus_multiple(sums, value, row, CHUNK: tl.constexpr, ASSEMBLY: tl.constexpr):
-    """Sums, with a value times some limbs of a row of the table added."""
-    more = ()
-    for pair in tl.static_range(CHUNK // 2):
-        both = tl.load(row + pair)
-        low, high = both.to(tl.uint32), (both >> 32).to(tl.uint32)
-        more = more + (
-            times_add(value, low, sums[2 * pair], ASSEMBLY),
-            times_add(value, high, sums[2 * pair + 1], ASSEMBLY),
-        )
-    return more
-
-
-@triton.jit
-def chunk_of(
-    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, first, part,
-    inside, PARTS: tl.constexpr, CHUNK: tl.constexpr, ASSEMBLY: tl.constexpr,
-):  # fmt: skip
-    """CHUNK limbs, from `first` on, of the sum of c_i P/p_i, not carried; and sum(c_i/p_i) 2^40.
-
-    A row of `basis` has `length` numbers: p_i, floor(2^40/p_i), and P/p_i two limbs at a time;
-    moduli in two digits come last. c_i is below 2^18: 2^13 terms and a carry fit 64 bits, and 2^9
-    of them leave the fraction an error below 2^-12.
-    """
+def zero_sums(like, COUNT: tl.constexpr):
+    """So many sums of 64 bits."""
     sums = ()
-    for _ in tl.static_range(CHUNK):
-        sums = sums + (tl.zeros(inside.shape, tl.uint64),)
-    fraction = tl.zeros(inside.shape, tl.uint64)
-    for i in tl.range(moduli, loop_unroll_factor=UNROLL):
-        row = basis + i * length
-        p, inverse = tl.load(row).to(tl.int32), tl.load(row + 1).to(tl.uint64)
-        value = byte_of(groups, stream, i, moduli, p, part, inside, PARTS)
-        sums = plus_multiple(sums, value, row + 2 + first // 2, CHUNK, ASSEMBLY)
-        fraction += value.to(tl.uint64) * inverse
-    for i in tl.range(long_moduli, loop_unroll_factor=UNROLL):
-        row = basis + (moduli + i) * length
-        p, inverse = tl.load(row).to(tl.int32), tl.load(row + 1).to(tl.uint64)
-        value = long_of(long_groups, long_stream, i, long_moduli, p, part, inside, PARTS)
-        sums = plus_multiple(sums, value, row + 2 + first // 2, CHUNK, ASSEMBLY)
-        fraction += value.to(tl.uint64) * inverse
-    return sums, fraction
+    for _ in tl.static_range(COUNT):
+        sums = sums + (tl.zeros(like.shape, tl.uint64),)
+    return sums
+
+
+@triton.jit
+def quotient_of(fraction, modulus):
+    """Rounded sum of S_G/P_G; the row `modulus` says which bit of the fraction is 1."""
+    point = tl.load(modulus).to(tl.uint64)
+    return ((fraction + (tl.full((), 1, tl.uint64) << (point - 1))) >> point).to(tl.uint32)
 
 
 @triton.jit
 def carried(
-    sums, fraction, modulus, first, change, place, carry, lowest, lowest_word, CHUNK: tl.constexpr,
-    ASSEMBLY: tl.constexpr,
+    sums, quotient, minus, carry, SKIPPED: tl.constexpr, BITS: tl.constexpr, ASSEMBLY: tl.constexpr
 ):  # fmt: skip
-    """Limbs of sum - q P + change 2^place from limb `first` on, and what goes on to the next.
-
-    q = rint(sum of c_i/p_i); `modulus` has -P. `lowest` is the first limb that is not 0.
-    """
-    quotient = ((fraction + (1 << 39)) >> 40).to(tl.uint32)
-    one = tl.full(place.shape, 1, tl.int64) << (place & 31).to(tl.int64)
+    """Limbs of BITS bits of sum - q P, and what is carried on; `minus` has -P, some sums are no."""
     limbs = ()
-    for w in tl.static_range(CHUNK):
-        both = tl.load(modulus + (first + w) // 2)
-        minus = (both >> 32 * (w % 2)).to(tl.uint32)
-        carry += times_add(quotient, minus, sums[w], ASSEMBLY).to(tl.int64)
-        carry += tl.where((place >> 5) == first + w, change * one, 0)
-        word = carry.to(tl.uint32)
-        limbs = limbs + (word,)
-        new = (lowest < 0) & (word != 0)
-        lowest = tl.where(new, first + w, lowest)
-        lowest_word = tl.where(new, word, lowest_word)
-        carry = carry >> 32
-    return limbs, carry, lowest, lowest_word
+    for quad in tl.static_range((len(sums) + 3) // 4):
+        words = four_words(minus + 4 * quad, ASSEMBLY)
+        for i in tl.static_range(4):
+            if 4 * quad + i >= SKIPPED and 4 * quad + i < len(sums):
+                carry += times_add(quotient, words[i].to(tl.uint32), sums[4 * quad + i], ASSEMBLY)
+                limbs = limbs + (carry.to(tl.uint32) & (2**BITS - 1),)
+                carry = carry >> BITS
+    return limbs, carry
 
 
 @triton.jit
-def integer_of(
-    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, limbs, part,
-    inside, change, place, to, stride, PARTS: tl.constexpr, CHUNK: tl.constexpr, HELD: tl.constexpr,
+def word_at(limbs, FIRST: tl.constexpr, BITS: tl.constexpr):
+    """32 bits of limbs of so many bits, 17 or more, from bit FIRST on."""
+    at: tl.constexpr = FIRST // BITS
+    taken: tl.constexpr = BITS * (at + 1) - FIRST  # bits of that one
+    word = limbs[at] >> (BITS - taken)
+    if taken < 32:
+        word |= limbs[at + 1] << taken
+    if taken + BITS < 32:
+        word |= limbs[at + 2] << (taken + BITS)
+    return word
+
+
+@triton.jit
+def changed(limbs, first, change, place, carry):
+    """Limbs of X + change 2^place (1, 0 or -1) from limb `first` on, and what is carried on."""
+    step = (change << (place & 31).to(tl.int64)) & 0xFFFFFFFF
+    fill = (change >> 1) & 0xFFFFFFFF  # -1 has ones above
+    at = (place >> 5) - first
+    more = ()
+    for w in tl.static_range(len(limbs)):
+        carry += tl.where(at == w, step, tl.where(at < w, fill, 0)) + limbs[w].to(tl.int64)
+        more = more + (carry.to(tl.uint32),)
+        carry = carry >> 32
+    return more, carry
+
+
+@triton.jit
+def lowest_of(limbs):
+    """Place of the last bit that is set, or NEVER."""
+    lowest = tl.full(limbs[0].shape, -1, tl.int32)
+    word = tl.zeros(limbs[0].shape, tl.uint32)
+    for w in tl.static_range(len(limbs) - 1, -1, -1):
+        lowest = tl.where(limbs[w] != 0, w, lowest)
+        word = tl.where(limbs[w] != 0, limbs[w], word)
+    return tl.where(lowest < 0, NEVER, 32 * lowest + last_bit(word))
+
+
+@triton.jit
+def integer_held(
+    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, inside, slack,
+    change, place, STREAMS: tl.constexpr, LIMBS: tl.constexpr, LONG: tl.constexpr,
     ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """X + change 2^place in so many limbs: (these or where they are, last bit's place, sign).
+    """X, or with `slack` X + change 2^place: (its limbs, place of its last bit, sign).
 
-    X = sum of c_i P/p_i - q P: |X|/P is below 1/2 - 2^-9. With HELD there are CHUNK limbs, which
-    stay in registers; else they are stored. The last row of `basis` has -P.
+    X = sum of c_i P/p_i - q P: |X|/P is below 1/2 - 2^-9. Of the products of two complex numbers
+    its real part takes two STREAMS of groups, its imaginary part three. LONG: there are moduli in
+    two digits.
     """
-    carry = tl.zeros(inside.shape, tl.int64)
-    lowest = tl.full(inside.shape, -1, tl.int32)
-    lowest_word = tl.zeros(inside.shape, tl.uint32)
-    modulus = basis + (moduli + long_moduli) * length + 2
-    if HELD:
-        sums, fraction = chunk_of(
-            groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, 0, part,
-            inside, PARTS, CHUNK, ASSEMBLY,
+    triples, pairs = (moduli + 2) // 3, (long_moduli + 1) // 2
+    sums = zero_sums(inside, LIMBS + 1)
+    sums = plus_groups(
+        sums, groups, stream, moduli, basis, length, inside, False, STREAMS, ASSEMBLY
+    )
+    if LONG:
+        sums = plus_groups(
+            sums, long_groups, long_stream, long_moduli, basis + triples * length, length, inside,
+            True, STREAMS, ASSEMBLY,
         )  # fmt: skip
-        words, carry, lowest, lowest_word = carried(
-            sums, fraction, modulus, 0, change, place, carry, lowest, lowest_word, CHUNK, ASSEMBLY
-        )
-        last = tl.where(lowest < 0, NEVER, 32 * lowest + last_bit(lowest_word))
-        return words, last, words[CHUNK - 1].to(tl.int32, bitcast=True) < 0
-    else:
-        top = tl.zeros(inside.shape, tl.uint32)
-        for first in range(0, limbs, CHUNK):
-            sums, fraction = chunk_of(
-                groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, first,
-                part, inside, PARTS, CHUNK, ASSEMBLY,
-            )  # fmt: skip
-            words, carry, lowest, lowest_word = carried(
-                sums, fraction, modulus, first, change, place, carry, lowest, lowest_word, CHUNK,
-                ASSEMBLY,
-            )  # fmt: skip
-            for w in tl.static_range(CHUNK):
-                tl.store(to + (first + w) * stride, words[w].to(tl.int32, bitcast=True))
-            top = words[CHUNK - 1]
-        last = tl.where(lowest < 0, NEVER, 32 * lowest + last_bit(lowest_word))
-        return to, last, top.to(tl.int32, bitcast=True) < 0
+    modulus = basis + (triples + pairs) * length
+    nothing = tl.zeros(inside.shape, tl.uint64)
+    quotient = quotient_of(sums[0], modulus)
+    limbs = carried(sums, quotient, modulus + HEADER, nothing, 1, 32, ASSEMBLY)[0]
+    if slack != 0:
+        limbs = changed(limbs, 0, change, place, nothing.to(tl.int64))[0]
+    return limbs, lowest_of(limbs), limbs[LIMBS - 1].to(tl.int32, bitcast=True) < 0
+
+
+@triton.jit
+def store_limbs(limbs, to, stride):
+    """Limbs in memory, so many apart."""
+    for w in tl.static_range(len(limbs)):
+        tl.store(to + w * stride, limbs[w].to(tl.int32, bitcast=True))
+
+
+@triton.jit
+def limbs_of(length):
+    """Limbs of 32 bits that X has in memory, for rows of a table so long."""
+    return (length - START) // PIECES * WORDS
+
+
+@triton.jit
+def integer_stored(
+    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, inside, slack,
+    change, place, to, values, stride, STREAMS: tl.constexpr, ASSEMBLY: tl.constexpr,
+):  # fmt: skip
+    """The same in memory: limbs `stride` apart, so many that `limbs_of` says; (last bit, sign).
+
+    S_G are stored in `values`, TOGETHER - 1 more of them than there are.
+    """
+    triples, pairs = (moduli + 2) // 3, (long_moduli + 1) // 2
+    fraction = tl.zeros(inside.shape, tl.uint64)
+    fraction = store_values(
+        fraction, groups, stream, moduli, basis, length, inside, values, stride, False, STREAMS,
+        ASSEMBLY,
+    )  # fmt: skip
+    fraction = store_values(
+        fraction, long_groups, long_stream, long_moduli, basis + triples * length, length, inside,
+        values + wide(triples) * stride, stride, True, STREAMS, ASSEMBLY,
+    )  # fmt: skip
+    tl.debug_barrier()
+    modulus = basis + (triples + pairs) * length
+    quotient = quotient_of(fraction, modulus)
+    carry, change_carry = tl.zeros(inside.shape, tl.uint64), tl.zeros(inside.shape, tl.int64)
+    last, top = tl.full(inside.shape, NEVER, tl.int32), tl.zeros(inside.shape, tl.uint32)
+    for chunk in range((length - START) // PIECES):
+        sums = plus_values(
+            zero_sums(inside, PIECES), values, stride, triples + pairs,
+            basis + START + PIECES * chunk, length, ASSEMBLY,
+        )  # fmt: skip
+        minus = modulus + START + PIECES * chunk
+        pieces, carry = carried(sums, quotient, minus, carry, 0, WIDTH, ASSEMBLY)
+        limbs = ()
+        for w in tl.static_range(WORDS):
+            limbs = limbs + (word_at(pieces, 32 * w, WIDTH),)
+        if slack != 0:
+            limbs, change_carry = changed(limbs, WORDS * chunk, change, place, change_carry)
+        last = tl.minimum(last, 32 * WORDS * chunk + lowest_of(limbs))
+        store_limbs(limbs, to + wide(WORDS * chunk) * stride, stride)
+        top = limbs[WORDS - 1]
+    tl.debug_barrier()
+    return last, top.to(tl.int32, bitcast=True) < 0
 
 
 @triton.jit
@@ -183,9 +198,8 @@ def error_of(at_row, at_column, heights, widths, real, row_flags, column_flags, 
 
 
 SIZES = [
-    "m", "n", "left_batch", "right_batch", "limit", "always", "part_stride",
-    "batch_stride", "row_stride", "word_stride", "words", "batch", "slack", "marked", "moduli",
-    "length", "limbs", "held", "long_moduli",
+    "m", "left_batch", "right_batch", "limit", "always", "words", "batch", "slack", "marked",
+    "moduli", "length", "held", "room", "long_moduli",
 ]  # fmt: skip
 
 
@@ -193,11 +207,11 @@ SIZES = [
 def round_any(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
     limit, always, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
-    batch, slack, marked, basis, moduli, length, limbs, held, scratch, long_groups, long_stream,
+    batch, slack, marked, basis, moduli, length, held, scratch, room, long_groups, long_stream,
     long_moduli, second,
     PARTS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
-    MIXED: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, CHUNK: tl.constexpr,
-    HELD: tl.constexpr,
+    MIXED: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, LIMBS: tl.constexpr,
+    LONG: tl.constexpr,
 ):  # fmt: skip
     """Round X 2^-(s+t) into `out`, part by part, and mark what is not final.
 
@@ -205,50 +219,74 @@ def round_any(
     have so many `words`, and with MIXED a float32 in `second` (whose strides are those of `out`).
     Residues by moduli in two digits are `long_groups`, three 16-bit numbers each.
 
-    P has `held` bits; X is computed in `limbs` limbs, CHUNK at a time, or with HELD at once. With
-    `slack` X is rounded with its error taken off and with it added, and what differs is marked. A
-    program takes COLUMNS elements of a row at a time, and has limbs * COLUMNS words of `scratch`.
+    P has `held` bits. With `slack` X is rounded with its error taken off and with it added, and
+    what differs is marked. A program takes COLUMNS elements of a row at a time. X has LIMBS limbs,
+    or if that is 0 it is put together in memory: each element has `room` words of `scratch`.
     """
     lane = tl.arange(0, COLUMNS)
     tiles = tl.cdiv(n, COLUMNS)
     heights, widths = left_batch * m, right_batch * n
-    at_limbs = scratch + wide(tl.program_id(0)) * (limbs * COLUMNS) + lane
-    for tile in range(tl.program_id(0), batch * m * tiles, tl.num_programs(0)):
-        j = tile % tiles * COLUMNS + lane
-        row = tile // tiles
-        b, i = row // m, row % m
+    at_limbs = scratch + wide(tl.program_id(0)) * (room * COLUMNS) + lane
+    row, column = tl.program_id(0) // tiles, tl.program_id(0) % tiles
+    rows_on, columns_on = tl.num_programs(0) // tiles, tl.num_programs(0) % tiles
+    for _ in range(tl.program_id(0), batch * m * tiles, tl.num_programs(0)):
+        j = column * COLUMNS + lane
+        b, left, right = row * 0, row * 0, row * 0
+        if batch > 1:
+            b = row // m
+            left, right = b % left_batch, b % right_batch
+        i = row - b * m
         real, there = j < n, j < pitch
-        at_row = rows_table + b % left_batch * m + i
-        at_column = columns_table + b % right_batch * n + j
+        at_row = rows_table + left * m + i
+        at_column = columns_table + right * n + j
         t = tl.load(at_column + SCALE * widths, real, other=0).to(tl.int32)
         column_flags = tl.load(at_column + FLAGS * widths, real, other=0).to(tl.int32)
         row_flags = tl.load(at_row + FLAGS * heights).to(tl.int32)
         base = -(tl.load(at_row + SCALE * heights).to(tl.int32) + t)
         norm = tl.load(at_row + NORM * heights) + tl.load(at_column + NORM * widths, real, other=0)
-        error = error_of(at_row, at_column, heights, widths, real, row_flags, column_flags, always)
-        change = tl.where((slack != 0) & (error >= 0), 1, 0).to(tl.int64)
+        error = tl.full((COLUMNS,), -1, tl.int32)
+        if slack != 0:
+            error = error_of(
+                at_row, at_column, heights, widths, real, row_flags, column_flags, always
+            )
+        change = tl.where(error >= 0, 1, 0).to(tl.int64)
         place = tl.minimum(tl.maximum(error, 0), held - SPARE_BITS)
         open_element = (change > 0) & (error > held - SPARE_BITS)
         at = groups + wide(row) * pitch + j
         at_long = long_groups + wide(row) * pitch + j
         offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
-        for part in range(PARTS):
+        for part in tl.static_range(PARTS):
             to = offset + wide(part) * part_stride
             for side in range(1 + slack):
-                tl.debug_barrier()
-                found, last, negative = integer_of(
-                    at, stream, moduli, at_long, long_stream, long_moduli, basis, length, limbs,
-                    part, there, change * (1 - 2 * side), place, at_limbs, COLUMNS, PARTS, CHUNK,
-                    HELD, ASSEMBLY,
-                )  # fmt: skip
-                tl.debug_barrier()
-                open_element |= store_words(
-                    found, COLUMNS, 32 * limbs, last, negative, base, out + to, wide(word_stride),
-                    words, second + to, real, side, PRECISION, LOWEST, HIGHEST, MIXED, HELD,
-                    ASSEMBLY,
-                )  # fmt: skip
+                side_change = change * (1 - 2 * side)
+                if LIMBS > 0:
+                    found, last, negative = integer_held(
+                        at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there,
+                        slack, side_change, place, PARTS + part, LIMBS, LONG, ASSEMBLY,
+                    )  # fmt: skip
+                    open_element |= store_words(
+                        with_negated(found), COLUMNS, 32 * LIMBS, last, negative, base, out + to,
+                        wide(word_stride), words, second + to, real, side, PRECISION, LOWEST,
+                        HIGHEST, MIXED, True, ASSEMBLY,
+                    )  # fmt: skip
+                else:
+                    limbs = limbs_of(length)
+                    last, negative = integer_stored(
+                        at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there,
+                        slack, side_change, place, at_limbs, at_limbs + limbs * COLUMNS, COLUMNS,
+                        PARTS + part, ASSEMBLY,
+                    )  # fmt: skip
+                    open_element |= store_words(
+                        at_limbs, COLUMNS, 32 * limbs, last, negative, base, out + to,
+                        wide(word_stride), words, second + to, real, side, PRECISION, LOWEST,
+                        HIGHEST, MIXED, False, ASSEMBLY,
+                    )  # fmt: skip
+                    tl.debug_barrier()
         special = ((row_flags | column_flags) & SPECIAL) > 0
         wrong = tl.where(slack != 0, UNSETTLED, UNFIT)
         code = tl.where(open_element, UNSETTLED, tl.where(norm > limit, wrong, 0))
         code = tl.where(special, SPECIAL_ELEMENT, code)
         tl.store(marks + wide(row) * n + j, code.to(tl.uint8), real & (code >= marked))
+        # The tile so many programs on, without a division.
+        over = (column + columns_on >= tiles).to(tl.int32)
+        row, column = row + rows_on + over, column + columns_on - over * tiles

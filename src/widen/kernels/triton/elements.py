@@ -44,6 +44,25 @@ def holds(
 
 
 @triton.jit
+def holds_at(total, row_table, column_table, heights, widths, shift, both, always):
+    """The same for an element whose lines are at these places of their tables."""
+    return holds(
+        total, tl.load(row_table + FLAGS * heights) & INEXACT > 0,
+        tl.load(column_table + FLAGS * widths) & INEXACT > 0, tl.load(row_table + WEIGHT * heights),
+        tl.load(column_table + WEIGHT * widths),
+        tl.load(row_table + SIGMA * heights) + tl.load(column_table + SIGMA * widths),
+        shift, both, always,
+    )  # fmt: skip
+
+
+@triton.jit
+def top_of(table, count, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """Exponent of the largest magnitude of the line at this place of its table."""
+    m, e = decode(tl.load(table + LARGEST * count), FRACTION, EXPONENT)
+    return highest_bit(m) + e
+
+
+@triton.jit
 def is_certified(
     left, right, row_table, column_table, heights, widths, left_part, right_part, left_inner,
     right_inner, inner, kept, shift, both, always,
@@ -51,10 +70,8 @@ def is_certified(
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """The definitive test of `bounds.Certificate` for one element."""
-    m, e = decode(tl.load(row_table + LARGEST * heights), FRACTION, EXPONENT)
-    top = highest_bit(m) + e
-    m, e = decode(tl.load(column_table + LARGEST * widths), RIGHT_FRACTION, RIGHT_EXPONENT)
-    other_top = highest_bit(m) + e
+    top = top_of(row_table, heights, FRACTION, EXPONENT)
+    other_top = top_of(column_table, widths, RIGHT_FRACTION, RIGHT_EXPONENT)
     total = tl.zeros((INNER,), tl.int64)
     for start in range(0, inner, INNER):
         h = start + tl.arange(0, INNER)
@@ -68,13 +85,7 @@ def is_certified(
             ours += leading(mx, top - ex, kept)
             theirs += leading(my, other_top - ey, kept)
         total += ours * theirs
-    return holds(
-        tl.sum(total, 0), tl.load(row_table + FLAGS * heights) & INEXACT > 0,
-        tl.load(column_table + FLAGS * widths) & INEXACT > 0, tl.load(row_table + WEIGHT * heights),
-        tl.load(column_table + WEIGHT * widths),
-        tl.load(row_table + SIGMA * heights) + tl.load(column_table + SIGMA * widths),
-        shift, both, always,
-    )  # fmt: skip
+    return holds_at(tl.sum(total, 0), row_table, column_table, heights, widths, shift, both, always)
 
 
 @triton.jit
@@ -175,6 +186,59 @@ def any_mark(marks, elements, first, tiles, ELEMENTS: tl.constexpr):
     return (found > 0) | ((elements % RUN != 0) & ours)
 
 
+@triton.jit
+def order_of(ELEMENTS: tl.constexpr):
+    """Numbers of the elements of a tile."""
+    run, step = tl.arange(0, ELEMENTS // RUN)[:, None], tl.arange(0, RUN)[None, :]
+    return run * RUN + step
+
+
+@triton.jit
+def place_of(number, tile, tiles):
+    """Where an element of a tile is among all.
+
+    A tile is runs of RUN elements far apart: where marks cluster in a line, programs share them.
+    """
+    return (number // RUN * wide(tiles) + tile) * RUN + number % RUN
+
+
+@triton.jit
+def codes_of(marks, elements, tile, tiles, ELEMENTS: tl.constexpr):
+    """What is to be done about the elements of a tile, 0 for nothing."""
+    places = place_of(order_of(ELEMENTS), tile, tiles)
+    codes = tl.load(marks + places, places < elements, other=0).to(tl.int32)
+    return tl.where(codes < REPAIRED, codes, 0)
+
+
+@triton.jit
+def first_of(codes, ELEMENTS: tl.constexpr):
+    """The number of the first element about which something is to be done, or ELEMENTS."""
+    return tl.min(tl.min(tl.where(codes > 0, order_of(ELEMENTS), ELEMENTS), 1), 0)
+
+
+@triton.jit
+def taken(codes, number, ELEMENTS: tl.constexpr):
+    """The code of an element, and the codes of the others."""
+    here = order_of(ELEMENTS) == number
+    return tl.max(tl.max(tl.where(here, codes, 0), 1), 0), tl.where(here, 0, codes)
+
+
+@triton.jit
+def special_bits(
+    found, scalars, PART: tl.constexpr, PARTS: tl.constexpr, SCALED: tl.constexpr,
+    C_PARTS: tl.constexpr, C_FIELDS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
+    HIGHEST: tl.constexpr,
+):  # fmt: skip
+    """Bits without the sign, and the sign, of a part that `special_sum` found special."""
+    infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
+    nan, up, down = found[3 * PART], found[3 * PART + 1], found[3 * PART + 2]
+    if SCALED:
+        nan, up, down = scaled_specials(found, scalars, PART, PARTS, C_PARTS, C_FIELDS)
+    invalid = nan | (up & down)
+    quiet = invalid.to(tl.int64) << (PRECISION - 2)
+    return tl.where(invalid | up | down, infinity | quiet, 0), down & ~invalid
+
+
 SIZES = [
     "m", "n", "inner", "batch", "left_batch", "right_batch", "left_part", "left_item", "left_line",
     "left_inner", "right_part", "right_item", "right_line", "right_inner", "part_stride",
@@ -202,27 +266,20 @@ def repair(
     `repaired` counts. With SCALED an element is alpha times the product plus beta c, of which
     C_PARTS are given, floats of C_FIELDS.
     """
-    infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
     elements = batch * m * n
     count = 0
     tiles = tl.cdiv(elements, ELEMENTS)
-    # A tile is runs of RUN elements far apart: where marks cluster in a line, programs share them.
-    run, step = tl.arange(0, ELEMENTS // RUN)[:, None], tl.arange(0, RUN)[None, :]
-    order = run * RUN + step
     stride = GLANCE * tl.num_programs(0)
     for first in range(tl.program_id(0), tiles, stride):
         marked = any_mark(marks, elements, first, tiles, ELEMENTS)
         stop = tl.where(marked, tl.minimum(first + stride, tiles), first)
         for tile in range(first, stop, tl.num_programs(0)):
-            places = (run * wide(tiles) + tile) * RUN + step
-            codes = tl.load(marks + places, places < elements, other=0).to(tl.int32)
-            codes = tl.where(codes < REPAIRED, codes, 0)
-            next_one = tl.min(tl.min(tl.where(codes > 0, order, ELEMENTS), 1), 0)
+            codes = codes_of(marks, elements, tile, tiles, ELEMENTS)
+            next_one = first_of(codes, ELEMENTS)
             while next_one < ELEMENTS:
-                code = tl.max(tl.max(tl.where(order == next_one, codes, 0), 1), 0)
-                codes = tl.where(order == next_one, 0, codes)
-                place = (next_one // RUN * wide(tiles) + tile) * RUN + next_one % RUN
-                next_one = tl.min(tl.min(tl.where(codes > 0, order, ELEMENTS), 1), 0)
+                place = place_of(next_one, tile, tiles)
+                code, codes = taken(codes, next_one, ELEMENTS)
+                next_one = first_of(codes, ELEMENTS)
                 j, i, b = place % n, place // n % m, place // n // m
                 row, column = b % left_batch * m + i, b % right_batch * n + j
                 ours = left + (b % left_batch) * left_item + i * left_line
@@ -255,20 +312,12 @@ def repair(
                                 PARTS, q, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
                             )  # fmt: skip
                         for part in tl.static_range(PARTS):
-                            nan, up, down = (
-                                found[3 * part],
-                                found[3 * part + 1],
-                                found[3 * part + 2],
-                            )
-                            if SCALED:
-                                nan, up, down = scaled_specials(
-                                    found, scalars, part, PARTS, C_PARTS, C_FIELDS
-                                )
-                            invalid = nan | (up & down)
-                            quiet = invalid.to(tl.int64) << (PRECISION - 2)
-                            bits = tl.where(invalid | up | down, infinity | quiet, 0)
+                            bits, negative = special_bits(
+                                found, scalars, part, PARTS, SCALED, C_PARTS, C_FIELDS, PRECISION,
+                                LOWEST, HIGHEST,
+                            )  # fmt: skip
                             store_float(
-                                target + part * part_stride, bits, down & ~invalid, True, PRECISION
+                                target + part * part_stride, bits, negative, True, PRECISION
                             )
                     else:
                         for part in tl.static_range(PARTS):

@@ -8,22 +8,20 @@ import triton.language as tl
 from widen.kernels.triton.dot_words import exact_dot
 from widen.kernels.triton.elements import (
     GLANCE,
-    RUN,
     any_mark,
-    holds,
-    scaled_specials,
+    codes_of,
+    first_of,
+    holds_at,
+    place_of,
+    special_bits,
     special_sum,
+    taken,
+    top_of,
 )
 from widen.kernels.triton.limbs import store_words
 from widen.kernels.triton.numbers import (
-    FLAGS,
-    INEXACT,
-    LARGEST,
     SCALE,
-    SIGMA,
-    WEIGHT,
     decode,
-    highest_bit,
     leading,
     wide,
 )
@@ -56,10 +54,8 @@ def is_certified(
     RIGHT_EXPONENT: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """The definitive test of `bounds.Certificate` for one element."""
-    m, e = decode(tl.load(row_table + LARGEST * heights), FRACTION, EXPONENT)
-    top = highest_bit(m) + e
-    m, e = decode(tl.load(column_table + LARGEST * widths), RIGHT_FRACTION, RIGHT_EXPONENT)
-    other_top = highest_bit(m) + e
+    top = top_of(row_table, heights, FRACTION, EXPONENT)
+    other_top = top_of(column_table, widths, RIGHT_FRACTION, RIGHT_EXPONENT)
     total = tl.zeros((INNER,), tl.int64)
     for start in range(0, inner, INNER):
         h = (start + tl.arange(0, INNER)).to(tl.int64)
@@ -71,13 +67,7 @@ def is_certified(
             right, h * right_inner, other_top, h < inner, right_word, right_part, right_words,
             parts, kept, RIGHT_FRACTION, RIGHT_EXPONENT,
         )  # fmt: skip
-    return holds(
-        tl.sum(total, 0), tl.load(row_table + FLAGS * heights) & INEXACT > 0,
-        tl.load(column_table + FLAGS * widths) & INEXACT > 0, tl.load(row_table + WEIGHT * heights),
-        tl.load(column_table + WEIGHT * widths),
-        tl.load(row_table + SIGMA * heights) + tl.load(column_table + SIGMA * widths),
-        shift, both, always,
-    )  # fmt: skip
+    return holds_at(tl.sum(total, 0), row_table, column_table, heights, widths, shift, both, always)
 
 
 SIZES = [
@@ -108,28 +98,22 @@ def repair(
 
     Operands, results and c have so many words; with MIXED a float32 follows in `second`.
     """
-    infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
     elements = batch * m * n
     count = 0
     tiles = tl.cdiv(elements, ELEMENTS)
     limbs = room + tl.program_id(0) * LIMBS
     one = tl.arange(0, 1)
-    run, step = tl.arange(0, ELEMENTS // RUN)[:, None], tl.arange(0, RUN)[None, :]
-    order = run * RUN + step
     stride = GLANCE * tl.num_programs(0)
     for first in range(tl.program_id(0), tiles, stride):
         marked = any_mark(marks, elements, first, tiles, ELEMENTS)
         stop = tl.where(marked, tl.minimum(first + stride, tiles), first)
         for tile in range(first, stop, tl.num_programs(0)):
-            places = (run * wide(tiles) + tile) * RUN + step
-            codes = tl.load(marks + places, places < elements, other=0).to(tl.int32)
-            codes = tl.where(codes < REPAIRED, codes, 0)
-            next_one = tl.min(tl.min(tl.where(codes > 0, order, ELEMENTS), 1), 0)
+            codes = codes_of(marks, elements, tile, tiles, ELEMENTS)
+            next_one = first_of(codes, ELEMENTS)
             while next_one < ELEMENTS:
-                code = tl.max(tl.max(tl.where(order == next_one, codes, 0), 1), 0)
-                codes = tl.where(order == next_one, 0, codes)
-                place = (next_one // RUN * wide(tiles) + tile) * RUN + next_one % RUN
-                next_one = tl.min(tl.min(tl.where(codes > 0, order, ELEMENTS), 1), 0)
+                place = place_of(next_one, tile, tiles)
+                code, codes = taken(codes, next_one, ELEMENTS)
+                next_one = first_of(codes, ELEMENTS)
                 j, i, b = place % n, place // n % m, place // n // m
                 row, column = b % left_batch * m + i, b % right_batch * n + j
                 ours = left + (b % left_batch) * left_item + i * left_line
@@ -161,16 +145,12 @@ def repair(
                             for q in tl.static_range(C_PARTS):
                                 scalars = scalars + (tl.load(addend + q * c_part).to(tl.int64),)
                         for q in tl.static_range(PARTS):
-                            nan, up, down = found[3 * q], found[3 * q + 1], found[3 * q + 2]
-                            if SCALED:
-                                nan, up, down = scaled_specials(
-                                    found, scalars, q, PARTS, C_PARTS, C_FIELDS
-                                )
-                            invalid = nan | (up & down)
-                            quiet = invalid.to(tl.int64) << (PRECISION - 2)
-                            bits = tl.where(invalid | up | down, infinity | quiet, 0)
+                            bits, negative = special_bits(
+                                found, scalars, q, PARTS, SCALED, C_PARTS, C_FIELDS, PRECISION,
+                                LOWEST, HIGHEST,
+                            )  # fmt: skip
                             to = target + q * part_stride
-                            tl.store(out + to, with_sign(bits, down & ~invalid, PRECISION))
+                            tl.store(out + to, with_sign(bits, negative, PRECISION))
                             for word in range(1, words):
                                 tl.store(out + to + wide(word) * word_stride, bits * 0)
                             if MIXED:

@@ -28,18 +28,40 @@ def limb_of(limbs, stride, index, last, minus):
 
 
 @triton.jit
-def leading_held(limbs, last, minus, cut):
-    """Of limbs in registers: the highest below `cut` that is not 0, two more, and its index."""
+def with_negated(limbs):
+    """Limbs, and then those of -X."""
+    both = limbs
+    some = tl.zeros(limbs[0].shape, tl.uint32)
+    for w in tl.static_range(len(limbs)):
+        both = both + (0 - limbs[w] - some,)
+        some |= (limbs[w] != 0).to(tl.uint32)
+    return both
+
+
+@triton.jit
+def ones_below(count, ASSEMBLY: tl.constexpr):
+    """A word whose lowest bits are set, so many of them: none below 0, all from 32 on."""
+    if ASSEMBLY:  # shifts by 32 and more are 0 there
+        left = tl.maximum(32 - count, 0)
+        return tl.inline_asm_elementwise(
+            "shr.b32 $0, 0xFFFFFFFF, $1;", "=r,r", [left], tl.uint32, True, 1
+        )
+    else:
+        ones = tl.full(count.shape, 0xFFFFFFFF, tl.uint32)
+        left = tl.minimum(tl.maximum(32 - count, 0), 31).to(tl.uint32)
+        return tl.where(count > 0, ones >> left, 0)
+
+
+@triton.jit
+def leading_held(both, minus, cut, ASSEMBLY: tl.constexpr):
+    """Of X or -X in registers: the highest limb below `cut` that is not 0, two more, its index."""
     high = tl.zeros(cut.shape, tl.uint32)
     middle, low = tl.zeros(cut.shape, tl.uint32), tl.zeros(cut.shape, tl.uint32)
     index = tl.zeros(cut.shape, tl.int32)
     before, first = tl.zeros(cut.shape, tl.uint32), tl.zeros(cut.shape, tl.uint32)
-    ones = tl.full(cut.shape, 0xFFFFFFFF, tl.uint32)
-    for w in tl.static_range(len(limbs)):
-        negated = tl.where(last >> 5 < w, ~limbs[w], tl.where(last >> 5 == w, 0 - limbs[w], 0))
-        word = tl.where(minus, negated, limbs[w])
-        kept = tl.minimum(tl.maximum(cut - 32 * w, 0), 32)
-        below = tl.where(kept > 0, word & (ones >> tl.minimum(32 - kept, 31).to(tl.uint32)), 0)
+    for w in tl.static_range(len(both) // 2):
+        word = tl.where(minus, both[len(both) // 2 + w], both[w])
+        below = word & ones_below(cut - 32 * w, ASSEMBLY)
         some = below != 0
         high, index = tl.where(some, below, high), tl.where(some, w, index)
         middle, low = tl.where(some, before, middle), tl.where(some, first, low)
@@ -50,18 +72,24 @@ def leading_held(limbs, last, minus, cut):
 
 @triton.jit
 def leading_in_memory(limbs, stride, last, minus, cut):
-    """The same of limbs in memory."""
+    """The same of X or -X in memory."""
     some = last < cut
     index = (tl.maximum(cut, 1) - 1) >> 5
     kept = (31 - ((tl.maximum(cut, 1) - 1) & 31)).to(tl.uint32)
     ones = tl.full(cut.shape, 0xFFFFFFFF, tl.uint32)
     high = limb_of(limbs, stride, tl.where(some, index, -1), last, minus) & (ones >> kept)
-    while tl.max((some & (high == 0)).to(tl.int32), 0) > 0:
-        index = tl.where(some & (high == 0), index - 1, index)
-        more = limb_of(limbs, stride, tl.where(some & (high == 0), index, -1), last, minus)
-        high = tl.where(high == 0, more, high)
     middle = limb_of(limbs, stride, tl.where(some, index - 1, -1), last, minus)
     low = limb_of(limbs, stride, tl.where(some, index - 2, -1), last, minus)
+    more = limb_of(limbs, stride, tl.where(some, index - 3, -1), last, minus)
+    nothing = some & (high == 0)  # of a limb cut in two that is no wonder
+    high, index = tl.where(nothing, middle, high), tl.where(nothing, index - 1, index)
+    middle, low = tl.where(nothing, low, middle), tl.where(nothing, more, low)
+    while tl.max((some & (high == 0)).to(tl.int32), 0) > 0:
+        nothing = some & (high == 0)
+        high, index = tl.where(nothing, middle, high), tl.where(nothing, index - 1, index)
+        middle = tl.where(nothing, low, middle)
+        more = limb_of(limbs, stride, tl.where(nothing, index - 2, -1), last, minus)
+        low = tl.where(nothing, more, low)
     return high, middle, low, index
 
 
@@ -74,12 +102,12 @@ def next_word(
 
     That is: sign and cut of what is left, whether it is nothing, and whether the word is half a
     unit of the one before, 2^(cut - 1). Nothing is left after an infinity, nor where a unit is the
-    format's smallest: half of it rounds to 0, in the words that follow as well. With HELD limbs are
-    in registers.
+    format's smallest: half of it rounds to 0, in the words that follow as well. With HELD those
+    of X and of -X are in registers.
     """
     some = last < cut
     if HELD:
-        high, middle, low, index = leading_held(limbs, last, minus, cut)
+        high, middle, low, index = leading_held(limbs, minus, cut, ASSEMBLY)
     else:
         high, middle, low, index = leading_in_memory(limbs, stride, last, minus, cut)
     below = (last < 32 * (index - 2)).to(tl.uint32)

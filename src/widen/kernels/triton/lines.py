@@ -280,7 +280,7 @@ def weight_of(q1, sigma, divisor, unit):
 
 @triton.jit
 def _scale(
-    block, table, needs, count, goal_norm, root, goal_shift, divisor, unit, rounding, entries,
+    block, table, needs, count, goal_norm, root, goal_shift, divisor, unit, rounding, entries, full,
     FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
     line = block * LINES + tl.arange(0, LINES)
@@ -303,7 +303,8 @@ def _scale(
     if goal_norm == 0:
         wanted = s
     inexact = (q1 > 0) & (wanted < s)
-    s = tl.where(special, NOTHING, tl.where(inexact, wanted, s))
+    at_goal = (q1 > 0) & (inexact | (full != 0))
+    s = tl.where(special, NOTHING, tl.where(at_goal, wanted, s))
     sigma = s + top
     # ||a'|| <= 2^(sigma - 15) sqrt(q2) + sqrt(2k)/2; a margin of 2/256 covers the floats.
     length = sigma.to(tl.float32) - 15.0 + 0.5 * tl.log2(tl.maximum(q2, 1).to(tl.float32))
@@ -328,7 +329,7 @@ def _scale(
     room = wide_root.to(tl.float32) * tl.exp2((goal_shift + NORM_BITS - sigma).to(tl.float32))
     inverse = (65536.0 * room / tl.maximum(q1, 1).to(tl.float32)).to(tl.int32) + 1
     tl.atomic_max(
-        needs + 4, tl.max(tl.where(held & inexact, inverse, 0), 0).to(tl.int64), sem="relaxed"
+        needs + 4, tl.max(tl.where(held & at_goal, inverse, 0), 0).to(tl.int64), sem="relaxed"
     )
     sparse = (tl.full((LINES,), 1 << 24, tl.int64) * entries) // tl.maximum(q1, 1)
     tl.atomic_max(needs + 3, tl.max(tl.where(held, sparse, 0), 0), sem="relaxed")
@@ -336,32 +337,32 @@ def _scale(
 
 GOALS = [
     "left_count", "right_count", "left_blocks", "goal_norm", "root", "goal_shift", "divisor",
-    "unit", "rounding", "entries",
+    "unit", "rounding", "entries", "full",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=GOALS)
 def scale(
     left_table, left_needs, left_count, right_table, right_needs, right_count, left_blocks,
-    goal_norm, root, goal_shift, divisor, unit, rounding, entries,
+    goal_norm, root, goal_shift, divisor, unit, rounding, entries, full,
     LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr, RIGHT_FRACTION: tl.constexpr,
     RIGHT_EXPONENT: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
     """The rest of the table: exponents by the goal, but no further than a line's last bit.
 
-    A `goal_norm` of 0 keeps every bit. `rounding` is log2(sqrt(2k)/2), what rounding may add to a
-    norm; a line has `entries` numbers. `needs` gets (largest NORM, largest SIGMA, flags of all
-    lines, the smallest mean of q, inverted and times 2^24, and the smallest share of the goal that
-    a line uses, inverted and times 2^16).
+    With `full`, by the goal alone. A `goal_norm` of 0 keeps every bit. `rounding` is
+    log2(sqrt(2k)/2), what rounding may add to a norm; a line has `entries` numbers. `needs` gets
+    (largest NORM, largest SIGMA, flags of all lines, the smallest mean of q, inverted and times
+    2^24, and the smallest share of the goal that a line uses, inverted and times 2^16).
     """
     block = tl.program_id(0)
     if block < left_blocks:
         _scale(
             block, left_table, left_needs, left_count, goal_norm, root, goal_shift, divisor, unit,
-            rounding, entries, LEFT_FRACTION, LEFT_EXPONENT, LINES,
+            rounding, entries, full, LEFT_FRACTION, LEFT_EXPONENT, LINES,
         )  # fmt: skip
     else:
         _scale(
             block - left_blocks, right_table, right_needs, right_count, goal_norm, root, goal_shift,
-            divisor, unit, rounding, entries, RIGHT_FRACTION, RIGHT_EXPONENT, LINES,
+            divisor, unit, rounding, entries, full, RIGHT_FRACTION, RIGHT_EXPONENT, LINES,
         )  # fmt: skip

@@ -129,8 +129,8 @@ def certify(
     """Marks are 1 where leading integers do not certify an element, 0 elsewhere, (batch, m, n).
 
     `left` and `right` are descriptors of leading integers, in one plane, or in two of seven bits;
-    `shift` and `both` are those of `bounds.Certificate` (nothing is dropped), for integers this
-    short. Float32 will do: an element that is marked in vain is tested again.
+    `shift` and `both` are those of `bounds.Certificate`, for integers this short. Float32 will do:
+    an element that is marked in vain is tested again.
     """
     rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
     for tile in range(tl.program_id(0), batch * rows * columns, tl.num_programs(0)):

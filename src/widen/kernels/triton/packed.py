@@ -43,10 +43,12 @@ def signed_dot4(word, weights, start, ASSEMBLY: tl.constexpr):
 @triton.jit
 def times_add(a, b: tl.constexpr, start, ASSEMBLY: tl.constexpr):
     """Give start + a b in 64 bits, of uint32 numbers."""
-    if ASSEMBLY:  # plain, it takes four instructions
+    if ASSEMBLY:  # one instruction; mad.wide becomes three where sums go round a loop
         total = tl.inline_asm_elementwise(
-            "mad.wide.u32 $0, $1, $2, $3;", "=l,r,r,l", [a, b, start], tl.uint64, True, 1
-        )
+            "{.reg .u32 x, y; mov.b64 {x, y}, $3; mad.lo.cc.u32 x, $1, $2, x;"
+            " madc.hi.u32 y, $1, $2, y; mov.b64 $0, {x, y};}",
+            "=l,r,r,l", [a, b, start], tl.uint64, True, 1,
+        )  # fmt: skip
     else:
         total = start + a.to(tl.uint64) * b
     return total

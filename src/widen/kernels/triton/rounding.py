@@ -106,11 +106,11 @@ def rounding_of(
     """
     unit = tl.maximum(length + base - PRECISION, LOWEST)
     drop = tl.minimum(unit - (length + base - 64), 65)
-    whole = tl.where(drop < 64, head >> tl.minimum(drop, 63).to(tl.uint64), 0)
-    half = tl.where(drop < 65, (head >> tl.minimum(drop - 1, 63).to(tl.uint64)) & 1, 0)
-    ones = tl.full(head.shape, 1, tl.uint64)
-    below = (head & ((ones << tl.minimum(drop - 1, 63).to(tl.uint64)) - 1)) != 0
-    up = half & (whole | (below | sticky).to(tl.uint64))
+    shift = tl.minimum(drop - 1, 63).to(tl.uint64)
+    twice = tl.where(drop < 65, head >> shift, 0)  # one bit more than stays
+    below = (twice << shift) != head
+    whole = twice >> 1
+    up = twice & (whole | (below | sticky).to(tl.uint64)) & 1
     whole += up
     infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
     place = tl.minimum(unit, HIGHEST - PRECISION) - LOWEST

@@ -73,7 +73,9 @@ def mask(
 ):  # fmt: skip
     """Algorithm 3: the s-th beta bits of |x| from the leading one of the line on, with x's sign.
 
-    |x| < 2^(unit + beta), so the digit of slice s is floor(|x| 2^(beta s - unit)) mod 2^beta.
+    |x| < 2^(unit + beta), so the digit of slice s is floor(|x| 2^(beta s - unit)) mod 2^beta. Of
+    |x| = m 2^e the integer m 2^10 is kept, below 2^63: shifted right by less than 0 (taken as 0) it
+    has beta zeros at the end, by more than 63 (taken as 63) nothing is left of it.
     """
     line, h = place(lines, pitch, LINES, INNER)
     inside, written = line < lines, (line < lines)[:, None] & (h < pitch)[None, :]
@@ -82,15 +84,14 @@ def mask(
     unit = unit_of(tl.load(most + line, inside, other=0), beta, False)
     tl.store(units + line, unit, inside)
     m, e = decode(bits, 52, 11)
-    m = tl.where((unit == SPECIAL)[:, None], 0, m)
-    shift = e - unit[:, None]
+    window = tl.where((unit == SPECIAL)[:, None], 0, m) << 10
+    down = unit[:, None] - e + 10
     to = planes + (wide(1) * line * pitch)[:, None] + h[None, :]
     for s in range(slices):
-        up = tl.minimum(tl.maximum(shift, 0), 63).to(tl.int64)
-        down = tl.minimum(tl.maximum(-shift, 0), 63).to(tl.int64)
-        digit = (((m << up) >> down) & ((1 << beta) - 1)).to(tl.int32)
+        by = tl.minimum(tl.maximum(down, 0), 63).to(tl.int64)
+        digit = (window >> by).to(tl.int32) & ((1 << beta) - 1)
         tl.store(to + wide(s) * stride, tl.where(bits < 0, -digit, digit).to(tl.int8), written)
-        shift += beta
+        down -= beta
 
 
 @triton.jit(do_not_specialize=["lines", "inner", "slices", "beta"])
