@@ -13,6 +13,7 @@ import transcription_002 as paper
 import widen
 from helpers import assert_same_bits
 from widen.backends import slices as on_cpu
+from widen.kernels.cuda.sums import NO_TILE, OVERHEAD, deal
 from widen.papers import ozimmu as system
 from widen.papers.ozimmu import VARIANTS, ozimmu, schedule
 
@@ -159,6 +160,19 @@ def test_shapes_and_libraries():
     assert_same_bits(ozimmu(*strided, 8, "h"), wanted)
     assert ozimmu(a[:0], b, 8, "h").shape == (0, 3)
     assert (ozimmu(a[:, :0], b[:0], 8) == np.zeros((4, 3))).all()
+
+
+@pytest.mark.parametrize(
+    ("tiles", "steps", "clusters"),
+    [(176, [32 * g for g in range(8, 0, -1)], 66), (3, [5, 1], 66), (1, [7], 1), (10, [4] * 7, 66)],
+)
+def test_tiles_are_dealt_once_and_evenly(tiles, steps, clusters):
+    turns = np.array(deal(tiles, steps, clusters)).reshape(-1, clusters)
+    assert (turns[-1] == NO_TILE).all()
+    assert sorted(turns[turns != NO_TILE]) == list(range(tiles * len(steps)))
+    assert (np.diff(turns, axis=0) >= 0).all()  # so that what comes after the end is no tile
+    taken = [sum(steps[t // tiles] + OVERHEAD for t in own if t != NO_TILE) for own in turns.T]
+    assert max(taken) <= sum(taken) / clusters + max(steps) + OVERHEAD
 
 
 @pytest.mark.parametrize(

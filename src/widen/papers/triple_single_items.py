@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
 import widen
 from widen.backends import blocked
 from widen.backends.planes import cast
+from widen.papers.arrays import namespace
 from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting, lines
 from widen.papers.triple_single import multiply_sliced, slice_matrix
 
@@ -242,7 +241,7 @@ def fig25(setting: Setting) -> Outcome:
         exact = quad_product(a, b)
         for step, name in enumerate(PRODUCTS):
             product = scheme(a, b, COUNTS[step - 1]) if step else blocked.multiply(a, b)
-            rows.append([KINDS[kind], n, m * columns, name, *errors(setting, product, exact)])
+            rows.append([KINDS[kind], n, m * columns, name, *errors(product, exact)])
             setting.progress((done + (step + 1) / len(PRODUCTS)) / len(cases))
         setting.machine.free()
     largest = {(kind, n, name): error for kind, n, _, name, error, *_ in rows}
@@ -324,7 +323,7 @@ def quad_product(a: list[Any], b: list[Any]) -> Any:
     return widen.matmul(left, right, dtype=widen.float64x4).words
 
 
-def errors(setting: Setting, found: Any, exact: Any) -> tuple[float, float, float]:
+def errors(found: Any, exact: Any) -> tuple[float, float, float]:
     """Largest and median relative error, and the largest error over the largest element.
 
     The differences cancel word by word, each exactly but for the last.
@@ -333,9 +332,9 @@ def errors(setting: Setting, found: Any, exact: Any) -> tuple[float, float, floa
     for word in found:
         rest = rest - word
     wrong = abs(rest + exact[1])
-    relative = setting.machine.fetch(wrong / abs(exact[0]))
-    against_largest = wrong.max() / abs(exact[0]).max()
-    return float(relative.max()), float(np.median(relative)), float(against_largest)
+    relative, against_largest = wrong / abs(exact[0]), wrong.max() / abs(exact[0]).max()
+    median = namespace(relative).median(relative)
+    return float(relative.max()), float(median), float(against_largest)
 
 
 ITEMS = [
