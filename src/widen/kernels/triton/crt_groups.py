@@ -22,6 +22,12 @@ AHEAD = tl.constexpr(2)  # groups whose numbers are loaded while others are mult
 TOGETHER = tl.constexpr(4)  # groups whose numbers are loaded before any is used
 
 
+@triton.constexpr_function
+def at_a_time(groups, streams):
+    """How many of so many groups: each load costs the compiler a look at everything."""
+    return int(groups) if streams == 1 else 1
+
+
 @triton.jit
 def four_words(at, ASSEMBLY: tl.constexpr):
     """Four neighbouring words of a table, the same for all elements."""
@@ -145,16 +151,26 @@ def plus_groups(
     sums, groups, stream, moduli, basis, length, inside, SIZE: tl.constexpr,
     STREAMS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """Sums, with every S_G times its row's 1/P_G and limbs added; numbers are loaded AHEAD."""
+    """Sums, with every S_G times its row's 1/P_G and limbs added.
+
+    Numbers are loaded while others are multiplied; those of moduli in two digits, few, are not.
+    """
+    step: tl.constexpr = at_a_time(AHEAD, STREAMS)
     count = (moduli + SIZE - 1) // SIZE
-    numbers = loaded(groups, stream, 0, moduli, inside, SIZE, STREAMS, AHEAD)
-    values = values_of(numbers, basis, length, 0, count, SIZE, STREAMS, AHEAD, ASSEMBLY)
-    for g in range(0, count, AHEAD):
-        more = loaded(groups, stream, g + AHEAD, moduli, inside, SIZE, STREAMS, AHEAD)
-        for i in tl.static_range(AHEAD):
+    if SIZE != 2:
+        numbers = loaded(groups, stream, 0, moduli, inside, SIZE, STREAMS, step)
+        values = values_of(numbers, basis, length, 0, count, SIZE, STREAMS, step, ASSEMBLY)
+    for g in range(0, count, step):
+        if SIZE == 2:
+            more = loaded(groups, stream, g, moduli, inside, SIZE, STREAMS, step)
+            values = values_of(more, basis, length, g, count, SIZE, STREAMS, step, ASSEMBLY)
+        else:
+            more = loaded(groups, stream, g + step, moduli, inside, SIZE, STREAMS, step)
+        for i in tl.static_range(step):
             row = basis + tl.minimum(g + i, count - 1) * length
             sums = plus_multiple(sums, values[i], row + HEADER, ASSEMBLY)
-        values = values_of(more, basis, length, g + AHEAD, count, SIZE, STREAMS, AHEAD, ASSEMBLY)
+        if SIZE != 2:
+            values = values_of(more, basis, length, g + step, count, SIZE, STREAMS, step, ASSEMBLY)
     return sums
 
 
@@ -164,10 +180,11 @@ def store_values(
     STREAMS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """Store every S_G, and zeros up to TOGETHER - 1 after them; add S_G/P_G to the fraction."""
+    step: tl.constexpr = at_a_time(TOGETHER, STREAMS)
     count = (moduli + SIZE - 1) // SIZE
-    for g in range(0, count, TOGETHER):
-        numbers = loaded(groups, stream, g, moduli, inside, SIZE, STREAMS, TOGETHER)
-        for i in tl.static_range(TOGETHER):
+    for g in range(0, count, step):
+        numbers = loaded(groups, stream, g, moduli, inside, SIZE, STREAMS, step)
+        for i in tl.static_range(step):
             row, factors, whole = row_of(basis, length, g + i, count, ASSEMBLY)
             value = value_of(numbers, factors, whole, i * SIZE * STREAMS, SIZE, STREAMS)
             inverse = tl.load(row + HEADER).to(tl.uint32)
