@@ -130,10 +130,16 @@ def integer_held(
 
 
 @triton.jit
-def store_limbs(limbs, to, stride):
+def store_limbs(limbs, to, stride, ASSEMBLY: tl.constexpr):
     """Limbs in memory, so many apart."""
     for w in tl.static_range(len(limbs)):
-        tl.store(to + w * stride, limbs[w].to(tl.int32, bitcast=True))
+        if ASSEMBLY:  # Triton's compiler looks at everything at each of its own stores
+            tl.inline_asm_elementwise(
+                "st.global.b32 [$1], $2; mov.b32 $0, 0;", "=r,l,r",
+                [(to + w * stride).to(tl.int64), limbs[w]], tl.int32, False, 1,
+            )  # fmt: skip
+        else:
+            tl.store(to + w * stride, limbs[w].to(tl.int32, bitcast=True))
 
 
 @triton.jit
@@ -179,7 +185,7 @@ def integer_stored(
         if slack != 0:
             limbs, change_carry = changed(limbs, WORDS * chunk, change, place, change_carry)
         last = tl.minimum(last, 32 * WORDS * chunk + lowest_of(limbs))
-        store_limbs(limbs, to + wide(WORDS * chunk) * stride, stride)
+        store_limbs(limbs, to + wide(WORDS * chunk) * stride, stride, ASSEMBLY)
         top = limbs[WORDS - 1]
     tl.debug_barrier()
     return last, top.to(tl.int32, bitcast=True) < 0

@@ -21,6 +21,12 @@ AHEAD = tl.constexpr(2)  # groups whose numbers are loaded while others are mult
 TOGETHER = tl.constexpr(4)  # groups whose numbers are loaded before any is used
 
 
+@triton.constexpr_function
+def at_a_time(groups, streams):
+    """How many of so many groups: each load costs the compiler a look at everything."""
+    return int(groups) if streams == 1 else 1
+
+
 @triton.jit
 def four_words(at, ASSEMBLY: tl.constexpr):
     """Four neighbouring words of a table, the same for all elements."""
@@ -146,17 +152,27 @@ def plus_groups(
     sums, groups, stream, moduli, basis, length, inside, LONG: tl.constexpr,
     STREAMS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """Sums, with every S_G times its row's 1/P_G and limbs added; numbers are loaded AHEAD."""
+    """Sums, with every S_G times its row's 1/P_G and limbs added.
+
+    Numbers are loaded while others are multiplied; those of moduli in two digits, few, are not.
+    """
     size: tl.constexpr = 2 if LONG else 3
+    step: tl.constexpr = at_a_time(AHEAD, STREAMS)
     count = (moduli + size - 1) // size
-    numbers = loaded(groups, stream, 0, moduli, inside, LONG, STREAMS, AHEAD)
-    values = values_of(numbers, basis, length, 0, count, LONG, STREAMS, AHEAD, ASSEMBLY)
-    for g in range(0, count, AHEAD):
-        more = loaded(groups, stream, g + AHEAD, moduli, inside, LONG, STREAMS, AHEAD)
-        for i in tl.static_range(AHEAD):
+    if not LONG:
+        numbers = loaded(groups, stream, 0, moduli, inside, LONG, STREAMS, step)
+        values = values_of(numbers, basis, length, 0, count, LONG, STREAMS, step, ASSEMBLY)
+    for g in range(0, count, step):
+        if LONG:
+            more = loaded(groups, stream, g, moduli, inside, LONG, STREAMS, step)
+            values = values_of(more, basis, length, g, count, LONG, STREAMS, step, ASSEMBLY)
+        else:
+            more = loaded(groups, stream, g + step, moduli, inside, LONG, STREAMS, step)
+        for i in tl.static_range(step):
             row = basis + tl.minimum(g + i, count - 1) * length
             sums = plus_multiple(sums, values[i], row + HEADER, ASSEMBLY)
-        values = values_of(more, basis, length, g + AHEAD, count, LONG, STREAMS, AHEAD, ASSEMBLY)
+        if not LONG:
+            values = values_of(more, basis, length, g + step, count, LONG, STREAMS, step, ASSEMBLY)
     return sums
 
 
@@ -167,10 +183,11 @@ def store_values(
 ):  # fmt: skip
     """Store every S_G, and zeros up to TOGETHER - 1 after them; add S_G/P_G to the fraction."""
     size: tl.constexpr = 2 if LONG else 3
+    step: tl.constexpr = at_a_time(TOGETHER, STREAMS)
     count = (moduli + size - 1) // size
-    for g in range(0, count, TOGETHER):
-        numbers = loaded(groups, stream, g, moduli, inside, LONG, STREAMS, TOGETHER)
-        for i in tl.static_range(TOGETHER):
+    for g in range(0, count, step):
+        numbers = loaded(groups, stream, g, moduli, inside, LONG, STREAMS, step)
+        for i in tl.static_range(step):
             row, factors, whole = row_of(basis, length, g + i, count, ASSEMBLY)
             value = value_of(numbers, factors, whole, i * size * STREAMS, LONG, STREAMS)
             inverse = tl.load(row + HEADER).to(tl.uint32)

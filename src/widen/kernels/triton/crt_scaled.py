@@ -150,7 +150,7 @@ def round_any_scaled(
                     at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there, 0,
                     nothing, lane, PARTS + of_x, LIMBS, LONG, ASSEMBLY,
                 )  # fmt: skip
-                store_limbs(found[0], to_limbs, COLUMNS)
+                store_limbs(found[0], to_limbs, COLUMNS, ASSEMBLY)
             else:
                 integer_stored(
                     at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there, 0,
