@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,12 +16,14 @@ from widen import device, tensor_words
 from widen.backends import torch as torch_backend
 from widen.backends import torch_constants, torch_words
 from widen.backends.clock import Clock
-from widen.backends.torch_lines import Groups, Numbers
+from widen.backends.torch_lines import Groups, Numbers, lines_of_words
 from widen.backends.torch_scaled import Scaling
 from widen.contract import as_contract
 from widen.device import Problem
 from widen.formats import FORMATS, PLAIN
+from widen.kernels.triton.numbers import SCALE
 from widen.systems import residues
+from widen.words.conversions import planes_of_values
 
 WIDE = [name for name in FORMATS if name not in PLAIN]
 # Long integers take the interpreter seconds an element: few of them there.
@@ -142,32 +145,54 @@ def test_long_integers_are_put_together(bits, parts):
 
 def test_constants_of_bytes_and_of_two_digits():
     layout = residues(128, 380.0, 1)
-    limbs = 6
-    constants, weights = torch_constants.words_encoding(layout, limbs, torch.device("cpu"))
+    count, columns = 24, 16
+    constants, weights = torch_constants.words_encoding(layout, count, columns, torch.device("cpu"))
     short = layout.bases.count(0)
+    filled = -(-short // columns) * columns
+    minus, _ = constants.view(2, -1)
     number = 3**100
-    held = (number + (1 << 32 * limbs - 1)).to_bytes(4 * limbs, "little")
+    digits = number.to_bytes(count, "little")
     for i, p in enumerate(layout.moduli):
-        minus_p, _, bias, _ = constants[i].tolist()
-        assert minus_p == -p
+        at, place = divmod(i if i < short else i - short, columns)
         if i < short:
-            words = weights[i * limbs : (i + 1) * limbs].tolist()
-            factors = [x for word in words for x in signed_bytes(word)]
+            factors, row = weights[i].tolist(), i
         else:
-            start = short * limbs + (i - short) * 2 * limbs
-            words = weights[start : start + 2 * limbs].tolist()
-            pairs = zip(words[::2], words[1::2], strict=True)
-            factors = [
-                x + 128 * y
-                for low, high in pairs
-                for x, y in zip(signed_bytes(low), signed_bytes(high), strict=True)
-            ]
-        total = bias + sum(x * w for x, w in zip(held, factors, strict=True))
-        assert (total - number) % p == 0
+            lows, highs = weights[filled:].view(-1, 2, columns, count)[at, :, place].tolist()
+            factors, row = (
+                [x + 128 * y for x, y in zip(lows, highs, strict=True)],
+                filled + i - short,
+            )
+            assert max(map(abs, lows + highs)) <= 64
+        assert minus[row] == -p
+        assert (sum(x * w for x, w in zip(digits, factors, strict=True)) - number) % p == 0
 
 
-def signed_bytes(word):
-    return [x - 256 * (x > 127) for x in word.to_bytes(4, "little", signed=True)]
+@pytest.mark.parametrize(("name", "bits"), [("float32x2", 58), ("float64x4", 224)])
+def test_integers_of_words_are_rounded_to_nearest_even(name, bits):
+    """Residues of round(x 2^s): ties, tails of either sign beyond them, gaps, words of no use."""
+    rng, fmt, s = np.random.default_rng(46), FORMATS[name], bits - 1
+    values = []
+    for j in range(128):
+        whole, far, sign = int(rng.integers(1 << 20)), int(rng.integers(1, 150)), (-1) ** j
+        half, tail = Fraction(2 * whole + j % 3, 2), sign * Fraction(1, 1 << far)
+        gap = Fraction(int(rng.integers(1 << 30)), 1 << 30) * 2 ** int(rng.integers(s))
+        values.append(sign * (half + tail * (j % 4 > 1) + gap * (j % 8 > 3)) / 2**s)
+    words = np.stack(planes_of_values(values, fmt))
+    values = [sum(map(Fraction, column.tolist())) for column in words[:, 0].T]
+    planes = [torch.from_numpy(x).to(ON)[:, None, None] for x in words]
+    lines = lines_of_words(planes, "left", 1)
+    table = torch.zeros((9, 1), dtype=torch.int64, device=ON)
+    table[int(SCALE)] = s
+    layout = residues(128, 2.0 * bits, 1)
+    planes = torch_words.encode([lines], [table], layout, bits)[0][:, 0, 0].cpu().tolist()
+    short = layout.bases.count(0) if layout.bases else len(layout.moduli)
+    long = len(layout.moduli) - short
+    for i, p in enumerate(layout.moduli):
+        low, high = planes[i], planes[i + long] if i >= short else [0] * 128
+        for x, a0, a1 in zip(values, low, high, strict=True):
+            assert (round(x * 2**s) - a0 - 128 * a1) % p == 0
+        if i >= short:
+            assert planes[i + 2 * long] == [x + y for x, y in zip(low, high, strict=True)]
 
 
 def test_products_in_two_digits_add_up():

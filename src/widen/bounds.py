@@ -94,6 +94,19 @@ def goal(
     return None if cap is None else Goal(1, root_k, cap - ROOT_BITS, full)
 
 
+def highest(goal: Goal | None) -> int:
+    """No line is scaled by a goal so that its largest number is 2^highest or more.
+
+    Its largest number is 2^top or more, so a norm is 2^15 or more of what 2^(15 - top) scales: the
+    goal takes top to log2(root) + shift at most.
+    """
+    return UNBOUNDED if goal is None else (goal.root - 1).bit_length() + goal.shift + 1
+
+
+UNBOUNDED = 1 << 24
+"""Further than exponents of any format."""
+
+
 def floor_log2_ratio(numerator: int, denominator: int) -> int:
     """Floor of log2(numerator / denominator) for positive integers.
 

@@ -22,7 +22,7 @@ from widen.backends.clock import Clock
 from widen.backends.torch_lines import Lines, Target, Tensor, cut
 from widen.backends.torch_scaled import Scaling
 from widen.backends.torch_units import Engine, in_blocks
-from widen.bounds import Certificate
+from widen.bounds import Certificate, Goal
 from widen.contract import Contract
 from widen.device_plan import LEAD_BITS, Question, Side, cached_plan
 from widen.encoded import Encoded
@@ -127,9 +127,11 @@ def prepare(problem: Problem) -> Prepared:
     if problem.plan is not None:
         caps = (problem.plan.cap,)
     kept = LEAD_BITS[fmt.parts]
-    looked_at, needs, leads, repaired = _look(problem.sources, problem.test, kept, len(caps))
+    full = problem.system == "triangle"
+    goals = [bounds.goal(contract, fmt.precision, k, fmt.parts, cap, full=full) for cap in caps]
+    looked_at, needs, leads, repaired = _look(problem.sources, problem.test, kept, goals)
     choices = [
-        _tables(problem, looked_at, limit, needs[at], fresh=at > 0) for at, limit in enumerate(caps)
+        _tables(problem, looked_at, goal, needs[at], fresh=at > 0) for at, goal in enumerate(goals)
     ]
     question = _question(problem, caps)
     if problem.plan is not None:
@@ -142,7 +144,7 @@ def prepare(problem: Problem) -> Prepared:
         return Prepared(choices[0], leads, kept, k, question.widest(), repaired)
     choice = recording.decided(needs, question.decide)
     if choice.kept != kept:
-        leads = _look(problem.lines, problem.test, choice.kept, 1)[2]
+        leads = _look(problem.lines, problem.test, choice.kept, goals[:1])[2]
     return Prepared(
         choices[choice.taken], leads, choice.kept, choice.terms, choice.plan, repaired, choice.many
     )
@@ -171,9 +173,15 @@ def _question(problem: Problem, caps: tuple[int | None, ...]) -> Question:
 
 
 def _look(
-    sources: Sequence[Lines | Encoded], test: Certificate | None, kept: int, choices: int
+    sources: Sequence[Lines | Encoded],
+    test: Certificate | None,
+    kept: int,
+    goals: Sequence[Goal | None],
 ) -> tuple[list[Tensor], Tensor, tuple[Tensor, Tensor] | None, Tensor]:
-    """Surveys of operands, room for their needs, leading integers if a test wants them; a zero."""
+    """Surveys of operands, room for their needs, leading integers if a test wants them; a zero.
+
+    They will be scaled by each of the goals.
+    """
     fresh = [source for source in sources if not isinstance(source, Encoded)]
     first = sources[0]
     device = first.planes.device if isinstance(first, Encoded) else first.bits.device
@@ -181,7 +189,7 @@ def _look(
     several = any(x.block is not None for x in fresh)
     short = bool(fresh) and not several and short_lines.will_do(fresh)
     take = torch.empty if short else torch.zeros
-    arena = take(sum(sizes) + choices * 2 * 5 + 1, dtype=torch.int64, device=device)
+    arena = take(sum(sizes) + len(goals) * 2 * 5 + 1, dtype=torch.int64, device=device)
     starts = [0, *itertools.accumulate(sizes)]
     tables = [
         arena[start:stop].view(backend.ROWS_OF_TABLE, -1)
@@ -196,8 +204,10 @@ def _look(
         ]
     if short:
         short_lines.survey(fresh, tables, leads, kept, arena[starts[-1] :])
+    elif several:
+        words.survey(fresh, tables, leads, kept, max(bounds.highest(goal) for goal in goals))
     elif fresh:
-        (words.survey if several else backend.survey)(fresh, tables, leads, kept)
+        backend.survey(fresh, tables, leads, kept)
     known = iter(tables)
     found = [x.lines[0] if isinstance(x, Encoded) else next(known) for x in sources]
     both = None
@@ -207,15 +217,18 @@ def _look(
         both = (ours, theirs)
     elif leads is not None:
         both = (leads[0], leads[0])
-    return found, arena[starts[-1] : -1].view(choices, 2, 5), both, arena[-1:].view(torch.int32)[:1]
+    return (
+        found,
+        arena[starts[-1] : -1].view(len(goals), 2, 5),
+        both,
+        arena[-1:].view(torch.int32)[:1],
+    )
 
 
 def _tables(
-    problem: Problem, looked_at: list[Tensor], cap: int | None, needs: Tensor, *, fresh: bool
+    problem: Problem, looked_at: list[Tensor], goal: Goal | None, needs: Tensor, *, fresh: bool
 ) -> tuple[Tensor, Tensor]:
-    """Lines scaled at a cap."""
-    fmt, k, full = problem.fmt, problem.shape[2], problem.system == "triangle"
-    goal = bounds.goal(problem.contract, fmt.precision, k, fmt.parts, cap, full=full)
+    """Lines scaled by a goal."""
     found = [table.clone() if fresh else table for table in looked_at]
     backend.quantise(problem.lines, found, goal, problem.test, needs.unbind())
     return found[0], found[1]
@@ -349,7 +362,7 @@ def encode_operand(
     test = None
     if contract.certified_by_data:
         test = bounds.certificate(contract, fmt.precision, k, fmt.parts, 0)
-    tables, needs, leads, _ = _look([operand], test, LEAD_BITS[fmt.parts], 1)
+    tables, needs, leads, _ = _look([operand], test, LEAD_BITS[fmt.parts], [goal])
     backend.quantise([operand], tables, goal, test, needs[0].unbind())
     other = math.log2(goal.root) + goal.shift + 0.01
     width = max(math.ceil(other + 1), 1)

@@ -141,27 +141,36 @@ def any_room(table: Tensor, parts: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def words_encoding(layout: Residues, limbs: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Constants and weights of `kernels.triton.encode_words.residues`, as int32."""
-    rows, weights = [], []
-    for p, base in zip(layout.moduli, layout.bases or [0] * len(layout.moduli), strict=True):
-        bias = balanced(-(1 << 32 * limbs - 1), p)
-        rows.append([-p, unpack("i", pack("f", 1 / p))[0], bias, 0])
-        powers = [balanced(pow(256, i, p), p) for i in range(4 * limbs)]
-        for j in range(0, 4 * limbs, 4):
-            four = powers[j : j + 4]
-            if not base:
-                weights.append(_four(four))
-                continue
-            lows = [balanced(w, base) for w in four]
-            highs = [(w - low) // base for w, low in zip(four, lows, strict=True)]
-            weights += [_four(lows), _four(highs)]
-    return constant(rows, torch.int32, device), constant(weights, torch.int32, device)
+def words_encoding(
+    layout: Residues, count: int, columns: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Constants and weights of `kernels.triton.encode_words.residues`, int32 and int8.
+
+    Integers have `count` bytes.
+    """
+    bases = layout.bases or (0,) * len(layout.moduli)
+    pairs = list(zip(layout.moduli, bases, strict=True))
+    short, long = ([pair for pair in pairs if (pair[1] > 0) is split] for split in (False, True))
+    nothing = (1, 0)  # as a modulus: all residues are 0
+    for some in (short, long):
+        some += [nothing] * (-len(some) % columns)
+    rows = [_byte_residues(p, count) for p, _ in short]
+    for start in range(0, len(long), columns):
+        powers = [_byte_residues(p, count) for p, _ in long[start : start + columns]]
+        lows = [[balanced(w, 128) for w in of_p] for of_p in powers]
+        rows += lows
+        rows += [
+            [(w - low) // 128 for w, low in zip(*both, strict=True)]
+            for both in zip(powers, lows, strict=True)
+        ]
+    moduli = [p for p, _ in short + long]
+    known = [-p for p in moduli] + [unpack("i", pack("f", 1 / p))[0] for p in moduli]
+    return constant(known, torch.int32, device), constant(rows, torch.int8, device)
 
 
-def _four(numbers: list[int]) -> int:
-    """Four numbers as bytes of one word."""
-    return int.from_bytes((x & 255 for x in numbers), "little", signed=True)
+def _byte_residues(p: int, count: int) -> list[int]:
+    """Balanced residues of 256^i."""
+    return [balanced(pow(256, i, p), p) for i in range(count)]
 
 
 @lru_cache(maxsize=256)

@@ -27,34 +27,35 @@ Tensor = torch.Tensor
 
 
 def survey(
-    operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int
-) -> None:
-    """Tables of lines, zero before, up to their norms; and their leads."""
+    operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int,
+    enough: int,
+) -> None:  # fmt: skip
+    """Tables of lines, zero before, up to their norms; and their leads.
+
+    No line will be scaled so that its largest number is 2^enough or more.
+    """
     for at, (x, table) in enumerate(zip(operands, tables, strict=True)):
         _, count, inner = x.shape
-        tile, largest, norms = _tile(x), line_kernels.largest, line_kernels.norms
+        words, parts = x.words.shape[:2]
+        largest, norms = line_kernels.largest, line_kernels.norms
+        tile = tiles.line_tile(tiles.SURVEY[parts], x.lines_near, inner)
         if x.small:
+            tile = tiles.SURVEY_SMALL[parts]
             largest, norms = general(largest), general(norms)
         blocks = x.shape[0] * -(-count // tile.lines)
         share = tiles.share(inner, blocks, tile.inner, 1)
         grid = (blocks * -(-inner // share),)
-        strides, (words, parts) = x.words.stride(), x.words.shape[:2]
-        form = (*x.fields, tile.lines, tile.inner)
+        strides, shape = x.words.stride(), (tile.lines, tile.inner)
         launch(
-            largest, grid,
-            (x.words, table, x.count, count, inner, share, *strides, words, parts), form,
-            tile.warps,
+            largest, grid, (x.words, table, x.count, count, inner, share, *strides, words),
+            (parts, *x.fields, *shape), tile.warps,
         )  # fmt: skip
         launch(
             norms, grid,
             (x.words, table, table if leads is None else leads[at], x.count, count, inner, share,
-             *strides, words, parts, -1 if leads is None else kept, x.pitch),
-            form, tile.warps,
+             *strides, words, enough, x.pitch),
+            (parts, *x.fields, -1 if leads is None else kept, *shape), tile.warps,
         )  # fmt: skip
-
-
-def _tile(x: Lines) -> tiles.LineTile:
-    return tiles.WORDS_SMALL if x.small else tiles.line_tile(tiles.WORDS, x.lines_near, x.shape[2])
 
 
 def encode(
@@ -66,17 +67,27 @@ def encode(
     for x, table in zip(operands, tables, strict=True):
         planes = backend.room(x, layout.planes[0])
         choices = tiles.FEW_WORDS_LIMBS if x.small else tiles.WORDS_LIMBS
-        limbs = next(count for count in choices if 32 * count > width + 2)
-        weights = constants.words_encoding(layout, limbs, planes.device)
+        limbs = next(count for count in choices if 64 * count > width + 2)
+        few = limbs <= tiles.FEW_LIMBS and not layout.bases
         batch, count, inner = x.shape
-        tile, kernel = _tile(x), encode_words.residues
+        tile = tiles.line_tile(tiles.FEW_WORDS if few else tiles.WORDS, x.lines_near, inner)
+        columns = 1 if few else tiles.WORDS_COLUMNS
+        room = limbs if few else max(4, 1 << (limbs - 1).bit_length())
+        told = constants.words_encoding(layout, 8 * room, columns, planes.device)
+        form: tuple[int, ...] = (
+            len(x.words), layout.parts, *x.fields, limbs, backend.assembly(planes.device),
+            tile.lines, tile.inner,
+        )  # fmt: skip
+        kernel = encode_words.residues_of_few
+        if not few:
+            kernel = encode_words.residues
+            form += (bool(layout.bases), room, x.lines_near and not x.small, columns)
         launch(
             general(kernel) if x.small else kernel,
             (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
             (x.words, table, x.count, planes.view(torch.int32), count, inner, x.pitch,
-             planes.stride(0), *x.words.stride(), len(x.words), 1 if layout.parts == 1 else 3,
-             *weights, short, len(layout.moduli) - short),
-            (*x.fields, limbs, backend.assembly(planes.device), tile.lines, tile.inner), tile.warps,
+             planes.stride(0), *x.words.stride(), *told, short, len(layout.moduli) - short),
+            form, tile.warps, registers=tiles.WORDS_REGISTERS,
         )  # fmt: skip
         made.append(planes)
     return made

@@ -251,14 +251,20 @@ def any_tile(limbs: int, *, alone: bool) -> tuple[int, int, int, int | None]:
     return ANY_ALONE if alone else ANY[max(least for least in ANY if least <= limbs)]
 
 
-WORDS = (LineTile(2, 256, 4), LineTile(16, 32, 4))
-"""Lines of several words: where their entries are neighbours, and where the lines are."""
+FEW_LIMBS = 2
+"""Encoding of numbers of several words, whose integers have so many limbs of 64 bits at most, goes
+four bytes at a time; that of longer ones by products of matrices."""
 
-WORDS_SMALL = LineTile(4, 64, 4)
-"""The same for operands that are small."""
+FEW_WORDS = (LineTile(2, 256, 4), LineTile(16, 32, 4))
+WORDS = (LineTile(1, 256, 4), LineTile(8, 32, 4))
+WORDS_COLUMNS, WORDS_REGISTERS = 16, 128
+"""Tiles of these, the second of 128 elements or more, and moduli in a product."""
 
-WORDS_LIMBS, FEW_WORDS_LIMBS = (2, 3, 4, 6, 8, 12, 16, 22, 28, 32, 48, 64), (4, 8, 16, 32, 64)
-"""Lengths of their integers, in limbs of 32 bits, that encoding is compiled for; and for those."""
+WORDS_LIMBS, FEW_WORDS_LIMBS = (1, 2, 3, 4, 6, 7, 8, 11, 14, 16, 24, 32), (2, 4, 8, 16, 32)
+"""Lengths of their integers, in limbs of 64 bits, that encoding is compiled for.
+
+The second are for operands that are small.
+"""
 
 DOT_LIMBS = 256
 """Limbs of a sum of products of two floats, times a third, and of one more product of two."""

@@ -9,9 +9,28 @@ import triton
 import triton.language as tl
 
 from widen.kernels.triton.dot import FAR, WINDOW, in_window, spread
-from widen.kernels.triton.encode_words import word_integer
 from widen.kernels.triton.limbs import NEVER, last_bit
 from widen.kernels.triton.numbers import decode, wide
+
+
+@triton.jit
+def word_integer(x, y, s, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """(r, left) with |x| 2^s rounded to r 2^left, y being the next word: r <= 2^53, left >= 0.
+
+    The sum of these is round(x 2^s), to nearest even, of the value x. A word that lies above the
+    point is an integer. The first that reaches below it is rounded to nearest; in a tie the sign of
+    the next word decides, and only where there is none the even number wins (of the sum as well:
+    what is above is a multiple of 4, or it is even because its own last word was a tie). Words
+    after it are 1/4 at most, and one below 1/2 is rounded to 0: with all that follows it stays
+    below 1/2.
+    """
+    m, e = decode(x, FRACTION, EXPONENT)
+    left = e + s
+    right = tl.minimum(tl.maximum(-left, 0), 55).to(tl.int64)
+    half = (tl.full(m.shape, 1, tl.int64) << right) >> 1
+    alone = (y & ((1 << (FRACTION + EXPONENT)) - 1)) == 0
+    away = tl.where(alone, (m >> right) & 1, ((x < 0) == (y < 0)).to(tl.int64))
+    return (m + tl.where(half > 0, half - 1 + away, 0)) >> right, tl.maximum(left, 0)
 
 
 @triton.jit

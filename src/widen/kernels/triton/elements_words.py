@@ -27,7 +27,7 @@ from widen.kernels.triton.numbers import (
 )
 from widen.kernels.triton.reconstruct import REPAIRED, SPECIAL_ELEMENT, UNCERTIFIED, UNFIT
 from widen.kernels.triton.rounding import with_sign
-from widen.kernels.triton.words import side_of, two_words
+from widen.kernels.triton.words import side_of
 
 
 @triton.jit
@@ -38,9 +38,10 @@ def leads_of(
     """Leading integers, summed over the parts."""
     total = tl.zeros(at.shape, tl.int64)
     for part in range(parts):
-        x, y = two_words(source + at + wide(part) * part_stride, word_stride, words, inside)
+        of_part = source + at + wide(part) * part_stride
+        x = tl.load(of_part, inside, other=0).to(tl.int64)
         m, e = decode(x, FRACTION, EXPONENT)
-        less = (side_of(x, y, FRACTION + EXPONENT + 1) < 0).to(tl.int64)
+        _, less = side_of(x, of_part, word_stride, words, inside, FRACTION, EXPONENT)
         total += leading(m - less, top - e, kept)
     return total
 

@@ -151,9 +151,9 @@ def sums_of(
         for part in tl.static_range(PARTS):
             bits = x if part == 0 else y
             if FAR:
-                q, one, place = look(bits, top[:, None], LEAD, FRACTION, EXPONENT)
+                q, one, place = look(bits, 0, 0, top[:, None], LEAD, FRACTION, EXPONENT)
             else:
-                q, one, place = look_near(bits, top[:, None], LEAD, FRACTION, EXPONENT)
+                q, one, place = look_near(bits, 0, 0, top[:, None], LEAD, FRACTION, EXPONENT)
             q1 += q
             q2 += q.to(tl.uint32, bitcast=True).to(tl.uint64) * q.to(tl.uint32, bitcast=True)
             last = tl.minimum(last, place)

@@ -41,10 +41,10 @@ def wide(index):
 @triton.jit
 def decode(bits, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
     """(m, e) of |x| = m 2^e, an int64 and an int32."""
-    field = (bits >> FRACTION) & ((1 << EXPONENT) - 1)
+    field = (bits >> FRACTION).to(tl.int32) & ((1 << EXPONENT) - 1)
     fraction = bits & ((1 << FRACTION) - 1)
-    m = fraction | (tl.minimum(field, 1) << FRACTION)
-    return m, tl.maximum(field, 1).to(tl.int32) - (FRACTION + (1 << (EXPONENT - 1)) - 1)
+    m = fraction | (tl.minimum(field, 1).to(bits.dtype) << FRACTION)
+    return m, tl.maximum(field, 1) - (FRACTION + (1 << (EXPONENT - 1)) - 1)
 
 
 @triton.jit
@@ -96,16 +96,20 @@ def leading(m, distance, kept):
 
 
 @triton.jit
-def look(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+def look(
+    bits, more, less, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr
+):  # fmt: skip
     """Q = ceil(|x| 2^(15 - top)), the leading integer, and the last bit's place (or far off).
 
-    Places are exponents with `lowest_place` added.
+    Places are exponents with `lowest_place` added. `more` and `less` are 1 where the number is
+    larger or smaller in magnitude than its bits say, by less than the last of them, and no more
+    than the first 16 of these are set.
     """
     m, e = decode(bits.to(tl.int64), FRACTION, EXPONENT)
     shift = tl.minimum(top - NORM_BITS - e, 62)
     right, left = tl.maximum(shift, 0).to(tl.int64), tl.maximum(-shift, 0).to(tl.int64)
-    q = ((m << left) + ((tl.full(m.shape, 1, tl.int64) << right) - 1)) >> right
-    lead = leading(m, top - e, LEAD) if LEAD >= 0 else m
+    q = ((m << left) + ((tl.full(m.shape, 1, tl.int64) << right) - 1 + more)) >> right
+    lead = leading(m - less, top - e, LEAD) if LEAD >= 0 else m
     last = lowest_bit(m) + e + lowest_place(FRACTION, EXPONENT)
     return q.to(tl.int32), lead.to(tl.int32), tl.where(m > 0, last, FAR_OFF)
 
@@ -117,7 +121,9 @@ def lowest_place(FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
 
 
 @triton.jit
-def look_near(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+def look_near(
+    bits, more, less, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr
+):  # fmt: skip
     """The same in 32 bits, where the largest number of the line is a normal one by far.
 
     Numbers below 2^(top - 31) have a q of 1 and lead with 0, so that it does not matter that
@@ -128,8 +134,8 @@ def look_near(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: t
         high = (bits >> 32).to(tl.int32)
         low = bits.to(tl.int32)
         # The hidden bit and 30 more; what is below them is sticky.
-        more = (low.to(tl.uint32, bitcast=True) >> (above + 2)).to(tl.int32, bitcast=True)
-        mantissa = ((high << (30 - above)) & ((1 << 30) - 1)) | more | (1 << 30)
+        next_bits = (low.to(tl.uint32, bitcast=True) >> (above + 2)).to(tl.int32, bitcast=True)
+        mantissa = ((high << (30 - above)) & ((1 << 30) - 1)) | next_bits | (1 << 30)
         sticky = ((low << (30 - above)) != 0).to(tl.int32)
         some = (high & 0x7FFFFFFF) | low
         word = tl.where(low != 0, low, high & ((1 << above) - 1) | (1 << above))
@@ -144,10 +150,10 @@ def look_near(bits, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: t
     field = (high >> above) & ((1 << EXPONENT) - 1)
     distance = top + ((1 << (EXPONENT - 1)) - 1) - field
     shift = tl.minimum(distance + (30 - NORM_BITS), 31)
-    q = ((mantissa - 1 + sticky) >> shift) + (some != 0).to(tl.int32)
-    lead = mantissa
+    q = ((mantissa - 1 + sticky + more) >> shift) + (some != 0).to(tl.int32)
+    lead = mantissa - less
     if LEAD >= 0:
-        lead = mantissa >> tl.minimum(distance + (30 - LEAD), 31)
+        lead = lead >> tl.minimum(distance + (30 - LEAD), 31)
     lowest = (word & -word).to(tl.uint32, bitcast=True).to(tl.float32).to(tl.int32, bitcast=True)
     last = (lowest >> 23) + tl.maximum(field, 1) + higher
     return q, lead, tl.where(some != 0, last, FAR_OFF)

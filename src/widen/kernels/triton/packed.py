@@ -27,6 +27,20 @@ def dot4(word, weights, start, ASSEMBLY: tl.constexpr):
 
 
 @triton.jit
+def signed_dot4(word, weights, start, ASSEMBLY: tl.constexpr):
+    """The same of signed bytes."""
+    if ASSEMBLY:
+        total = tl.inline_asm_elementwise(
+            "dp4a.s32.s32 $0, $1, $2, $3;", "=r,r,r,r", [word, weights, start], tl.int32, True, 1
+        )
+    else:
+        total = start
+        for i in tl.static_range(4):
+            total += ((word << (24 - 8 * i)) >> 24) * ((weights << (24 - 8 * i)) >> 24)
+    return total
+
+
+@triton.jit
 def times_add(a, b: tl.constexpr, start, ASSEMBLY: tl.constexpr):
     """Give start + a b in 64 bits, of uint32 numbers."""
     if ASSEMBLY:  # one instruction; mad.wide becomes three where sums go round a loop
@@ -38,6 +52,19 @@ def times_add(a, b: tl.constexpr, start, ASSEMBLY: tl.constexpr):
     else:
         total = start + a.to(tl.uint64) * b
     return total
+
+
+@triton.jit
+def xor_where(x, place, j: tl.constexpr, y, ASSEMBLY: tl.constexpr):
+    """Exclusive or of int64 numbers where an int32 is j, else the first."""
+    if ASSEMBLY:  # plain, it takes four instructions and not two
+        found = tl.inline_asm_elementwise(
+            "{.reg .pred p; setp.eq.s32 p, $2, $3; mov.b64 $0, $1; @p xor.b64 $0, $0, $4;}",
+            "=l,l,r,r,l", [x, place, j, y], tl.int64, True, 1,
+        )  # fmt: skip
+    else:
+        found = x ^ tl.where(place == j, y, 0)
+    return found
 
 
 @triton.jit
