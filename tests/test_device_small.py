@@ -35,12 +35,14 @@ def test_constants(small):
     for bits in range(1, 2040, 31):
         layout = residues(128, float(bits), 1)
         moduli, modulus = layout.moduli, layout.modulus
-        table, limbs, width = constants.any_reconstruction(layout, small, "cpu")
+        table, limbs = constants.any_reconstruction(layout, small, "cpu")
         rows = [[x % 2**32 for x in row] for row in table.tolist()]
-        numbers = [sum(x << width * i for i, x in enumerate(row[5:])) for row in rows]
-        bits_of_sums = width * -(-32 * limbs // width)
-        assert modulus.bit_length() <= 32 * limbs
-        assert numbers[-1] == 2**bits_of_sums - modulus
+        first, width, count = (5, 32, limbs) if limbs else (8, 30, len(rows[0]) - 8)
+        numbers = [
+            sum(x << width * i for i, x in enumerate(row[first : first + count])) for row in rows
+        ]
+        assert modulus.bit_length() <= width * count
+        assert numbers[-1] == 2 ** (width * count) - modulus
         short = layout.bases.count(0) if layout.bases else len(moduli)
         groups = [moduli[:short][at : at + 3] for at in range(0, short, 3)]
         groups += [moduli[short:][at : at + 2] for at in range(0, len(moduli) - short, 2)]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 import torch
 
 import widen
-from helpers import assert_same_words, draw_words
+from helpers import assert_same_bits, assert_same_words, draw_words
 from test_device import ON
 from widen import device, tensor_words
+from widen.backends import torch as torch_backend
 from widen.backends import torch_constants, torch_words
 from widen.backends.clock import Clock
+from widen.backends.torch_lines import Groups, Numbers
 from widen.backends.torch_scaled import Scaling
 from widen.contract import as_contract
 from widen.device import Problem
@@ -96,6 +100,44 @@ def test_gemm(accuracy):
     assert_same_words(
         widen.Words.of(found.format, [plane.cpu().numpy() for plane in found.planes]), wanted
     )
+
+
+@pytest.mark.parametrize(("bits", "parts"), [(440.0, 2), (1010.0, 1)])
+def test_long_integers_are_put_together(bits, parts):
+    """X from numbers for each modulus, in registers and in memory, to words."""
+    layout = residues(128, bits, parts)
+    moduli, modulus, short = layout.moduli, layout.modulus, layout.bases.count(0)
+    rng = random.Random(46)
+    wanted = [[0, -1, rng.getrandbits(int(bits)), 1 - 2 ** int(bits)]]
+    wanted += [[-rng.getrandbits(300), rng.getrandbits(int(bits)), 1, 1 << 200]] * (parts - 1)
+    streams = wanted
+    if parts == 2:  # x x', y y' and (x + y)(x' + y')
+        first = [rng.getrandbits(int(bits)) for _ in range(4)]
+        second = [a - re for a, re in zip(first, wanted[0], strict=True)]
+        third = [a + b + im for a, b, im in zip(first, second, wanted[1], strict=True)]
+        streams = [first, second, third]
+    numbers = np.zeros((len(streams), len(moduli), 1, 1, 16), int)
+    for stream, integers in zip(numbers, streams, strict=True):
+        for of_p, p in zip(stream, moduli, strict=True):
+            of_p[0, 0, :4] = [x * pow(modulus // p, -1, p) % p for x in integers]
+    shorts, longs = numbers[:, :short], numbers[:, short:]
+    p = np.array(moduli[short:])[:, None, None, None]
+    two = [np.random.default_rng(47).integers(-2, p + 1, longs.shape) for _ in range(2)]
+    digits = np.stack([*two, (longs - two[0] - two[1]) % p], 1)  # the sum counts
+    groups = Groups(
+        torch.from_numpy(shorts.reshape(-1, *shorts.shape[2:]).astype(np.uint8)).to(ON),
+        torch.from_numpy(digits.reshape(-1, *digits.shape[3:]).astype(np.int16)).to(ON),
+    )
+    fmt = FORMATS["float64x16"]
+    out = torch.zeros((16, parts, 1, 1, 4), dtype=torch.int64, device=ON)
+    tables = [torch.zeros((9, n), dtype=torch.int64, device=ON) for n in (1, 4)]
+    torch_backend.reconstruct_any(
+        groups, layout, (tables[0], tables[1]), (1, 1), fmt, Numbers(out, None), None, slack=False
+    )
+    for part, integers in enumerate(wanted):
+        words = widen.Words(integers, "float64x16")
+        found = out[:, part, 0, 0].cpu().numpy().view(np.float64)
+        assert_same_bits(found, np.concatenate(list(words.planes)))
 
 
 def test_constants_of_bytes_and_of_two_digits():

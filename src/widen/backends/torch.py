@@ -304,9 +304,10 @@ def reconstruct_any(
     of c's fields.
     """
     parts, batch, m, n = out.shape
-    small = batch * m * n <= tiles.SMALL
-    table, limbs, width = constants.any_reconstruction(layout, small, out.device)
-    columns, warps, running = tiles.any_tile(limbs, alone=small or addend is not None)
+    # Plans of plain numbers that come here depend on the data: they share the small ones' kernels.
+    few = batch * m * n <= tiles.SMALL or len(fmt.words) == 1
+    table, limbs = constants.any_reconstruction(layout, few, out.device)
+    columns, warps, running, registers = tiles.any_tile(limbs, alone=few or addend is not None)
     programs = min(batch * m * -(-n // columns), _processors(out.device) * running)
     fresh = marks is None
     if marks is None:
@@ -320,30 +321,29 @@ def reconstruct_any(
     count = layout.bases.count(0) if layout.bases else len(layout.moduli)
     mixed = numbers.second is not None
     second = numbers.block[0] if numbers.second is None else numbers.second
-    room = torch.empty(2 * programs * limbs * columns, dtype=torch.int32, device=out.device)
+    room = parts * limbs if limbs else constants.any_room(table, parts)
+    scratch = torch.empty(programs * room * columns, dtype=torch.int32, device=out.device)
     arguments = (
         short, numbers.block, marks, *tables, m, n, short.shape[-1], short.stride(0), *batches,
         constants.limit_of(layout), bounds.least_error(layout.dropped),
         *numbers.block.stride()[1:], numbers.block.stride(0), len(numbers.block), batch, int(slack),
-        int(not fresh), table, count, table.shape[1], layout.modulus.bit_length(), room, long,
-        long.stride(0),
-        len(layout.moduli) - count, second,
+        int(not fresh), table, count, table.shape[1], layout.modulus.bit_length(), scratch, room,
+        long, long.stride(0), len(layout.moduli) - count, second,
     )  # fmt: skip
     first = fmt.words[0]
     form = (
         parts, first.precision, first.lowest, first.highest, mixed, columns, assembly(out.device),
-        limbs, width,
+        limbs, limbs > 0 and len(layout.moduli) > count,
     )  # fmt: skip
     if addend is None:
-        held = limbs <= tiles.HELD_LIMBS
-        kernel = general(crt.round_any) if small else crt.round_any
-        launch(kernel, (programs,), arguments, (*form, held), warps)
+        kernel = general(crt.round_any) if few else crt.round_any
+        launch(kernel, (programs,), arguments, form, warps, registers=registers)
         return marks
-    span = limbs + tiles.FURTHEST_LIMBS
+    span = room // parts + tiles.FURTHEST_LIMBS
     sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)
     launch(
         crt_scaled.round_any_scaled, (programs,), (*arguments, sums, span, *addend[0]),
-        (*form, addend[1]), warps,
+        (*form, addend[1]), warps, registers=registers,
     )  # fmt: skip
     return marks
 

@@ -11,6 +11,7 @@ import torch
 
 from widen.backends.recording import quietly
 from widen.kernels import tiles
+from widen.kernels.triton import crt, crt_groups
 from widen.kernels.triton.encode import BIAS
 from widen.systems import Residues
 from widen.systems.moduli import balanced
@@ -87,45 +88,56 @@ HIGHEST_POINT = 47
 
 
 @lru_cache(maxsize=256)
-def any_reconstruction(
-    layout: Residues, small: bool, device: torch.device
-) -> tuple[Tensor, int, int]:
-    """Table of `kernels.triton.crt.sums_of`, limbs of X, and bits of the limbs of sums.
+def any_reconstruction(layout: Residues, few: bool, device: torch.device) -> tuple[Tensor, int]:
+    """Table of `kernels.triton.crt_groups`, and limbs of X, 0 if it is put together in memory.
 
-    Groups that are not full have the product of other moduli too, times 0: no P_G is small.
+    Groups that are not full have the product of other moduli too, times 0: no P_G is small. The
+    last row has -P, and where the point of a sum of 1/P_G is. `few`: X has one of few lengths, so
+    that kernels are shared.
     """
     modulus, moduli = layout.modulus, layout.moduli
-    choices = tiles.FEW_ANY_LIMBS if small else tiles.ANY_LIMBS
-    limbs = next(count for count in choices if modulus.bit_length() <= 32 * count)
+    choices = tiles.FEW_ANY_LIMBS if few else tiles.ANY_LIMBS
+    limbs = next((count for count in choices if modulus.bit_length() <= 32 * count), 0)
     short = layout.bases.count(0) if layout.bases else len(moduli)
     groups = [(moduli[:short][at : at + 3], 3) for at in range(0, short, 3)]
     groups += [(moduli[short:][at : at + 2], 2) for at in range(0, len(moduli) - short, 2)]
-    rows, most = [], 0  # of the sum of all S_G
+    wholes = []
     for group, size in groups:
         others = [p for p in moduli if p not in group][: size - len(group)]
-        whole = math.prod(group) * math.prod(others)
-        factors = [whole // p for p in group] + [0] * (3 - len(group))
-        rows.append([*factors, whole])
-        most += whole if size == 2 else 3 * whole if layout.parts == 1 else 9 * whole
-    point = min(HIGHEST_POINT, 31 + min(row[3] for row in rows).bit_length() - 1)
+        wholes.append(math.prod(group) * math.prod(others))
+    multiples = [1 if size == 2 else 3 if layout.parts == 1 else 9 for _, size in groups]
+    most = sum(x * whole for x, whole in zip(multiples, wholes, strict=True))  # of all S_G
+    point = min(HIGHEST_POINT, 31 + min(wholes).bit_length() - 1)
     assert most < 1 << point - 12  # so far is the sum of S_G/P_G from what it should be
-    # Sums, q times a limb of -P (q is far below 2^16), a change, and what is carried.
-    width = next(bits for bits in (32, 30) if (most + (1 << 16) + 1 << bits) + (1 << 34) < 1 << 64)
-    count = -(-32 * limbs // width)
+    heads, first, width, count = [], int(crt_groups.HEADER) + 1, 32, limbs
+    if limbs == 0:
+        first, width, pieces = int(crt.START), int(crt.WIDTH), int(crt.PIECES)
+        count = -(-modulus.bit_length() // (pieces * width)) * pieces
+    # Sums, q times a limb of -P (q is far below 2^16), and what is carried.
+    assert (most + (1 << 16) << width) + (1 << 34) < 1 << 64
+    for (group, _), whole in zip(groups, wholes, strict=True):
+        factors = [whole // p for p in group] + [0] * (3 - len(group))
+        heads.append([*factors, whole, (1 << point) // whole])
+    heads.append([point, 0, 0, 0, 0])
+    numbers = [*(modulus // whole for whole in wholes), -modulus]
     table = [
-        [*row, (1 << point) // whole, *_limbs(modulus // whole, count, width)]
-        for row in rows
-        for whole in row[3:]
+        [*head, *[0] * (first - len(head)), *_limbs(number, count, width)]
+        for head, number in zip(heads, numbers, strict=True)
     ]
-    table.append([point, 0, 0, 0, 0, *_limbs(-modulus, count, width)])
-    padding = [0] * (-len(table[0]) % 4)
+    padding = [0] * (-(first + count) % 4)
     words = [[x - (x >> 31 << 32) for x in [*row, *padding]] for row in table]
-    return constant(words, torch.int32, device), limbs, width
+    return constant(words, torch.int32, device), limbs
 
 
 def _limbs(number: int, count: int, width: int) -> list[int]:
     """The lowest limbs of a number in two's complement."""
     return [number >> width * i & (1 << width) - 1 for i in range(count)]
+
+
+def any_room(table: Tensor, parts: int) -> int:
+    """Words of scratch that an element needs where X has parts and this table."""
+    limbs = (table.shape[1] - int(crt.START)) // int(crt.PIECES) * int(crt.WORDS)
+    return parts * limbs + len(table) + int(crt_groups.TOGETHER)
 
 
 @lru_cache(maxsize=256)

@@ -26,19 +26,20 @@ _plain: dict[Any, tuple[bool, ...]] = {}
 
 def launch(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    warps: int = 4, stages: int = 3, exact: bool = False,
+    warps: int = 4, stages: int = 3, exact: bool = False, registers: int | None = None,
 ) -> None:  # fmt: skip
     """Run a kernel whose last parameters are constants, on the current stream.
 
-    `exact`: no product and sum are contracted into one operation.
+    `exact`: no product and sum are contracted into one operation. `registers`: a thread's, at most,
+    on NVIDIA's GPUs.
     """
     run = _interpreted if not isinstance(kernel, JITFunction) else _loaded
     recorder = listener()
     if recorder is None:
-        run(kernel, grid, arguments, constants, warps, stages, exact)(*arguments)
+        run(kernel, grid, arguments, constants, warps, stages, exact, registers)(*arguments)
         return
     with quietly():
-        issue = run(kernel, grid, arguments, constants, warps, stages, exact)
+        issue = run(kernel, grid, arguments, constants, warps, stages, exact, registers)
         issue(*arguments)
     bind = issue.bind if isinstance(issue, _Issue) else None
     recorder.launched(arguments, issue, tensors=run is _interpreted, bind=bind)
@@ -58,7 +59,7 @@ def general(kernel: Any) -> Any:
 
 def _interpreted(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    warps: int, stages: int, exact: bool,
+    warps: int, stages: int, exact: bool, registers: int | None,
 ) -> Any:  # fmt: skip
     """What runs a kernel in Triton's interpreter, given arguments like these."""
     named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
@@ -67,7 +68,7 @@ def _interpreted(
 
 def _loaded(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    warps: int, stages: int, exact: bool,
+    warps: int, stages: int, exact: bool, registers: int | None,
 ) -> Any:  # fmt: skip
     """What launches a kernel compiled for arguments like these; addresses will do for tensors."""
     plain = _plain.get(id(kernel))
@@ -77,13 +78,14 @@ def _loaded(
         )
     device = torch.cuda.current_device()
     kinds = tuple(map(_kind, arguments, plain))
-    key = (id(kernel), device, constants, warps, stages, exact, kinds)
+    key = (id(kernel), device, constants, warps, stages, exact, registers, kinds)
     found = _compiled.get(key)
     if found is None:
         names = kernel.arg_names[len(arguments) :]
+        limits = {} if registers is None or torch.version.hip else {"maxnreg": registers}
         found = _compiled[key] = kernel.warmup(
             *arguments, grid=grid, num_warps=warps, num_stages=stages, enable_fp_fusion=not exact,
-            **dict(zip(names, constants, strict=True)),
+            **limits, **dict(zip(names, constants, strict=True)),
         )  # fmt: skip
         found.run  # noqa: B018  (loads it)
     return _Issue(found, grid, constants, device)

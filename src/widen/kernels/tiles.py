@@ -229,27 +229,25 @@ def reconstruct_tile(
     return tile, tile.rows * -(-steps // (wave * waves))
 
 
-ANY_LIMBS = (4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
-FEW_ANY_LIMBS = (4, 8, 16, 32, 64)
-"""Lengths of X, in limbs of 32 bits, that the kernels for any moduli are compiled for; and for
-small results."""
+ANY_LIMBS = (4, 5, 6, 7, 8, 10, 12, 14, 16)
+FEW_ANY_LIMBS = (4, 8, 16)
+"""Lengths of X, in limbs of 32 bits, up to which the kernels for any moduli hold it in registers,
+and are compiled for; and for small results."""
 
-HELD_LIMBS = 16
-"""Limbs of X up to which it is rounded from registers."""
-
-ANY = {0: (256, 4, 4), 11: (128, 4, 4), 17: (32, 1, 12)}
-"""Of the kernels for any moduli, from so many limbs on: columns, warps, programs a multiprocessor.
+ANY = {1: (256, 4, 4, 128), 11: (256, 4, 3, 168), 0: (32, 1, 16, 128)}
+"""Of the kernels for any moduli: columns, warps, programs a multiprocessor, registers a thread; by
+the least limbs of X in registers, 0: it is in memory.
 
 bench/results/words-h200.md has others.
 """
 
-ANY_ALONE = (128, 4, 8)
+ANY_ALONE = (128, 4, 8, None)
 """The same with an element a thread: for small results, and for sums that are added to in memory,
 which want every element in one thread."""
 
 
-def any_tile(limbs: int, *, alone: bool) -> tuple[int, int, int]:
-    """Columns, warps and programs a multiprocessor where X has so many limbs."""
+def any_tile(limbs: int, *, alone: bool) -> tuple[int, int, int, int | None]:
+    """Columns, warps, programs a multiprocessor and registers where X has so many limbs."""
     return ANY_ALONE if alone else ANY[max(least for least in ANY if least <= limbs)]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.kernels.triton.crt import error_of, integer_of, store_limbs
+from widen.kernels.triton.crt import error_of, integer_held, integer_stored, limbs_of, store_limbs
 from widen.kernels.triton.limbs import NEVER, last_bit, store_words
 from widen.kernels.triton.numbers import FLAGS, NORM, SCALE, SPECIAL, decode, is_special, wide
 from widen.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNFIT, UNSETTLED
@@ -85,7 +85,7 @@ def chosen(real, imaginary, which):
 SIZES = [
     "m", "n", "pitch", "stream", "left_batch", "right_batch", "limit", "always",
     "part_stride", "batch_stride", "row_stride", "column_stride", "word_stride", "words", "batch",
-    "slack", "marked", "moduli", "length", "held", "long_stream", "long_moduli", "c_word",
+    "slack", "marked", "moduli", "length", "held", "room", "long_stream", "long_moduli", "c_word",
     "span_held", "c_part", "c_item", "c_row", "c_column", "c_words", "c_parts", "alpha", "alpha_i",
     "beta", "beta_i", "alpha_bits",
 ]  # fmt: skip
@@ -95,24 +95,26 @@ SIZES = [
 def round_any_scaled(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
     limit, always, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
-    batch, slack, marked, basis, moduli, length, held, scratch, long_groups, long_stream,
+    batch, slack, marked, basis, moduli, length, held, scratch, room, long_groups, long_stream,
     long_moduli, second, sums, span_held, c, c_word, c_part, c_item, c_row, c_column, c_words,
     c_parts, alpha, alpha_i, beta, beta_i, alpha_bits,
     PARTS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
     MIXED: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, LIMBS: tl.constexpr,
-    WIDTH: tl.constexpr, C_FIELDS: tl.constexpr,
+    LONG: tl.constexpr, C_FIELDS: tl.constexpr,
 ):  # fmt: skip
     """Round alpha X 2^-(s+t) + beta c into `out`, part by part, and mark what is not final.
 
     As `crt.round_any`. Scalars are float64 bits, a part each; c has `c_parts` parts (0: there is no
     c) of `c_words` words, floats of C_FIELDS; an element whose c is an infinity or NaN is marked as
-    special too. The error of the sum is 2^alpha_bits of X's. A program has 2 LIMBS * COLUMNS words
-    of `scratch` and span_held * COLUMNS of `sums`, 64 bits each.
+    special too. The error of the sum is 2^alpha_bits of X's. Each element has `room` words
+    of `scratch`, and a program span_held * COLUMNS of `sums`, 64 bits each.
     """
     lane = tl.arange(0, COLUMNS)
     tiles = tl.cdiv(n, COLUMNS)
     heights, widths = left_batch * m, right_batch * n
-    at_limbs = scratch + wide(tl.program_id(0)) * (2 * LIMBS * COLUMNS) + lane
+    at_limbs = scratch + wide(tl.program_id(0)) * (room * COLUMNS) + lane
+    limbs = LIMBS if LIMBS > 0 else limbs_of(length)
+    at_values = at_limbs + PARTS * limbs * COLUMNS
     ours = sums + wide(tl.program_id(0)) * (span_held * COLUMNS) + lane
     nothing = tl.zeros((COLUMNS,), tl.int64)
     for tile in range(tl.program_id(0), batch * m * tiles, tl.num_programs(0)):
@@ -142,12 +144,18 @@ def round_any_scaled(
         at_long = long_groups + wide(row) * pitch + j
         offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
         for of_x in tl.static_range(PARTS):
-            found = integer_of(
-                at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there, 0,
-                nothing, lane, PARTS + of_x, LIMBS, WIDTH, ASSEMBLY,
-            )  # fmt: skip
-            to_limbs = at_limbs + wide(of_x) * (LIMBS * COLUMNS)
-            store_limbs(found[0], to_limbs, COLUMNS, ASSEMBLY)
+            to_limbs = at_limbs + of_x * limbs * COLUMNS
+            if LIMBS > 0:
+                found = integer_held(
+                    at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there, 0,
+                    nothing, lane, PARTS + of_x, LIMBS, LONG, ASSEMBLY,
+                )  # fmt: skip
+                store_limbs(found[0], to_limbs, COLUMNS)
+            else:
+                integer_stored(
+                    at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there, 0,
+                    nothing, lane, to_limbs, at_values, COLUMNS, PARTS + of_x, ASSEMBLY,
+                )  # fmt: skip
         tl.debug_barrier()
         for part in range(PARTS):
             first = tl.full((COLUMNS,), NOWHERE, tl.int32)
@@ -157,7 +165,7 @@ def round_any_scaled(
                 _, _, _, place = words_of_factor(factor)
                 used = (factor << 1) != 0
                 first = tl.minimum(first, tl.where(used, place, NOWHERE))
-                last = tl.maximum(last, tl.where(used, place + LIMBS + 4, -NOWHERE))
+                last = tl.maximum(last, tl.where(used, place + limbs + 4, -NOWHERE))
             for q in range(c_parts * c_words):
                 of_part = q // c_words
                 scalar = chosen(beta, beta_i, part ^ of_part)
@@ -178,8 +186,8 @@ def round_any_scaled(
                     factor = chosen(alpha, alpha_i, part ^ q)
                     if (factor << 1) != 0:
                         add_multiple(
-                            ours, COLUMNS, first, at_limbs + wide(q) * (LIMBS * COLUMNS), COLUMNS,
-                            LIMBS, factor, (part == 0) & (q == 1), real,
+                            ours, COLUMNS, first, at_limbs + wide(q) * (limbs * COLUMNS), COLUMNS,
+                            limbs, factor, (part == 0) & (q == 1), real,
                         )  # fmt: skip
                 for q in range(c_parts * c_words):
                     of_part = q // c_words
