@@ -189,6 +189,26 @@ def test_twelve_slices_are_more_accurate_than_the_blocked_product():
     assert errors[1] > 4 * errors[0]
 
 
+def test_sums_by_weight_are_accurate_where_elements_cancel():
+    rng = np.random.default_rng(8)
+    n = 512
+    a, b = (widen.Words.from_words(draw(rng, s, "TS"), "float32x3") for s in ((1, n), (n, 1)))
+    x = [sum(Fraction(float(p[0, 0, h])) for p in a.planes) for h in range(n)]
+
+    def exact(b):
+        return sum(u * sum(Fraction(float(p[0, h, 0])) for p in b.planes) for h, u in enumerate(x))
+
+    change = np.zeros((n, 1), F)
+    change[-1] = -float(exact(b) / x[-1])  # all but 2^-24 of the element cancels
+    b = widen.Words.from_words([*(p[0] for p in b.planes), change], "float32x3")
+    errors = [
+        float(abs(sum(Fraction(float(p[0, 0, 0])) for p in c.planes) / exact(b) - 1))
+        for c in (ozaki_matmul(a, b), ozaki_matmul(a, b, order="weights"))
+    ]
+    assert errors[0] > 1e-18
+    assert errors[1] < 1e-20
+
+
 # ── arguments ────────────────────────────────────────────────────────────────
 
 
@@ -214,6 +234,8 @@ def test_errors_name_the_fix(a, b, message):
 def test_errors_of_the_scheme():
     with pytest.raises(ValueError, match="slices=1; give a number from 2"):
         ozaki_matmul(words((2, 2)), words((2, 2)), 1)
+    with pytest.raises(ValueError, match="use one of rows, weights"):
+        ozaki_matmul(words((2, 2)), words((2, 2)), order="columns")
     with pytest.raises(TypeError, match="takes float32x3"):
         ozaki_matmul(words((2, 2), "float32x2"), words((2, 2), "float32x2"))
     with pytest.raises(ValueError, match="scale the matrix"):

@@ -8,6 +8,8 @@ kernels/numba/triples.py and pairs.py, kernels/triton/triples.py and word_pairs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from widen.arguments import library
@@ -22,6 +24,9 @@ TYPES = {
     "DD": "float64x2",
 }
 """The paper's names of its types, and the library's."""
+
+ORDERS: dict[str, Callable[[tuple[int, int]], int]] = {"rows": lambda pair: pair[0], "weights": sum}
+"""Of products of slices (i, j), by what they are sorted; those alike stay in the order of rows."""
 
 SLICES = (2, 64)
 LARGEST_EXPONENT = 100
@@ -53,7 +58,7 @@ def blocked_matmul(a: Words, b: Words) -> Words:
     return _words(blocked.multiply(left, right), a)
 
 
-def ozaki_matmul(a: Words, b: Words, slices: int = 12) -> Words:
+def ozaki_matmul(a: Words, b: Words, slices: int = 12, order: str = "rows") -> Words:
     """Matrix product of TS numbers by the Ozaki scheme over float32 products (Algorithm 1).
 
     Both operands are cut in float32 matrices of few bits a row (a column), whose products SGEMM
@@ -66,6 +71,10 @@ def ozaki_matmul(a: Words, b: Words, slices: int = 12) -> Words:
         Matrices of float32x3.
     slices
         d of the paper. The last one is the rest, rounded to float32, whose products do round.
+    order
+        Of the sum. ``"rows"``: all products of A's first slice, then of the second, as in the
+        paper. ``"weights"`` (ours): products of slices i and j by i + j, so that a sum is rounded
+        only when it is about as large as the element will be, also where that cancels.
 
     Examples
     --------
@@ -78,6 +87,8 @@ def ozaki_matmul(a: Words, b: Words, slices: int = 12) -> Words:
     """
     if slices not in range(SLICES[0], SLICES[1] + 1):
         raise ValueError(f"slices={slices!r}; give a number from {SLICES[0]} to {SLICES[1]}")
+    if order not in ORDERS:
+        raise ValueError(f"order={order!r} is not known; use one of {', '.join(ORDERS)}")
     left, right = _matrices(a, b, ["float32x3"])
     xp = namespace(left[0])
     if xp.__name__ == "torch" and xp.get_float32_matmul_precision() != "highest":
@@ -85,7 +96,8 @@ def ozaki_matmul(a: Words, b: Words, slices: int = 12) -> Words:
             "float32 products are rounded to TF32 or bfloat16 here, which slices do not survive: "
             "torch.set_float32_matmul_precision('highest')"
         )
-    return _words(multiply_sliced(slice_matrix(left, slices, 1), slice_matrix(right, slices, 0)), a)
+    cut = slice_matrix(left, slices, 1), slice_matrix(right, slices, 0)
+    return _words(multiply_sliced(*cut, order), a)
 
 
 def slice_matrix(words: tuple[Any, ...], slices: int, axis: int) -> list[Any]:
@@ -115,15 +127,14 @@ def slice_matrix(words: tuple[Any, ...], slices: int, axis: int) -> list[Any]:
     return [*found, rest[0]]
 
 
-def multiply_sliced(a: list[Any], b: list[Any]) -> tuple[Any, ...]:
-    """Lines 18 to 23: every product of slices by SGEMM, added up in TS arithmetic, row by row."""
+def multiply_sliced(a: list[Any], b: list[Any], order: str = "rows") -> tuple[Any, ...]:
+    """Lines 18 to 23: every product of slices by SGEMM, added up in TS arithmetic in some order."""
     xp = namespace(a[0])
-    first = xp.matmul(a[0], b[0])
-    total = xp.stack([first, xp.zeros_like(first), xp.zeros_like(first)])
-    for i, left in enumerate(a):
-        for j, right in enumerate(b):
-            if i or j:
-                blocked.accumulate(total, xp.matmul(left, right))
+    first, *others = sorted(product(range(len(a)), range(len(b))), key=ORDERS[order])
+    found = xp.matmul(a[first[0]], b[first[1]])
+    total = xp.stack([found, xp.zeros_like(found), xp.zeros_like(found)])
+    for i, j in others:
+        blocked.accumulate(total, xp.matmul(a[i], b[j]))
     return tuple(total)
 
 
