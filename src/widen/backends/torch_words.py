@@ -90,7 +90,7 @@ def encode(
             (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
             (x.words, table, x.count, planes.view(torch.int32), count, inner, x.pitch,
              planes.stride(0), *x.words.stride(), *told, short, len(layout.moduli) - short),
-            form, tile.warps, registers=tiles.WORDS_REGISTERS,
+            form, tile.warps, registers=tiles.WORDS_REGISTERS.get(room),
         )  # fmt: skip
         made.append(planes)
     return made

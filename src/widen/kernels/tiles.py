@@ -257,8 +257,9 @@ four bytes at a time; that of longer ones by products of matrices."""
 
 FEW_WORDS = (LineTile(2, 256, 4), LineTile(16, 32, 4))
 WORDS = (LineTile(1, 256, 4), LineTile(8, 32, 4))
-WORDS_COLUMNS, WORDS_REGISTERS = 16, 128
-"""Tiles of these, the second of 128 elements or more, and moduli in a product."""
+WORDS_COLUMNS, WORDS_REGISTERS = 16, {4: 128, 8: 128, 16: 168}
+"""Tiles of these, the second of 128 elements or more, moduli in a product, and a thread's registers
+at most, by the limbs that a product has room for: with fewer, products wait for each other."""
 
 WORDS_LIMBS, FEW_WORDS_LIMBS = (1, 2, 3, 4, 6, 7, 8, 11, 14, 16, 24, 32), (2, 4, 8, 16, 32)
 """Lengths of their integers, in limbs of 64 bits, that encoding is compiled for.
