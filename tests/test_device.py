@@ -161,7 +161,7 @@ def surveyed(x, side, contract, cap):
     operand = lines_of(tensor(x), side, 1)
     fmt, k = FORMATS["float64"], operand.shape[2]
     goal = bounds.goal(contract, fmt.precision, k, 1, cap)
-    tables, needs, *_ = device._look([operand], None, 1, 1)
+    tables, needs, *_ = device._look([operand], None, 1, [goal])
     backend.quantise([operand], tables, goal, None, needs[0].unbind())
     return operand, tables[0], goal
 
