@@ -61,11 +61,17 @@ def folder(tmp_path_factory):
 @pytest.fixture(params=["desk", "phone"])
 def page(request, browser, folder):
     """The page, loaded at either width, with its long tables unfolded."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
     if request.param == "phone":
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     else:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    browser.get((folder / "index.html").as_uri())
+    # An address of its own, waited for: the page is large, and the one before may be there still.
+    place = f"?{request.node.originalname}-{request.param}"
+    browser.get((folder / "index.html").as_uri() + place)
+    whole = "return document.readyState === 'complete' && location.search === arguments[0]"
+    WebDriverWait(browser, 60).until(lambda browser: browser.execute_script(whole, place))
     yield browser
     assert browser.get_log("browser") == []  # nothing went wrong, nothing was fetched
 
