@@ -6,13 +6,13 @@ float64, and the elements widen repaired; 256 x 256 matrices (rand - 0.5) exp(ph
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
 import widen
+from widen.cli.results import append
 from widen.testing import correctly_rounded, error_in_u, phi
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.jsonl"
@@ -49,9 +49,8 @@ def main() -> None:
                 "error_u_and_off_and_repaired": found,
             }
         )
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+    for row in rows:
+        append(RESULTS, row)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ needs; the script tells it not to (OPENBLAS_THREAD_TIMEOUT=4, for both sides of 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sys
@@ -29,6 +28,7 @@ import numpy as np
 
 import widen
 from widen.cli.machines import cpu_name
+from widen.cli.results import append
 from widen.testing import phi
 
 RESULTS = Path(__file__).parent / "results" / "cpu.jsonl"
@@ -185,9 +185,8 @@ def main() -> None:
         f"widen 'correct', the same bits: {seconds:.3f} s, {flint / seconds:.1f} x faster"
     )
     if not options.no_save:
-        RESULTS.parent.mkdir(exist_ok=True)
-        with RESULTS.open("a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        for row in rows:
+            append(RESULTS, row)
         print(f"{len(rows)} rows appended to {RESULTS}")
 
 

@@ -7,7 +7,6 @@ rate of a copy in the same run, on as many threads. Medians; rows go to bench/re
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ import numpy as np
 
 import widen
 from widen.cli.machines import cpu_name
+from widen.cli.results import append
 from widen.formats import WORDS
 
 RESULTS = Path(__file__).parent / "results" / "elementwise.jsonl"
@@ -152,8 +152,8 @@ def main() -> None:
             cells.append(f"{seconds / count * 1e9:9.2f} ns, {seconds / need:5.2f} x copy")
         print(f"{name:>16} {count:9d} " + " ".join(f"{cell:>26}" for cell in cells), flush=True)
     if not options.no_save:
-        with RESULTS.open("a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        for row in rows:
+            append(RESULTS, row)
         print(f"{len(rows)} rows appended to {RESULTS}")
 
 

@@ -11,7 +11,6 @@ a pause; TOP/s counts 2 m n k operations a plane. `--json PATH` appends the rows
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ import torch
 
 from widen.backends import torch as backend
 from widen.backends import torch_halves
+from widen.cli.results import append
 from widen.kernels import tiles
 from widen.kernels.cuda.multiply import multiply
 from widen.kernels.cuda.sums import multiply_sums
@@ -256,8 +256,7 @@ def main() -> None:
                 flush=True,
             )
             if arguments.json:
-                with arguments.json.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+                append(arguments.json, row)
     raise SystemExit(bad != 0)
 
 

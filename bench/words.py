@@ -13,7 +13,6 @@ from cpu import alternate, machine  # first: it tells OpenBLAS not to spin
 
 # isort: split
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import flint
 import numpy as np
 
 import widen
+from widen.cli.results import append
 from widen.formats import WORDS
 
 RESULTS = Path(__file__).parent / "results" / "words.jsonl"
@@ -120,9 +120,8 @@ def main() -> None:
             flush=True,
         )
     if not options.no_save:
-        RESULTS.parent.mkdir(exist_ok=True)
-        with RESULTS.open("a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        for row in rows:
+            append(RESULTS, row)
         print(f"{len(rows)} rows appended to {RESULTS}")
 
 

@@ -8,7 +8,6 @@ TFLOP/s count 2 m n k, complex numbers 8 m n k. The last row is the example of p
 from __future__ import annotations
 
 import argparse
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import torch
 
 import widen
+from widen.cli.results import append
 from widen.formats import FORMATS
 from widen.words import Words
 
@@ -111,9 +111,7 @@ def main() -> None:
         )
         torch.cuda.empty_cache()
         if not given.no_save:
-            RESULTS.parent.mkdir(exist_ok=True)
-            with RESULTS.open("a") as file:
-                file.write(json.dumps(here | row) + "\n")
+            append(RESULTS, here | row)
 
 
 if __name__ == "__main__":
