@@ -120,6 +120,65 @@ def halves(shape: tuple[int, int, int]) -> None:
     assert np.array_equal(found.cpu().numpy(), widen.matmul(a, b), equal_nan=True)
 
 
+def planned(shape: tuple[int, int, int], accuracy: str) -> None:
+    """A plan made beforehand: what it cannot hold or certify is repaired on the device."""
+    import torch
+
+    import widen
+
+    a, b = operands(shape, "float64")
+    plan = widen.plan(a.shape, b.shape, accuracy=accuracy, device="cuda")
+    found = widen.matmul(torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda(), plan=plan)
+    wanted = widen.matmul(a, b, accuracy=accuracy)
+    assert np.array_equal(found.cpu().numpy(), wanted, equal_nan=True)
+
+
+def elementwise(name: str) -> None:
+    """Operations on numbers of several words, one by one."""
+    import torch
+
+    import widen
+
+    rng = np.random.default_rng(3)
+    on_cpu = [np.array(rng.standard_normal(1001)) for _ in range(2)]
+    x, y = (widen.Words(z, name) / 3 for z in on_cpu)
+    u, v = (widen.Words(torch.from_numpy(z).cuda(), name) / 3 for z in on_cpu)
+    for found, wanted in ((u + v, x + y), (u * v, x * y), (u / v, x / y),
+                          (abs(u).sqrt(), abs(x).sqrt()), (u.sum(), x.sum())):  # fmt: skip
+        for ours, theirs in zip(found.planes, wanted.planes, strict=True):
+            assert np.array_equal(ours.cpu().numpy(), theirs)
+
+
+def papers(shape: tuple[int, int, int], name: str) -> None:
+    """A product by the algorithm of a paper."""
+    import torch
+
+    import widen
+    from widen.papers.dgemm_fp8 import dgemm_fp8tc, dgemm_fp16tc
+    from widen.papers.ozimmu import ozimmu
+    from widen.papers.tensor_core_dgemm import dgemm_tc
+    from widen.papers.triple_single import blocked_matmul, ozaki_matmul
+
+    a, b = (np.random.default_rng(4).standard_normal(s) for s in (shape[:2], shape[1:]))
+
+    def triples(x: Any) -> widen.Words:
+        return widen.Words(x, "float32x3")
+
+    product: Callable[[Any, Any], Any] = {
+        "000": lambda x, y: dgemm_tc(x, y, mode="cr"),
+        "002": lambda x, y: ozimmu(x, y, 6, "h"),
+        "003-blocked": lambda x, y: blocked_matmul(triples(x), triples(y)).planes[-1],
+        "003-sliced": lambda x, y: ozaki_matmul(triples(x), triples(y), 9).planes[-1],
+        "004-fp8": lambda x, y: dgemm_fp8tc(x, y, fp64emu=True),
+        "004-fp16": lambda x, y: dgemm_fp16tc(x, y, k_block=16),
+    }[name]
+    found = product(torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda())
+    assert np.array_equal(found.cpu().numpy(), product(a, b))
+
+
+PAPERS = ("000", "002", "003-blocked", "003-sliced", "004-fp8", "004-fp16")
+
+
 def jobs() -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
     """Everything that is run."""
     every = itertools.product(
@@ -131,8 +190,11 @@ def jobs() -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
         ("standard", "correct"),
     )  # fmt: skip
     return [*((contract, given) for given in every), *((unit, given) for given in units),
-            *((several_words, given) for given in words), *((halves, (shape,)) for shape in SHAPES),
-            (many_repairs, ())]  # fmt: skip
+            *((several_words, given) for given in words),
+            *((planned, given) for given in itertools.product(SHAPES, ("standard", "correct"))),
+            *((elementwise, (name,)) for name in ("float64x2", "float32x3", "float64x4")),
+            *((papers, given) for given in itertools.product(SHAPES, PAPERS)),
+            *((halves, (shape,)) for shape in SHAPES), (many_repairs, ())]  # fmt: skip
 
 
 def work(job: tuple[Callable[..., None], tuple[Any, ...]]) -> None:

@@ -1,7 +1,8 @@
 """Random products on a GPU against the CPU, bit for bit: `python bench/soak.py --cases 2000`.
 
 Shapes, strides, formats, contracts and families of matrices are drawn from a seed and the case's
-number, so that any case can be repeated (`--first 417 --cases 1`). Several processes share the GPU:
+number, so that any case can be repeated (`--first 417 --cases 1`). Some are large enough for the
+kernels that are compiled for one layout and one list of moduli. Several processes share the GPU:
 most of the time is the CPU's, and the compiler's where kernels are new. A line says how far it is;
 the last one says how many cases were done, and how many differ.
 """
@@ -23,9 +24,16 @@ from typing import Any
 
 import numpy as np
 
-FORMATS = ("float64", "float32", "complex128", "float16", "complex64")
+FORMATS = (
+    "float64", "float32", "complex128", "float16", "complex64", "float64x2", "float32x3",
+    "complex128x2",
+)  # fmt: skip
 ACCURACIES = ("standard", "correct", "fast", 45, 20)
 LAYOUTS = ("plain", "transposed", "stepped", "offset")
+SIZES, LARGE_SIZES, LARGE = (1, 90), (360, 620), 0.05
+"""Of shapes, those of large ones, and how many are large."""
+
+Operand = Any  # an array or Words
 
 
 @dataclass(frozen=True)
@@ -35,14 +43,15 @@ class Case:
     seed: int
     number: int
 
-    def draw(self) -> tuple[dict[str, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def draw(self) -> tuple[dict[str, Any], Operand, Operand]:
         """What it is called, and its operands."""
         import widen.testing as wt
 
         rng = np.random.default_rng([self.seed, self.number])
         name = FORMATS[self.number % len(FORMATS)]
         accuracy = ACCURACIES[self.number // len(FORMATS) % len(ACCURACIES)]
-        m, k, n = (int(size) for size in rng.integers(1, 90, 3))
+        sizes = LARGE_SIZES if rng.random() < LARGE else SIZES
+        m, k, n = (int(size) for size in rng.integers(*sizes, 3))
         family = list(wt.FAMILIES)[int(rng.integers(len(wt.FAMILIES)))]
         layouts = [LAYOUTS[int(rng.integers(len(LAYOUTS)))] for _ in range(2)]
         if name.startswith("complex"):
@@ -50,45 +59,70 @@ class Case:
         else:
             pair = wt.FAMILIES[family].make(rng, m, k, n)
         with np.errstate(all="ignore"):
-            a, b = (wt.as_format(x, np.dtype(name)) for x in pair)
+            a, b = (in_format(rng, x, name) for x in pair)
         said = {"case": self.number, "format": name, "accuracy": accuracy, "family": family}
         return said | {"shape": (m, k, n), "layouts": layouts}, a, b
 
-    def on_gpu(self) -> np.ndarray[Any, Any]:
-        """The product on the GPU."""
+    def on_gpu(self) -> list[np.ndarray[Any, Any]]:
+        """The product on the GPU, in arrays: one, or one for each word."""
         import widen
 
         said, a, b = self.draw()
         x, y = (laid_out(z, layout) for z, layout in zip((a, b), said["layouts"], strict=True))
-        found: np.ndarray[Any, Any] = widen.matmul(x, y, accuracy=said["accuracy"]).cpu().numpy()
-        return found
+        found = widen.matmul(x, y, accuracy=said["accuracy"])
+        return [plane.cpu().numpy() for plane in planes_of(found)]
 
     def differs(self) -> dict[str, Any] | None:
         """What the case is, if the GPU's bits are not the CPU's."""
         import widen
 
         said, a, b = self.draw()
-        wrong = differing(self.on_gpu(), widen.matmul(a, b, accuracy=said["accuracy"]))
+        wanted = planes_of(widen.matmul(a, b, accuracy=said["accuracy"]))
+        wrong = sum(differing(*pair) for pair in zip(self.on_gpu(), wanted, strict=True))
         return said | {"elements": wrong} if wrong else None
 
 
-def laid_out(x: np.ndarray[Any, Any], layout: str) -> Any:
+def in_format(rng: np.random.Generator, x: np.ndarray[Any, Any], name: str) -> Operand:
+    """An array in a format; numbers of several words get random ones after the first."""
+    import widen
+    import widen.testing as wt
+    from widen.formats import FORMATS, PLAIN
+
+    if name in PLAIN:
+        return wt.as_format(x, np.dtype(name))
+    precisions = [word.precision for word in FORMATS[name].part.words]
+    words = [x.astype("c8" if x.dtype.kind == "c" else "f4") if precisions[0] == 24 else x]
+    for precision in precisions[:-1]:
+        words.append(words[-1] * 2.0**-precision * rng.uniform(-0.5, 0.5, x.shape))
+    return widen.Words.from_words(np.array(words), name)
+
+
+def planes_of(x: Operand) -> list[Any]:
+    """The arrays of `Words`, or the one array."""
+    import widen
+
+    return list(x.planes) if isinstance(x, widen.Words) else [x]
+
+
+def laid_out(x: Operand, layout: str) -> Any:
     """The same numbers on the GPU, with other strides."""
     import torch
 
-    tensor = torch.from_numpy(np.ascontiguousarray(x)).cuda()
-    rows, columns = tensor.shape
+    import widen
+
+    tensor = torch.from_numpy(np.stack(planes_of(x))).cuda()
+    *outer, rows, columns = tensor.shape
     if layout == "transposed":
-        return tensor.T.contiguous().T
-    if layout == "stepped":
-        room = tensor.new_zeros((2 * rows, 3 * columns))
-        room[::2, 1::3] = tensor
-        return room[::2, 1::3]
-    if layout == "offset":
-        room = tensor.new_zeros(rows * columns + 3)
+        tensor = tensor.mT.contiguous().mT
+    elif layout == "stepped":
+        room = tensor.new_zeros((*outer, 2 * rows, 3 * columns))
+        room[..., ::2, 1::3] = tensor
+        tensor = room[..., ::2, 1::3]
+    elif layout == "offset":
+        room = tensor.new_zeros(tensor.numel() + 3)
         room[3:] = tensor.ravel()
-        return room[3:].view(rows, columns)
-    return tensor
+        tensor = room[3:].view(tensor.shape)
+    return widen.Words.of(x.format, list(tensor)) if isinstance(x, widen.Words) else tensor[0]
 
 
 def differing(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
