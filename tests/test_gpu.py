@@ -275,7 +275,8 @@ def test_gemm_of_encoded_operands():
 
 
 def test_too_little_memory():
-    a = torch.zeros((1000, 1000), dtype=torch.float64, device="cuda")
+    # Larger than what other tests may have left between tensors that live on.
+    a = torch.zeros((4000, 4000), dtype=torch.float64, device="cuda")
     wanted = widen.matmul(a, a)
     torch.cuda.set_per_process_memory_fraction(1e-5)
     try:

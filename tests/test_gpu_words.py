@@ -72,6 +72,16 @@ def test_shapes(name, shape):
     assert_as_on_a_cpu(*draw_words("phi1", shape, 53, name))
 
 
+@pytest.mark.parametrize(("name", "family"), [
+    ("float64x2", "one huge"), ("float32x3", "cancellation"), ("float64x4", "phi2"),
+    ("complex128x2", "phi2"), ("float64_float32", "graded against"),
+])  # fmt: skip
+def test_many_open_elements(name, family):
+    """Rounded twice, and compared by other threads than those that stored them."""
+    a, b = draw_words(family, (400, 140, 390), 60, name)
+    assert_as_on_a_cpu(a, b, accuracy="correct")
+
+
 def test_batches_vectors_and_views():
     a, b = draw_words("phi1", (12, 30, 8), 54, "float64x2")
     x, y = gpu(a), gpu(b)

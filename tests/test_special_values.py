@@ -207,6 +207,18 @@ def test_specials_in_small_blocks_and_long_rows(accuracy):
 
 
 @contracts
+@reals
+def test_specials_among_many_open_elements(accuracy, dtype):
+    """Repair by exact products of rows and columns knows nothing of the special ones."""
+    spread = 300 if dtype == "float64" else 30
+    rng = np.random.default_rng(41)
+    a, b = draw(41, (60, 50), dtype), draw(42, (50, 40), dtype)
+    a, b = (np.ldexp(x, rng.integers(-spread, spread, x.shape)) for x in (a, b))
+    a[3, 4], a[9, 0], b[7, 5] = INF, NAN, -INF
+    check(a, b, accuracy=accuracy)
+
+
+@contracts
 def test_encoded_operands_keep_their_specials(accuracy):
     a, b = draw(14, (6, 9), "float64"), draw(15, (9, 7), "float64")
     a[1, 1], b[3, 3] = -INF, INF

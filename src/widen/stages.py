@@ -104,6 +104,9 @@ class Stages:
         del groups
         if uncertified is not None:
             open_elements = uncertified
+        rows, columns = (lines_.survey.special for lines_ in chosen.lines)
+        if rows.any() or columns.any():  # these elements are decided by special values alone
+            open_elements &= ~(rows[:, :, None] | columns[:, None, :])
         with ledger.stage("repair"):
             if open_elements.any():
                 ledger.repaired += int(open_elements.sum())

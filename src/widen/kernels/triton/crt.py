@@ -287,6 +287,8 @@ def round_any(
                         wide(word_stride), words, second + to, real, side, PRECISION, LOWEST,
                         HIGHEST, MIXED, True, ASSEMBLY,
                     )  # fmt: skip
+                    if slack != 0:
+                        tl.debug_barrier()
                 else:
                     limbs = limbs_of(length)
                     last, negative = integer_stored(

@@ -123,17 +123,17 @@ def next_word(
 
 @triton.jit
 def settled_word(
-    bits, minus, half, final, at_before, before, before_minus, inside, BEFORE: tl.constexpr,
+    bits, minus, half, final, at_before, before, before_minus, stored, BEFORE: tl.constexpr,
     INFINITY: tl.constexpr,
 ):  # fmt: skip
     """Bits and sign of a word; a last one of half a unit may not stand after an odd one.
 
-    The word before then becomes the even one on the other side of the half (and is stored), since
+    The word before then becomes the even one on the other side of the half (and is `stored`), since
     the sum of all words is to have the same words again.
     """
     wrong = half & final & (before & 1 == 1)
     beside = tl.where(minus == before_minus, before + 1, before - 1)
-    tl.store(at_before, with_sign(beside, before_minus, BEFORE), inside & wrong)
+    tl.store(at_before, with_sign(beside, before_minus, BEFORE), stored & wrong)
     bits = tl.where(wrong & (beside == INFINITY), 0, bits)
     return bits, minus != wrong
 
@@ -147,10 +147,12 @@ def store_words(
     """X 2^base in so many words, each the nearest of what is left; X has `bits_held` bits.
 
     A single word may be -0, several are never. With MIXED a float32 follows, stored at `second`:
-    the nearest there is if it would be infinite. Gives where words that were there before were
-    others, if this is done `again`.
+    the nearest there is if it would be infinite. If this is done `again`, nothing is stored, and it
+    gives where the words that are there are others: threads read what others have written, so that
+    there must be a barrier between.
     """
     infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
+    stored, compared = inside & (again == 0), inside & (again != 0)
     minus = negative
     cut = tl.full(negative.shape, 0, tl.int32) + bits_held
     other = inside & False
@@ -168,15 +170,15 @@ def store_words(
             if not MIXED:
                 final |= (last >= 0) == (word == words - 1)
             bits, minus = settled_word(
-                bits, minus, half, final, at - word_stride, before, before_minus, inside, PRECISION,
+                bits, minus, half, final, at - word_stride, before, before_minus, stored, PRECISION,
                 infinity,
             )  # fmt: skip
         shown = minus & (last < cut)
         if several:
             shown = minus & (bits != 0)
         signed = with_sign(bits, shown, PRECISION)
-        other |= signed != tl.load(at, inside & (again != 0), other=0)
-        tl.store(at, signed, inside)
+        other |= signed != tl.load(at, compared, other=0)
+        tl.store(at, signed, stored)
         # Both signs began as one: a bare assignment would be none to Triton's compiler.
         before, before_minus = bits, minus & (bits >= 0)
         minus, cut = left, below
@@ -188,12 +190,12 @@ def store_words(
         bits = tl.minimum(bits, largest)
         bits, minus = settled_word(
             bits, minus, half, half, target + (words - 1) * word_stride, before, before_minus,
-            inside, PRECISION, infinity,
+            stored, PRECISION, infinity,
         )  # fmt: skip
         signed_float = with_sign(bits, minus & (bits != 0), 24)
-        other |= signed_float != tl.load(second, inside & (again != 0), other=0)
-        tl.store(second, signed_float, inside)
-    return other & inside & (again != 0)
+        other |= signed_float != tl.load(second, compared, other=0)
+        tl.store(second, signed_float, stored)
+    return other & compared
 
 
 @triton.jit
