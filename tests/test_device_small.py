@@ -41,8 +41,10 @@ def test_constants(small):
         numbers = [
             sum(x << width * i for i, x in enumerate(row[first : first + count])) for row in rows
         ]
-        assert modulus.bit_length() <= width * count
-        assert numbers[-1] == 2 ** (width * count) - modulus
+        shift = rows[-1][1]
+        assert modulus.bit_length() + shift <= width * count
+        assert limbs or modulus.bit_length() + shift == width * count
+        assert numbers[-1] == 2 ** (width * count) - (modulus << shift)
         short = layout.bases.count(0) if layout.bases else len(moduli)
         groups = [moduli[:short][at : at + 3] for at in range(0, short, 3)]
         groups += [moduli[short:][at : at + 2] for at in range(0, len(moduli) - short, 2)]
@@ -56,5 +58,11 @@ def test_constants(small):
             total = sum(v * number for v, number in zip(values, numbers, strict=False))
             fraction = sum(v * row[4] for v, row in zip(values, rows, strict=False))
             q = (fraction + (1 << rows[-1][0] - 1)) >> rows[-1][0]
-            assert total - q * modulus == x
+            assert total - (q * modulus << shift) == x << shift
             assert sum(values) + q << width < 2**64
+            if not limbs:  # what is carried into the highest chunk, and what is taken for it
+                below = width * (count - 32)
+                every = [*values, q]
+                real = sum(v * (y % 2**below) for v, y in zip(every, numbers, strict=True)) >> below
+                about = sum(v * row[5] for v, row in zip(every, rows, strict=True)) >> width
+                assert 0 <= real - about < 32

@@ -125,24 +125,41 @@ def test_gemm(accuracy):
     )
 
 
-@pytest.mark.parametrize(("bits", "parts"), [(440.0, 2), (1010.0, 1)])
+def hard_integers(rng, bits):
+    """Of so many bits and more: a tile of random ones, and then others.
+
+    Those in memory have a highest chunk of 960 bits, which nearly always tells the words: what ends
+    within it, or beside a multiple of its lowest limb, it does not.
+    """
+    one, top = 1 << bits, 1 << max(bits - 928, 0)
+    found = [rng.getrandbits(bits) | one >> 1 for _ in range(128)]
+    found += [0, -1, one - 1, 1 - one, one >> 1, rng.getrandbits(bits // 2)]
+    for low in (0, 1, -1, top >> 40, -(top >> 40), top >> 1, top // 3):
+        found += [rng.getrandbits(bits - 1) // top * top + low for _ in range(4)]
+        found += [one // 4 * 3 + rng.getrandbits(100) * top + low, one // 8 + low]
+    return [x * rng.choice((-1, 1)) for x in found]
+
+
+@pytest.mark.parametrize(
+    ("bits", "parts"), [(440, 2), (1010, 1)] + ([(1744, 1), (1744, 2)] if ON == "cuda" else [])
+)
 def test_long_integers_are_put_together(bits, parts):
     """X from numbers for each modulus, in registers and in memory, to words."""
-    layout = residues(128, bits, parts)
+    layout = residues(128, float(bits), parts)
     moduli, modulus, short = layout.moduli, layout.modulus, layout.bases.count(0)
     rng = random.Random(46)
-    wanted = [[0, -1, rng.getrandbits(int(bits)), 1 - 2 ** int(bits)]]
-    wanted += [[-rng.getrandbits(300), rng.getrandbits(int(bits)), 1, 1 << 200]] * (parts - 1)
+    wanted = [hard_integers(rng, bits) for _ in range(parts)]
+    n = len(wanted[0])
     streams = wanted
     if parts == 2:  # x x', y y' and (x + y)(x' + y')
-        first = [rng.getrandbits(int(bits)) for _ in range(4)]
+        first = [rng.getrandbits(bits) for _ in range(n)]
         second = [a - re for a, re in zip(first, wanted[0], strict=True)]
         third = [a + b + im for a, b, im in zip(first, second, wanted[1], strict=True)]
         streams = [first, second, third]
-    numbers = np.zeros((len(streams), len(moduli), 1, 1, 16), int)
+    numbers = np.zeros((len(streams), len(moduli), 1, 1, -(-n // 16) * 16), int)
     for stream, integers in zip(numbers, streams, strict=True):
         for of_p, p in zip(stream, moduli, strict=True):
-            of_p[0, 0, :4] = [x * pow(modulus // p, -1, p) % p for x in integers]
+            of_p[0, 0, :n] = [x * pow(modulus // p, -1, p) % p for x in integers]
     shorts, longs = numbers[:, :short], numbers[:, short:]
     p = np.array(moduli[short:])[:, None, None, None]
     two = [np.random.default_rng(47).integers(-2, p + 1, longs.shape) for _ in range(2)]
@@ -152,8 +169,8 @@ def test_long_integers_are_put_together(bits, parts):
         torch.from_numpy(digits.reshape(-1, *digits.shape[3:]).astype(np.int16)).to(ON),
     )
     fmt = FORMATS["float64x16"]
-    out = torch.zeros((16, parts, 1, 1, 4), dtype=torch.int64, device=ON)
-    tables = [torch.zeros((9, n), dtype=torch.int64, device=ON) for n in (1, 4)]
+    out = torch.zeros((16, parts, 1, 1, n), dtype=torch.int64, device=ON)
+    tables = [torch.zeros((9, lines), dtype=torch.int64, device=ON) for lines in (1, n)]
     torch_backend.reconstruct_any(
         groups, layout, (tables[0], tables[1]), (1, 1), fmt, Numbers(out, None), None, slack=False
     )

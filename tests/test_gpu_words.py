@@ -67,7 +67,9 @@ def test_families(name, family):
 
 
 @pytest.mark.parametrize("name", ["float64x2", "float64x4", "float64x8", "float64x16"])
-@pytest.mark.parametrize("shape", [(300, 70, 257), (65, 1100, 130), (3, 5000, 2), (1, 1, 1)])
+@pytest.mark.parametrize(
+    "shape", [(300, 70, 257), (65, 1100, 130), (3, 5000, 2), (1, 1, 1), (400, 21, 370)]
+)
 def test_shapes(name, shape):
     assert_as_on_a_cpu(*draw_words("phi1", shape, 53, name))
 

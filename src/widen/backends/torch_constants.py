@@ -117,21 +117,25 @@ def any_reconstruction(
     most = sum(x * whole for x, whole in zip(multiples, wholes, strict=True))  # of all S_G
     point = min(HIGHEST_POINT, 31 + min(wholes).bit_length() - 1)
     assert most < 1 << point - 12  # so far is the sum of S_G/P_G from what it should be
-    heads, first, width, count = [], int(crt_groups.HEADER) + 1, 32, limbs
+    first, width, count, shift, below = int(crt_groups.HEADER) + 1, 32, limbs, 0, 0
     if limbs == 0:
         first, width, pieces = int(crt.START), int(crt.WIDTH), int(crt.PIECES)
         count = -(-modulus.bit_length() // (pieces * width)) * pieces
+        shift, below = count * width - modulus.bit_length(), count - pieces
     # Sums, q times a limb of -P (q is far below 2^16), and what is carried.
     assert (most + (1 << 16) << width) + (1 << 34) < 1 << 64
-    for (group, _), whole in zip(groups, wholes, strict=True):
-        factors = [whole // p for p in group] + [0] * (3 - len(group))
-        heads.append([*factors, whole, (1 << point) // whole])
-    heads.append([point, 0, 0, 0, 0])
-    numbers = [*(modulus // whole for whole in wholes), -modulus]
-    table = [
-        [*head, *[0] * (first - len(head)), *_limbs(number, count, width)]
-        for head, number in zip(heads, numbers, strict=True)
+    heads = [
+        [*(whole // p for p in group), *[0] * (3 - len(group)), whole, (1 << point) // whole]
+        for (group, _), whole in zip(groups, wholes, strict=True)
     ]
+    heads.append([point, shift, 0, 0, 0])
+    table = []
+    for head, number in zip(
+        heads, [*(modulus // whole for whole in wholes), -modulus], strict=True
+    ):
+        held = _limbs(number << shift, count, width)
+        carries = held[below - 1 : below] if below else []
+        table.append([*head, *carries, *[0] * (first - len(head) - len(carries)), *held])
     padding = [0] * (-(first + count) % 4)
     words = [[x - (x >> 31 << 32) for x in [*row, *padding]] for row in table]
     return constant(words, torch.int32, device), limbs

@@ -26,6 +26,7 @@ START = tl.constexpr(8)  # first limb of a row, where X is put together in memor
 PIECES, WIDTH, WORDS = tl.constexpr(32), tl.constexpr(30), tl.constexpr(30)
 """Where X is in memory: limbs that are summed at a time, their bits, and words of 32 bits these
 make. 61 groups and what is carried fit 64 bits so."""
+CARRIED = tl.constexpr(32)  # sums are below 2^34, so limbs below one limb add 2^(34 - WIDTH) to it
 
 
 @triton.jit
@@ -154,40 +155,57 @@ def limbs_of(length):
 
 
 @triton.jit
-def integer_stored(
-    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, inside, slack,
-    change, place, to, values, stride, STREAMS: tl.constexpr, ASSEMBLY: tl.constexpr,
+def groups_stored(
+    groups, stream, moduli, long_groups, long_stream, long_moduli, basis, length, inside, values,
+    stride, STREAMS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """The same in memory: limbs `stride` apart, so many that `limbs_of` says; (last bit, sign).
+    """Store all S_G in `values`, TOGETHER - 1 more of them than there are.
 
-    S_G are stored in `values`, TOGETHER - 1 more of them than there are.
+    Gives the rows of the table that they are for, q, and about what limbs below the highest chunk
+    carry into it: CARRIED less at most.
     """
     size: tl.constexpr = 1 if groups.dtype.element_ty == tl.int32 else 3
     triples, pairs = (moduli + size - 1) // size, (long_moduli + 1) // 2
-    fraction = tl.zeros(inside.shape, tl.uint64)
+    sums = zero_sums(inside, 2)
     if size == 1:
         at = groups + wide(STREAMS // 3 * moduli) * stream
-        fraction = store_values(
-            fraction, at, stream, moduli, basis, length, inside, values, stride, 1, 1, ASSEMBLY
+        sums = store_values(
+            sums, at, stream, moduli, basis, length, inside, values, stride, 1, 1, ASSEMBLY
         )
     else:
-        fraction = store_values(
-            fraction, groups, stream, moduli, basis, length, inside, values, stride, 3, STREAMS,
+        sums = store_values(
+            sums, groups, stream, moduli, basis, length, inside, values, stride, 3, STREAMS,
             ASSEMBLY,
         )  # fmt: skip
-        fraction = store_values(
-            fraction, long_groups, long_stream, long_moduli, basis + triples * length, length,
+        sums = store_values(
+            sums, long_groups, long_stream, long_moduli, basis + triples * length, length,
             inside, values + wide(triples) * stride, stride, 2, STREAMS, ASSEMBLY,
         )  # fmt: skip
     tl.debug_barrier()
     modulus = basis + (triples + pairs) * length
-    quotient = quotient_of(fraction, modulus)
-    carry, change_carry = tl.zeros(inside.shape, tl.uint64), tl.zeros(inside.shape, tl.int64)
-    last, top = tl.full(inside.shape, NEVER, tl.int32), tl.zeros(inside.shape, tl.uint32)
-    for chunk in range((length - START) // PIECES):
+    quotient = quotient_of(sums[0], modulus)
+    below = tl.load(modulus + HEADER + 1).to(tl.uint32)
+    return triples + pairs, quotient, times_add(quotient, below, sums[1], ASSEMBLY) >> WIDTH
+
+
+@triton.jit
+def integer_stored(
+    values, stride, count, basis, length, quotient, carry, first, slack, change, place, to,
+    ASSEMBLY: tl.constexpr,
+):  # fmt: skip
+    """X of `groups_stored`, shifted, in memory from chunk `first` on: last bit, lowest limb, sign.
+
+    Limbs are `stride` apart, so many in all that `limbs_of` says, and `carry` is what those below
+    bring. With `slack` it is X + change 2^place.
+    """
+    modulus = basis + count * length
+    change_carry = tl.zeros(quotient.shape, tl.int64)
+    last = tl.full(quotient.shape, NEVER, tl.int32)
+    lowest, top = tl.zeros(quotient.shape, tl.uint32), quotient & 0
+    for chunk in range(first, (length - START) // PIECES):
         sums = plus_values(
-            zero_sums(inside, PIECES), values, stride, triples + pairs,
-            basis + START + PIECES * chunk, length, ASSEMBLY,
+            zero_sums(quotient, PIECES), values, stride, count, basis + START + PIECES * chunk,
+            length, ASSEMBLY,
         )  # fmt: skip
         minus = modulus + START + PIECES * chunk
         pieces, carry = carried(sums, quotient, minus, carry, 0, WIDTH, ASSEMBLY)
@@ -198,9 +216,10 @@ def integer_stored(
             limbs, change_carry = changed(limbs, WORDS * chunk, change, place, change_carry)
         last = tl.minimum(last, 32 * WORDS * chunk + lowest_of(limbs))
         store_limbs(limbs, to + wide(WORDS * chunk) * stride, stride, ASSEMBLY)
+        lowest = tl.where(chunk == first, limbs[0], lowest)
         top = limbs[WORDS - 1]
     tl.debug_barrier()
-    return last, top.to(tl.int32, bitcast=True) < 0
+    return last, lowest, top.to(tl.int32, bitcast=True) < 0
 
 
 @triton.jit
@@ -275,6 +294,14 @@ def round_any(
         offset = wide(b) * batch_stride + wide(i) * row_stride + j.to(tl.int64) * column_stride
         for part in tl.static_range(PARTS):
             to = offset + wide(part) * part_stride
+            if LIMBS == 0:
+                limbs = limbs_of(length)
+                at_values = at_limbs + limbs * COLUMNS
+                count, quotient, carry = groups_stored(
+                    at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there,
+                    at_values, COLUMNS, PARTS + part, ASSEMBLY,
+                )  # fmt: skip
+                shift = tl.load(basis + count * length + 1)
             for side in range(1 + slack):
                 side_change = change * (1 - 2 * side)
                 if LIMBS > 0:
@@ -282,26 +309,35 @@ def round_any(
                         at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there,
                         slack, side_change, place, PARTS + part, LIMBS, LONG, ASSEMBLY,
                     )  # fmt: skip
-                    open_element |= store_words(
+                    other, _ = store_words(
                         with_negated(found), COLUMNS, 32 * LIMBS, last, negative, base, out + to,
                         wide(word_stride), words, second + to, real, side, PRECISION, LOWEST,
                         HIGHEST, MIXED, True, ASSEMBLY,
                     )  # fmt: skip
+                    open_element |= other
                     if slack != 0:
                         tl.debug_barrier()
                 else:
-                    limbs = limbs_of(length)
-                    last, negative = integer_stored(
-                        at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there,
-                        slack, side_change, place, at_limbs, at_limbs + limbs * COLUMNS, COLUMNS,
-                        PARTS + part, ASSEMBLY,
-                    )  # fmt: skip
-                    open_element |= store_words(
-                        at_limbs, COLUMNS, 32 * limbs, last, negative, base, out + to,
-                        wide(word_stride), words, second + to, real, side, PRECISION, LOWEST,
-                        HIGHEST, MIXED, False, ASSEMBLY,
-                    )  # fmt: skip
-                    tl.debug_barrier()
+                    # The highest chunk has the words of nearly every element, and if a lane's are
+                    # not certain, all chunks are put together.
+                    first = tl.where(slack != 0, 0, (length - START) // PIECES - 1)
+                    while first >= 0:
+                        last, lowest, negative = integer_stored(
+                            at_values, COLUMNS, count, basis, length, quotient,
+                            tl.where(first > 0, carry, 0), first, slack, side_change, place + shift,
+                            at_limbs, ASSEMBLY,
+                        )  # fmt: skip
+                        other, unit = store_words(
+                            at_limbs, COLUMNS, 32 * limbs, last, negative, base - shift, out + to,
+                            wide(word_stride), words, second + to, real, side, PRECISION, LOWEST,
+                            HIGHEST, MIXED, False, ASSEMBLY,
+                        )  # fmt: skip
+                        tl.debug_barrier()
+                        open_element |= other
+                        sure = (lowest > 0) & (lowest <= 0xFFFFFFFF - CARRIED)
+                        sure &= unit > 32 * (WORDS * first + 1)
+                        some_are_not = tl.max((real & ~sure).to(tl.int32), 0) > 0
+                        first = tl.where((first > 0) & some_are_not, 0, -1)
         special = ((row_flags | column_flags) & SPECIAL) > 0
         wrong = tl.where(slack != 0, UNSETTLED, UNFIT)
         code = tl.where(open_element, UNSETTLED, tl.where(norm > limit, wrong, 0))

@@ -4,9 +4,10 @@ X is the sum of c_i P/p_i modulo P, c_i = (residue of X) (P/p_i)^-1 mod p_i. A g
 moduli, three or two of those in two digits; P_G is their product, S_G the sum of c_i P_G/p_i, and X
 the sum of S_G P/P_G modulo P: the same integer with a third of the long products. Of other units'
 moduli, whose c_i are 32-bit numbers of one part after the other, each is a group. A row of the
-table has the P_G/p_i (three words), P_G, what stands for 1/P_G, and limbs of P/P_G, these from word
-8 on where X is put together in memory; `backends.torch_constants` makes it, and sees to it that
-nothing exceeds 64 bits.
+table has the P_G/p_i (three words), P_G, what stands for 1/P_G, and limbs of P/P_G. Where X is put
+together in memory, it has the highest limb below the last chunk after 1/P_G, and limbs from word 8
+on, of X times a power of two, so that P takes all bits. `backends.torch_constants` makes it, and
+sees to it that nothing exceeds 64 bits.
 """
 
 from __future__ import annotations
@@ -176,10 +177,13 @@ def plus_groups(
 
 @triton.jit
 def store_values(
-    fraction, groups, stream, moduli, basis, length, inside, to, stride, SIZE: tl.constexpr,
+    sums, groups, stream, moduli, basis, length, inside, to, stride, SIZE: tl.constexpr,
     STREAMS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """Store every S_G, and zeros up to TOGETHER - 1 after them; add S_G/P_G to the fraction."""
+    """Store every S_G, and zeros up to TOGETHER - 1 after them; add their multiples to two sums.
+
+    Those are of what stands for 1/P_G, and of the word after it.
+    """
     step: tl.constexpr = at_a_time(TOGETHER, STREAMS)
     count = (moduli + SIZE - 1) // SIZE
     for g in range(0, count, step):
@@ -187,10 +191,13 @@ def store_values(
         for i in tl.static_range(step):
             row, factors, whole = row_of(basis, length, g + i, count, ASSEMBLY)
             value = value_of(numbers, factors, whole, i * SIZE * STREAMS, SIZE, STREAMS)
-            inverse = tl.load(row + HEADER).to(tl.uint32)
-            fraction = times_add(value, inverse, fraction, ASSEMBLY)
+            inverse, limb, _, _ = four_words(row + HEADER, ASSEMBLY)
+            sums = (
+                times_add(value, inverse.to(tl.uint32), sums[0], ASSEMBLY),
+                times_add(value, limb.to(tl.uint32), sums[1], ASSEMBLY),
+            )
             tl.store(to + wide(g + i) * stride, value.to(tl.int32, bitcast=True))
-    return fraction
+    return sums
 
 
 @triton.jit

@@ -10,7 +10,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.kernels.triton.crt import error_of, integer_held, integer_stored, limbs_of, store_limbs
+from widen.kernels.triton.crt import (
+    error_of,
+    groups_stored,
+    integer_held,
+    integer_stored,
+    limbs_of,
+    store_limbs,
+)
 from widen.kernels.triton.limbs import NEVER, last_bit, store_words
 from widen.kernels.triton.numbers import FLAGS, NORM, SCALE, SPECIAL, decode, is_special, wide
 from widen.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNFIT, UNSETTLED
@@ -152,10 +159,18 @@ def round_any_scaled(
                 )  # fmt: skip
                 store_limbs(found[0], to_limbs, COLUMNS, ASSEMBLY)
             else:
-                integer_stored(
-                    at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there, 0,
-                    nothing, lane, to_limbs, at_values, COLUMNS, PARTS + of_x, ASSEMBLY,
+                count, quotient, carry = groups_stored(
+                    at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there,
+                    at_values, COLUMNS, PARTS + of_x, ASSEMBLY,
                 )  # fmt: skip
+                integer_stored(
+                    at_values, COLUMNS, count, basis, length, quotient, carry & 0, 0, 0, nothing,
+                    lane, to_limbs, ASSEMBLY,
+                )  # fmt: skip
+                if of_x == PARTS - 1:  # they are of X times a power of two
+                    shift = tl.load(basis + count * length + 1)
+                    base -= shift
+                    error_place += shift
         tl.debug_barrier()
         for part in range(PARTS):
             first = tl.full((COLUMNS,), NOWHERE, tl.int32)
@@ -207,11 +222,12 @@ def round_any_scaled(
                 last_place, negative = carried_sums(ours, COLUMNS, span, real)
                 tl.debug_barrier()
                 to = offset + wide(part) * part_stride
-                open_element |= store_words(
+                other, _ = store_words(
                     ours, COLUMNS, 32 * span, last_place, negative, base + 32 * first, out + to,
                     wide(word_stride), words, second + to, real, side, PRECISION, LOWEST, HIGHEST,
                     MIXED, False, ASSEMBLY,
                 )  # fmt: skip
+                open_element |= other
         wrong = tl.where(slack != 0, UNSETTLED, UNFIT)
         code = tl.where(open_element, UNSETTLED, tl.where(norm > limit, wrong, 0))
         code = tl.where(special, SPECIAL_ELEMENT, code)

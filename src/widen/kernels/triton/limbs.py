@@ -149,7 +149,7 @@ def store_words(
     A single word may be -0, several are never. With MIXED a float32 follows, stored at `second`:
     the nearest there is if it would be infinite. If this is done `again`, nothing is stored, and it
     gives where the words that are there are others: threads read what others have written, so that
-    there must be a barrier between.
+    there must be a barrier between. Gives the place of the last word's unit in X too, or 0.
     """
     infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
     stored, compared = inside & (again == 0), inside & (again != 0)
@@ -195,7 +195,8 @@ def store_words(
         signed_float = with_sign(bits, minus & (bits != 0), 24)
         other |= signed_float != tl.load(second, compared, other=0)
         tl.store(second, signed_float, stored)
-    return other & compared
+        cut = below
+    return other & compared, cut
 
 
 @triton.jit
