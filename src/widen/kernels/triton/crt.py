@@ -309,7 +309,7 @@ def round_any(
                         at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there,
                         slack, side_change, place, PARTS + part, LIMBS, LONG, ASSEMBLY,
                     )  # fmt: skip
-                    other, _ = store_words(
+                    other, unit = store_words(
                         with_negated(found), COLUMNS, 32 * LIMBS, last, negative, base, out + to,
                         wide(word_stride), words, second + to, real, side, PRECISION, LOWEST,
                         HIGHEST, MIXED, True, ASSEMBLY,
