@@ -8,6 +8,7 @@ import os
 os.environ.setdefault("NUMBA_NUM_THREADS", str(max(2, os.cpu_count() or 1)))
 
 # The GPU kernels run in Triton's interpreter where there is no GPU.
+import numba
 import torch
 
 if not torch.cuda.is_available():
@@ -29,11 +30,13 @@ settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def one_blas_thread_per_worker():
-    """Where pytest-xdist shares the cores among workers, BLAS shall not take them all again."""
+def few_threads_per_worker():
+    """Where pytest-xdist shares the cores among workers, none shall take them all again."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
+    numba.set_num_threads(2)
+    torch.set_num_threads(1)
     with threadpool_limits(1, user_api="blas"):
         yield
 
