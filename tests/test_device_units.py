@@ -20,6 +20,7 @@ from widen.contract import CONTRACTS, as_contract
 from widen.device import Problem
 from widen.formats import FORMATS
 from widen.planner import Needs, choose_layout, exact_bits, unit_on_gpu
+from widen.systems import residues
 from widen.tensors import lines_of
 from widen.units import RATES, UNITS
 
@@ -75,6 +76,22 @@ def on_a_cpu(a, b, unit, system, **more):
     if system == "triangle":
         more |= {"unit": unit, "system": system}
     return widen.matmul(a, b, **more)
+
+
+@pytest.mark.parametrize("unit", units.STORAGE)
+def test_every_small_product(unit):
+    """Every pair of digits up to 16, and pairs of the largest ones; sums shorter than a step."""
+    top = UNITS[unit].digit - (unit == "int8")
+    some = torch.cat([torch.arange(-16, 17), torch.tensor([top, -top, top - 1, top // 2])])
+    values = some.double().clamp(-top, top)
+    planes = torch.zeros((1, 1, len(values), 16), dtype=torch.float64)
+    planes[0, 0, :, 3] = values
+    held = planes.to(units.STORAGE[unit]).to(ON)
+    exact = held.double().cpu()
+    engine = Engine(unit, residues(128, 1.0, 1), 16, 1.0, 16)
+    found = engine.products(held, held)[..., : len(values)].double().cpu()
+    assert torch.equal(found, exact @ exact.mT)
+    assert torch.equal(exact[0, 0, :33, 3], values[:33])
 
 
 # ── stage by stage ───────────────────────────────────────────────────────────────────────────

@@ -209,9 +209,10 @@ class Engine:
         tile = tiles.PRODUCTS[self.unit]
         depth = max(min(self.depth, 1 << 17) // tile.inner, 1) * tile.inner
         assert depth <= self.depth or k <= self.depth
-        shallow = depth == tile.inner
+        exact = UNITS[self.unit].exact
+        shallow = depth == tile.inner and exact <= 1 << 24
         if shallow:  # such sums are added in float32, which is exact up to 2^24
-            depth *= (1 << 24) // UNITS[self.unit].exact
+            depth *= (1 << 24) // exact
         count = layout.groups * batch * -(-m // tile.rows) * -(-n // tile.columns)
         firsts, pairs = told.pairs_of(layout, left.device)
         launch(

@@ -222,7 +222,7 @@ def round_any_scaled(
                 last_place, negative = carried_sums(ours, COLUMNS, span, real)
                 tl.debug_barrier()
                 to = offset + wide(part) * part_stride
-                other, unit = store_words(
+                other, _unit = store_words(
                     ours, COLUMNS, 32 * span, last_place, negative, base + 32 * first, out + to,
                     wide(word_stride), words, second + to, real, side, PRECISION, LOWEST, HIGHEST,
                     MIXED, False, ASSEMBLY,
