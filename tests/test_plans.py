@@ -39,6 +39,17 @@ def test_a_plan_for_something_else_is_refused():
         widen.matmul(A[0], B, plan=numbers)
 
 
+def test_plans_for_other_places():
+    shapes = (30, 40), (40, 20)
+    assert widen.plan(*shapes, device="cpu") == widen.plan(*shapes)
+    assert widen.plan(*shapes, device="cuda", workspace="1GB").unit == "int8"
+    with pytest.raises(ValueError, match="expected None or 'cpu', 'cuda' or 'cuda:1'"):
+        widen.plan(*shapes, device="gpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="PyTorch sees no GPU here; give workspace="):
+            widen.plan(*shapes, device="cuda")
+
+
 def test_a_plan_of_operands_has_their_whole_shape():
     assert widen.plan(A, B).shape == (3, 7, 9, 5)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -244,7 +245,8 @@ def plan(
     accuracy, dtype, unit, system, workspace
         As for `matmul`. With shapes, `dtype` is that of the result, float64 by default.
     device
-        With shapes, where it shall run: None for this CPU, or ``"cuda"``.
+        With shapes, where it shall run: None for this CPU, or ``"cuda"``. Where there is no GPU,
+        give `workspace`.
 
     Examples
     --------
@@ -259,7 +261,9 @@ def plan(
         batch, m, n = arguments.result_dims(a, b)
         contract = as_contract("standard" if accuracy is None else accuracy)
         k = arguments.matrix_dims(a, "left")[-1]
-        if device is not None:
+        if device not in (None, "cpu"):
+            if not re.fullmatch(r"cuda(:\d+)?", device):
+                raise ValueError(f"device={device!r}: expected None or 'cpu', 'cuda' or 'cuda:1'")
             from widen import tensors
 
             tensors.check_unit(unit)

@@ -49,6 +49,8 @@ def workspace(place: str, asked: int | str | None) -> int:
     """Bytes of workspace on a GPU, by default a quarter of its memory."""
     if asked is not None:
         return arguments.workspace_bytes(asked)
+    if not torch.cuda.is_available():
+        raise ValueError(f"device={place!r}: PyTorch sees no GPU here; give workspace=, as '8GB'")
     return int(torch.cuda.get_device_properties(place).total_memory // 4)
 
 
