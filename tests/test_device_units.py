@@ -21,6 +21,7 @@ from widen.device import Problem
 from widen.formats import FORMATS
 from widen.planner import Needs, choose_layout, exact_bits, unit_on_gpu
 from widen.systems import residues
+from widen.tensor_words import copied
 from widen.tensors import lines_of
 from widen.units import RATES, UNITS
 
@@ -235,6 +236,48 @@ def test_a_plan_made_beforehand_keeps_its_contract(unit, system, accuracy):
     assert_as_on_a_cpu(a, b, unit, system, accuracy, plan=plan)
     a[1, 3], a[2] = 1e300, a[2] * 1e-290
     assert_as_on_a_cpu(a, b, unit, system, accuracy, plan=plan)
+
+
+def encoded(x, side, accuracy="standard", unit=None, system=None):
+    """What `widen.encode` makes of a matrix on a GPU."""
+    fmt = FORMATS["float64"]
+    lines = lines_of(copied(tensor(x)), side, 1)
+    return device.encode_operand(lines, x.shape, side, as_contract(accuracy), fmt, unit, system)
+
+
+def test_planes_keep_their_cap_whatever_the_plan_says():
+    """A plan of the same operands as arrays may keep every bit; planes were made with fewer."""
+    a, b = draw("phi1", (2, 7, 3), 9)
+    b = np.ldexp(b, np.random.default_rng(9).integers(-22, 1, b.shape))
+    wanted = widen.matmul(a, b, accuracy="correct")
+    plan, found = product(a, b, "int8", "residues", "correct")
+    assert plan.cap is None
+    assert_same_bits(found, wanted)
+    right = encoded(b, "right", "correct")
+    table = right.lines[0].clone()
+    assert_same_bits(product(a, right, "int8", "residues", "correct", plan=plan)[1], wanted)
+    assert torch.equal(right.lines[0], table)
+
+
+def test_calls_with_other_planes_are_of_another_kind():
+    b = draw("phi1", (5, 7, 6), 10)[1]
+    kinds = [
+        tensors._kind(encoded(x, "right", unit=unit, system=system))
+        for x in (b, np.asfortranarray(b))
+        for unit, system in (("int8", "residues"), ("int8", "digits"), ("fp8", "residues"))
+    ]
+    assert len(set(kinds)) == 6
+    assert tensors._kind(encoded(b, "right", unit="int8", system="residues")) == kinds[0]
+
+
+def test_more_lines_than_tables_have_places_for():
+    one = torch.zeros((1, 1), dtype=torch.float16, device=ON)
+    tall = lines_of(one.expand(device.MOST_LINES, 1), "left", 1)
+    problem = Problem(
+        tall, lines_of(one, "right", 1), as_contract("fast"), FORMATS["float32"], 1 << 30
+    )
+    with pytest.raises(ValueError, match="give parts of them"):
+        device.prepare(problem)
 
 
 @pytest.mark.parametrize(("unit", "system"), OTHERS)

@@ -32,6 +32,9 @@ from widen.planner import block_slices, first_cap
 from widen.repair_device import repair_many
 from widen.systems import Digits, Residues
 
+MOST_LINES = 1 << 27
+"""Kernels have 32 bits for the places of their tables."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -124,7 +127,7 @@ def prepare(problem: Problem) -> Prepared:
     fmt, contract, k = problem.fmt, problem.contract, problem.shape[2]
     cap = first_cap(fmt.precision, k) if contract.correct else None
     caps = (cap,) if problem.encoded or not contract.correct else (None, cap)
-    if problem.plan is not None:
+    if problem.plan is not None and not problem.encoded:  # whose planes have their own cap
         caps = (problem.plan.cap,)
     kept = LEAD_BITS[fmt.parts]
     full = problem.system == "triangle"
@@ -136,7 +139,9 @@ def prepare(problem: Problem) -> Prepared:
     question = _question(problem, caps)
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
-        plan = in_blocks(replace(problem.plan, shape=problem.shape, workspace=problem.workspace))
+        plan = in_blocks(
+            replace(problem.plan, cap=caps[0], shape=problem.shape, workspace=problem.workspace)
+        )
         if problem.test is not None and plan.system == "triangle":
             plan = question.widest(_held(problem))  # nothing would be left out of what is not held
         return Prepared(choices[0], leads, kept, k, plan, repaired)
@@ -185,6 +190,8 @@ def _look(
     fresh = [source for source in sources if not isinstance(source, Encoded)]
     first = sources[0]
     device = first.planes.device if isinstance(first, Encoded) else first.bits.device
+    if any(source.count >= MOST_LINES for source in fresh):
+        raise ValueError(f"{MOST_LINES} rows or columns in all are too many; give parts of them")
     sizes = [backend.ROWS_OF_TABLE * source.count for source in fresh]
     several = any(x.block is not None for x in fresh)
     short = bool(fresh) and not several and short_lines.will_do(fresh)

@@ -162,7 +162,8 @@ def _key_of_call(a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan 
 
 def _kind(x: Any) -> Any:
     if isinstance(x, Encoded):
-        held = (x.operand.fmt, len(x.operand.words))
+        words = x.operand.words
+        held = (x.operand.fmt, words.shape, words.stride(), x.unit, x.system)
         return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, held
     if type(x) is not torch.Tensor or x.is_conj() or x.is_neg():
         return None

@@ -155,7 +155,7 @@ def _product(left: Tensor, right: Tensor, out: Tensor) -> None:
 
 @lru_cache(maxsize=16)
 def _one(device: torch.device) -> Tensor:
-    return torch.ones((), device=device)
+    return torch.tensor(1.0, device=device)  # complete before another stream may read it
 
 
 def _emptied_in_time(
@@ -182,7 +182,7 @@ def _emptied_in_time(
 @lru_cache(maxsize=64)
 def _lists(pairs: tuple[tuple[int, int], ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """Where every product begins, and its planes."""
-    firsts = torch.arange(len(pairs) + 1, dtype=torch.int32, device=device)
+    firsts = torch.tensor(range(len(pairs) + 1), dtype=torch.int32, device=device)
     return firsts, torch.tensor(pairs, dtype=torch.int32, device=device)
 
 

@@ -266,9 +266,9 @@ def repair(
     `repaired` counts. With SCALED an element is alpha times the product plus beta c, of which
     C_PARTS are given, floats of C_FIELDS.
     """
-    elements = batch * m * n
+    elements = wide(batch) * m * n
     count = 0
-    tiles = tl.cdiv(elements, ELEMENTS)
+    tiles = tl.cdiv(elements, ELEMENTS).to(tl.int32)
     stride = GLANCE * tl.num_programs(0)
     for first in range(tl.program_id(0), tiles, stride):
         marked = any_mark(marks, elements, first, tiles, ELEMENTS)

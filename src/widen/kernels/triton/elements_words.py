@@ -98,9 +98,9 @@ def repair(
 
     Operands, results and c have so many words; with MIXED a float32 follows in `second`.
     """
-    elements = batch * m * n
+    elements = wide(batch) * m * n
     count = 0
-    tiles = tl.cdiv(elements, ELEMENTS)
+    tiles = tl.cdiv(elements, ELEMENTS).to(tl.int32)
     limbs = room + tl.program_id(0) * LIMBS
     one = tl.arange(0, 1)
     stride = GLANCE * tl.num_programs(0)

@@ -13,11 +13,13 @@ BIAS = tl.constexpr(1 << 61)  # more than any of them, so that they are positive
 
 
 @triton.jit
-def bytes_of(bits, s, FAR: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+def bytes_of(
+    bits, s, FAR: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, BYTES: tl.constexpr
+):  # fmt: skip
     """round-to-nearest-even(x 2^s) = ((low, high) - BIAS) 256^skipped: two words, and skipped.
 
     The mantissa, 53 bits, is put at the top of 62 and shifted down by one bit or more. Unless FAR,
-    nothing is skipped, for shifts up to NEAREST.
+    nothing is skipped, for shifts up to NEAREST; what would skip BYTES or more fits no planes.
     """
     x = bits.to(tl.int64)
     field = ((x >> FRACTION) & ((1 << EXPONENT) - 1)).to(tl.int32)
@@ -26,7 +28,7 @@ def bytes_of(bits, s, FAR: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.co
     left = tl.maximum(field, 1) + (s - (FRACTION + (1 << (EXPONENT - 1)) - 1))
     skipped = left
     if FAR:
-        skipped = tl.maximum(left - 1, 0) >> 3
+        skipped = tl.minimum(tl.maximum(left - 1, 0) >> 3, BYTES - 1)
         left -= 8 * skipped
     down = tl.minimum(tl.maximum(9 - left, 1), 63).to(tl.int64)
     # All but half of what is dropped, and one more if what stays is odd.
@@ -70,9 +72,9 @@ def _tile(
     first, second = quads(first, LINES, INNER), quads(second, LINES, INNER)
     ours, theirs = (), ()
     for i in tl.static_range(4):
-        ours = ours + (bytes_of(first[i], s, FAR, FRACTION, EXPONENT),)
+        ours = ours + (bytes_of(first[i], s, FAR, FRACTION, EXPONENT, BYTES),)
         if PARTS == 2:
-            theirs = theirs + (bytes_of(second[i], s, FAR, FRACTION, EXPONENT),)
+            theirs = theirs + (bytes_of(second[i], s, FAR, FRACTION, EXPONENT, BYTES),)
     word = start // 4 + tl.arange(0, INNER // 4)
     target = planes + line.to(tl.int64)[:, None] * (pitch // 4) + word[None, :]
     written = (line < lines)[:, None] & (4 * word < pitch)[None, :]

@@ -41,9 +41,10 @@ def side_of(
     Said where no more than the first NORM_BITS bits of x's fraction are set: elsewhere, numbers of
     so many bits are the same of x and of the value.
     """
-    wanted = inside & ((x << (NORM_BITS + 64 - FRACTION)) == 0)
-    y = tl.load(at + tl.minimum(words - 1, 1) * word_stride, wanted, other=0).to(tl.int64)
-    y = tl.where(words > 1, y, 0)
+    wanted = inside & (words > 1)
+    if FRACTION > NORM_BITS:
+        wanted &= (x << (NORM_BITS + 64 - FRACTION)) == 0
+    y = tl.load(at + word_stride, wanted, other=0).to(tl.int64)
     some = (y & ((1 << (FRACTION + EXPONENT)) - 1)) != 0
     alike = (x < 0) == (y < 0)
     return (some & alike).to(tl.int32), (some & ~alike).to(tl.int32)
