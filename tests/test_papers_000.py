@@ -13,7 +13,13 @@ from helpers import VIEWS, assert_same_bits, draw
 from widen.cli.machines import Cpu
 from widen.papers import slicing
 from widen.papers.items import Setting, all_items
-from widen.papers.tensor_core_dgemm import dgemm_dp_cr, dgemm_tc, scheme_of, sgemm_tc
+from widen.papers.tensor_core_dgemm import (
+    determine_slices,
+    dgemm_dp_cr,
+    dgemm_tc,
+    scheme_of,
+    sgemm_tc,
+)
 
 SHAPES = [(5, 7, 3), (3, 64, 4), (4, 130, 6), (2, 300, 3)]
 FEW = ["phi0.5", "phi4", "positive", "zero lines", "cancellation", "graded rows", "integers"]
@@ -141,6 +147,13 @@ def test_blocks_of_columns_do_not_change_dp_mode():
     assert_same_bits(dgemm_tc(a, b, block=20), whole)
     rows = np.vstack([dgemm_tc(a[i : i + 10], b) for i in (0, 10)])
     assert_same_bits(dgemm_tc(a, b, block=10), rows)
+
+
+def test_estimates_sum_all_columns_of_b():
+    """|B| e is summed in parts of 4096 columns: zeros in the last part say nothing of the others."""
+    a, b = draw("phi1", (3, 40, 4097), 8)
+    b[:, 4096] = 0
+    assert determine_slices(a, b) == determine_slices(a, b[:, :4096])
 
 
 def test_memory_that_is_too_small_for_all_products_makes_strips(monkeypatch):
