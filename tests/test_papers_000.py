@@ -150,7 +150,7 @@ def test_blocks_of_columns_do_not_change_dp_mode():
 
 
 def test_estimates_sum_all_columns_of_b():
-    """|B| e is summed in parts of 4096 columns: zeros in the last part say nothing of the others."""
+    """|B| e is summed 4096 columns at a time; the last ones may be zeros."""
     a, b = draw("phi1", (3, 40, 4097), 8)
     b[:, 4096] = 0
     assert determine_slices(a, b) == determine_slices(a, b[:, :4096])
@@ -209,6 +209,14 @@ def test_one_inner_entry_needs_a_bit_less():
     assert 53 - slicing.gamma(1, 53, 24) == 12
     a, b = -np.random.default_rng(0).random((5, 1)), np.random.default_rng(1).random((1, 4))
     assert_same_bits(dgemm_tc(a, b, "cr"), a * b)
+
+
+def test_an_inner_dimension_that_leaves_no_bit_is_refused():
+    """FP32 sums of 2^22 products leave slices of one bit."""
+    assert scheme_of(1 << 22).bits == scheme_of(1 << 22, 24).bits == (1, 1)
+    for k, precision in (((1 << 22) + 1, 53), ((1 << 22) + 1, 24), (1 << 25, 53)):
+        with pytest.raises(ValueError, match="leaves a slice no bit"):
+            scheme_of(k, precision)
 
 
 @pytest.mark.parametrize(

@@ -186,8 +186,10 @@ def test_bad_arguments():
         dgemm_fp8tc(one, one, digits=(16, 5))
     with pytest.raises(ValueError, match="k_block=0 is not a size"):
         dgemm_fp16tc(one, one, k_block=0)
-    with pytest.raises(ValueError, match="k = 4096 leaves no bit"):
-        dgemm_fp16tc(np.ones((1, 4096)), np.ones((4096, 1)), accumulate="fp16")
+    with pytest.raises(ValueError, match="give k_block=2048 or less, or"):
+        dgemm_fp16tc(np.ones((1, 2049)), np.ones((2049, 1)), accumulate="fp16")
+    blocks = dgemm_fp16tc(np.ones((1, 2049)), np.ones((2049, 1)), accumulate="fp16", k_block=2048)
+    assert blocks.tolist() == [[2049.0]]
     with pytest.raises(ValueError, match="use 'fp16', 'fp8' or 'fp6'"):
         minimum_products("fp4", "fp32", 8)
     with pytest.raises(ValueError, match="k=None is not an inner dimension"):

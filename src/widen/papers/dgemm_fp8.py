@@ -112,7 +112,8 @@ def scheme_of(
         if slices_of(k, held, accumulate) is None:
             raise ValueError(
                 f"k = {k} leaves no bit for a slice when sums are accumulated in {accumulate}: "
-                "use accumulate='fp32', or a k_block below 4096"
+                f"give k_block={1 << MANTISSAS[accumulate]} or less"
+                + (", or accumulate='fp32'" if accumulate == "fp16" else "")
             )
         bits.append(DOUBLE - rho(k, held, accumulate))
     return Scheme(unit, (bits[0], bits[1]), 0.75, DOUBLE, emulated)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from widen import arguments
+from widen.papers.arrays import matrix
 from widen.units import UNITS
 
 STAGES = ("split_left", "split_right", "multiply", "sum")
@@ -264,18 +265,8 @@ def checked(
 ) -> Operands:
     """Look at the arguments of a product; `verbs` serve tensors where there is no GPU (tests)."""
     place = arguments.library(a=a, b=b, c=c)
-    for name, x in (("a", a), ("b", b), ("c", c)):
-        if x is None and name == "c":
-            continue
-        x = arguments.as_operand(x, name)
-        kind = getattr(x.dtype, "name", str(x.dtype).removeprefix("torch."))
-        if kind != dtype:
-            fix = f"to(torch.{dtype})" if arguments.is_tensor(x) else f"astype({dtype!r})"
-            raise TypeError(
-                f"{name} holds {kind}; this routine multiplies {dtype}: give {name}.{fix}"
-            )
-        if x.ndim != 2:
-            raise ValueError(f"{name} has shape {tuple(x.shape)}; this routine takes matrices")
+    a, b = matrix(a, "a", dtype), matrix(b, "b", dtype)
+    c = None if c is None else matrix(c, "c", dtype)
     arguments.result_dims(tuple(a.shape), tuple(b.shape))
     alpha, beta = arguments.scalar(alpha, "alpha"), arguments.scalar(beta, "beta")
     for name, value in (("alpha", alpha), ("beta", beta)):

@@ -41,6 +41,11 @@ def scheme_of(k: int, precision: int = 53, unit: str = "fp16", sums: int = 24) -
     """
     held = {"fp16": 11, "fp64": 26}[unit]
     bits = min(precision - gamma(k, precision, sums), held)
+    if bits < 1:
+        raise ValueError(
+            f"the inner dimension is {k}; Algorithm 1 leaves a slice no bit above 2^{sums - 2}: "
+            "add up products of parts of it, or use widen.matmul"
+        )
     return Scheme(unit, (bits, bits), 1.0, precision)
 
 
