@@ -198,6 +198,7 @@ def test_empty_products():
     assert_same_bits(dgemm_tc(np.ones((2, 0)), np.ones((0, 3)), "cr"), np.zeros((2, 3)))
     c = np.arange(6.0).reshape(2, 3)
     assert_same_bits(dgemm_tc(np.ones((2, 0)), np.ones((0, 3)), beta=2.0, c=c), 2 * c)
+    assert determine_slices(np.ones((2, 3)), np.ones((3, 0))) == (1, False)
     assert_same_bits(dgemm_tc(np.zeros((2, 4)), np.ones((4, 3))), np.zeros((2, 3)))
     assert_same_bits(dgemm_tc(np.ones((2, 4)), np.zeros((4, 3)), "cr"), np.zeros((2, 3)))
     assert_same_bits(dgemm_tc(np.zeros((2, 4)), np.zeros((4, 3)), "cr"), np.zeros((2, 3)))
@@ -232,7 +233,8 @@ def test_an_inner_dimension_that_leaves_no_bit_is_refused():
         ({"beta": 1.0, "c": np.ones((3, 3))}, ValueError, "c has shape"),
         ({"alpha": 1j}, ValueError, "complex"),
         ({"block": 0}, ValueError, "block=0 is not a size"),
-        ({"memory": "much"}, ValueError, "is not a size"),
+        ({"memory": "much"}, ValueError, "memory='much' is not a size"),
+        ({"memory": 1}, ValueError, "memory=1 is too small"),
     ],
 )
 def test_bad_arguments(change, error, words):

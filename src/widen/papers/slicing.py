@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 from widen import arguments
@@ -192,10 +193,7 @@ def run(
     of the inner dimension are products of their own, added one after the other.
     """
     verbs, (m, k, n) = given.verbs, given.shape
-    room = arguments.workspace_bytes(memory)
-    for name, length in (("block", block), ("k_block", k_block)):
-        if length is not None and length < 1:
-            raise ValueError(f"{name}={length} is not a size; give a positive integer, or None")
+    room, block = arguments.workspace_bytes(memory, "memory"), length(block, "block")
     depth = min(k_block or k, k)
     largest = min(block or max(m, n), max(largest_block(depth, scheme, room), 1))
     rows, columns = block_size(m, largest), block_size(n, largest)
@@ -258,6 +256,16 @@ class Operands:
     def shape(self) -> tuple[int, int, int]:
         """(m, k, n)."""
         return (*self.a.shape, self.b.shape[1])
+
+
+def length(value: Any, name: str) -> int | None:
+    """A length as an int (sizes often come as NumPy's integers), or None."""
+    if value is None:
+        return None
+    size = 0 if isinstance(value, bool) or not hasattr(value, "__index__") else index(value)
+    if size < 1:
+        raise ValueError(f"{name}={value!r} is not a size; give a positive integer")
+    return size
 
 
 def checked(

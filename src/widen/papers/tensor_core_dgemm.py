@@ -189,7 +189,7 @@ def determine_slices(a: Any, b: Any) -> tuple[int, bool]:
 def magnitudes_of(given: Operands) -> Any:
     """|B| e, the sum of magnitudes along every row of B (Algorithm 3), in one order everywhere."""
     verbs, lanes = given.verbs, None
-    for start in range(0, given.b.shape[1], ROWS_A_TIME):
+    for start in range(0, max(given.b.shape[1], 1), ROWS_A_TIME):
         work = verbs.lines(given.b[:, start : start + ROWS_A_TIME].T)
         lanes = verbs.column_sums(work, lanes)
     return verbs.contiguous(verbs.halved(lanes))
