@@ -96,6 +96,17 @@ def test_dp_mode_is_as_accurate_as_the_ordinary_product(spread):
         assert ours <= 4 * ordinary + 2.0**-53
 
 
+def test_dp_mode_promises_nothing():
+    """A row of B far above the others: the paper's estimate is content with two slices."""
+    a, b = draw("phi0", (4, 64, 3), 1)
+    a[:, 1], b[1] = 1, b[1] * 2.0**100
+    a[0] = np.eye(64)[0]
+    found = dgemm_tc(a, b)
+    assert_same_bits(found, paper.dp_mode(a, b)[0])
+    assert (found[0] == 0).all()
+    assert_same_bits(dgemm_tc(a, b, "cr")[0], b[0])
+
+
 def test_counts_at_the_size_of_the_paper():
     """66 products at n = 7168, phi = 0.1; some rows are enough to see d."""
     rng = np.random.default_rng(5)

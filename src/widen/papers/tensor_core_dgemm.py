@@ -70,8 +70,9 @@ def dgemm_tc(
     a, b
         float64 matrices (NumPy arrays or PyTorch tensors), finite.
     mode
-        "dp": as accurate as an ordinary DGEMM, the number of slices d by Algorithm 3, products
-        with p + q <= d + 1 (fast mode) unless A ran out of slices, summed in float64. "cr":
+        "dp": as accurate as an ordinary DGEMM by the paper's estimate (Algorithm 3, for numbers of
+        similar magnitudes; no promise), which gives the number of slices d; products with p + q <=
+        d + 1 (fast mode) unless A ran out of slices, summed in float64. "cr":
         slices until nothing is left, all products; with alpha = 1 and beta = 0 every element is
         the exact value rounded once, otherwise products are summed in float64.
     alpha, beta, c
