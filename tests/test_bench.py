@@ -53,7 +53,7 @@ def refused(capsys, status, *mentions):
 # ── what is measured ──────────────────────────────────────────────────────────
 
 
-def test_bench_prints_a_table_and_appends_rows(capsys):
+def test_bench_prints_a_table_and_appends_rows(capsys, monkeypatch):
     words = [*SMALL, "-a", "fast", "-a", "correct", "-a", "60", "-o", "rows.jsonl"]
     assert bench(*words) == 0
     out, err = capsys.readouterr()
@@ -78,6 +78,13 @@ def test_bench_prints_a_table_and_appends_rows(capsys):
         assert row["date"].startswith("20")
     assert bench(*words) == 0
     assert len(saved()) == 12
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, a narrow one: no number is cut off
+    monkeypatch.setenv("COLUMNS", "60")
+    capsys.readouterr()
+    results.show(results.table(rows, {"machine": "one"}, "NumPy"))
+    narrow = capsys.readouterr().out
+    assert "float64 correct" in narrow
+    assert "…" not in narrow
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])

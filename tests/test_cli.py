@@ -1,6 +1,7 @@
 """The command line: every command, every error, and files that are whole or not there."""
 
 import errno
+import io
 import os
 import re
 import signal
@@ -330,9 +331,11 @@ def test_wrong_words_are_refused_in_one_line(capsys, words):
     refused(capsys, main(words))
 
 
-def test_units_lists_every_unit_with_a_rate(capsys):
+@pytest.mark.parametrize("columns", ["120", "40"])
+def test_units_lists_every_unit_with_a_rate(capsys, monkeypatch, columns):
     from widen.units import UNITS
 
+    monkeypatch.setenv("COLUMNS", columns)
     assert main(["units"]) == 0
     out = capsys.readouterr().out
     for unit in UNITS.values():
@@ -358,6 +361,15 @@ def test_version_as_a_process():
         [sys.executable, "-m", "widen.cli", "--version"], capture_output=True, text=True
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, f"widen {widen.__version__}\n", "")
+
+
+def test_an_encoding_without_our_letters(monkeypatch):
+    """As of Windows where the output is a file: it has no φ."""
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="cp1252"))
+    assert main(["reproduce", "--list"]) == 0
+    print("φ")
+    sys.stdout.seek(0)
+    assert sys.stdout.read().endswith("?\n")
 
 
 def test_an_error_as_a_process(tmp_path):

@@ -46,6 +46,18 @@ def agree(function, a, b, c=None, **how):
     assert (ran.slices, ran.products, ran.fast) == (on_cpu.slices, on_cpu.products, on_cpu.fast)
 
 
+def test_estimates_are_summed_in_one_order(monkeypatch):
+    """Also where B has more columns than are looked at in one go."""
+    on_device(monkeypatch)
+    monkeypatch.setattr(dgemm, "ROWS_A_TIME", 64)
+    _, b = draw("phi4", (1, 9, 200), 3)
+    left = np.ones((1, 9))
+    wanted = dgemm.magnitudes_of(dgemm.checked(left, b, "float64"))
+    found = dgemm.magnitudes_of(dgemm.checked(tensor(left), tensor(b), "float64"))
+    assert_same_bits(found.cpu().numpy(), wanted)
+    np.testing.assert_allclose(wanted, np.abs(b).sum(axis=1), rtol=1e-14)
+
+
 def few_bits(x):
     """Fewer slices, where Triton's interpreter has to take them."""
     return np.ldexp(np.rint(np.ldexp(x, 6)), -6) if ON == "cpu" else x

@@ -263,7 +263,7 @@ def ones(*shape, dtype="float64x2", value=1.0):
         (ones(3, 4), ones(4, 3, dtype="float64x4"), {}, "a is float64x2 and b float64x4"),
         (ones(3, 4), ones(3, 4), {}, "do not match"),
         (ones(4), ones(4, 3), {}, "give a matrix"),
-        (ones(3, 4), ones(4, 3, value=np.inf), {}, "not finite"),
+        (ones(3, 4), ones(4, 3, value=np.inf), {}, "cannot be split"),
         (ones(3, 4), ones(4, 3), {"way": 3}, "way=3"),
         (ones(3, 4), ones(4, 3), {"group": "size"}, "group='size'"),
         (ones(3, 4), ones(4, 3), {"grid": "matrix"}, "grid='matrix'"),

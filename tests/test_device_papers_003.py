@@ -240,6 +240,8 @@ def test_errors_of_the_scheme():
         ozaki_matmul(words((2, 2), "float32x2"), words((2, 2), "float32x2"))
     with pytest.raises(ValueError, match="scale the matrix"):
         ozaki_matmul(widen.Words(np.full((1, 1), 1e37), dtype="float32x3"), words((1, 1)))
+    with pytest.raises(ValueError, match="b holds an infinity or a NaN"):
+        ozaki_matmul(words((1, 1)), widen.Words(np.full((1, 1), np.inf), dtype="float32x3"))
     one = widen.Words(torch.ones((1, 1)), dtype="float32x3")
     torch.set_float32_matmul_precision("medium")
     try:

@@ -13,7 +13,13 @@ from helpers import VIEWS, assert_same_bits, draw
 from widen.cli.machines import Cpu
 from widen.papers import slicing
 from widen.papers.items import Setting, all_items
-from widen.papers.tensor_core_dgemm import dgemm_dp_cr, dgemm_tc, scheme_of, sgemm_tc
+from widen.papers.tensor_core_dgemm import (
+    determine_slices,
+    dgemm_dp_cr,
+    dgemm_tc,
+    scheme_of,
+    sgemm_tc,
+)
 
 SHAPES = [(5, 7, 3), (3, 64, 4), (4, 130, 6), (2, 300, 3)]
 FEW = ["phi0.5", "phi4", "positive", "zero lines", "cancellation", "graded rows", "integers"]
@@ -90,6 +96,17 @@ def test_dp_mode_is_as_accurate_as_the_ordinary_product(spread):
         assert ours <= 4 * ordinary + 2.0**-53
 
 
+def test_dp_mode_promises_nothing():
+    """A row of B far above the others: the paper's estimate is content with two slices."""
+    a, b = draw("phi0", (4, 64, 3), 1)
+    a[:, 1], b[1] = 1, b[1] * 2.0**100
+    a[0] = np.eye(64)[0]
+    found = dgemm_tc(a, b)
+    assert_same_bits(found, paper.dp_mode(a, b)[0])
+    assert (found[0] == 0).all()
+    assert_same_bits(dgemm_tc(a, b, "cr")[0], b[0])
+
+
 def test_counts_at_the_size_of_the_paper():
     """66 products at n = 7168, phi = 0.1; some rows are enough to see d."""
     rng = np.random.default_rng(5)
@@ -143,6 +160,13 @@ def test_blocks_of_columns_do_not_change_dp_mode():
     assert_same_bits(dgemm_tc(a, b, block=10), rows)
 
 
+def test_estimates_sum_all_columns_of_b():
+    """|B| e is summed 4096 columns at a time; the last ones may be zeros."""
+    a, b = draw("phi1", (3, 40, 4097), 8)
+    b[:, 4096] = 0
+    assert determine_slices(a, b) == determine_slices(a, b[:, :4096])
+
+
 def test_memory_that_is_too_small_for_all_products_makes_strips(monkeypatch):
     from widen.backends import float_slices as slices
 
@@ -185,6 +209,7 @@ def test_empty_products():
     assert_same_bits(dgemm_tc(np.ones((2, 0)), np.ones((0, 3)), "cr"), np.zeros((2, 3)))
     c = np.arange(6.0).reshape(2, 3)
     assert_same_bits(dgemm_tc(np.ones((2, 0)), np.ones((0, 3)), beta=2.0, c=c), 2 * c)
+    assert determine_slices(np.ones((2, 3)), np.ones((3, 0))) == (1, False)
     assert_same_bits(dgemm_tc(np.zeros((2, 4)), np.ones((4, 3))), np.zeros((2, 3)))
     assert_same_bits(dgemm_tc(np.ones((2, 4)), np.zeros((4, 3)), "cr"), np.zeros((2, 3)))
     assert_same_bits(dgemm_tc(np.zeros((2, 4)), np.zeros((4, 3)), "cr"), np.zeros((2, 3)))
@@ -196,6 +221,14 @@ def test_one_inner_entry_needs_a_bit_less():
     assert 53 - slicing.gamma(1, 53, 24) == 12
     a, b = -np.random.default_rng(0).random((5, 1)), np.random.default_rng(1).random((1, 4))
     assert_same_bits(dgemm_tc(a, b, "cr"), a * b)
+
+
+def test_an_inner_dimension_that_leaves_no_bit_is_refused():
+    """FP32 sums of 2^22 products leave slices of one bit."""
+    assert scheme_of(1 << 22).bits == scheme_of(1 << 22, 24).bits == (1, 1)
+    for k, precision in (((1 << 22) + 1, 53), ((1 << 22) + 1, 24), (1 << 25, 53)):
+        with pytest.raises(ValueError, match="leaves a slice no bit"):
+            scheme_of(k, precision)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +244,8 @@ def test_one_inner_entry_needs_a_bit_less():
         ({"beta": 1.0, "c": np.ones((3, 3))}, ValueError, "c has shape"),
         ({"alpha": 1j}, ValueError, "complex"),
         ({"block": 0}, ValueError, "block=0 is not a size"),
-        ({"memory": "much"}, ValueError, "is not a size"),
+        ({"memory": "much"}, ValueError, "memory='much' is not a size"),
+        ({"memory": 1}, ValueError, "memory=1 is too small"),
     ],
 )
 def test_bad_arguments(change, error, words):

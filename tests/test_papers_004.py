@@ -58,6 +58,7 @@ def test_counts_with_blocks_of_the_inner_dimension():
         _, ran = dgemm_fp16tc(a, b, k_block=size, info=True)
         assert ran.products == (products,) * (16384 // size)
         assert ran.block == (1, 1, size)
+    assert dgemm_fp16tc(a, b, k_block=np.int64(1024), info=True)[1].products == (49,) * 16
 
 
 def test_numbers_from_1_to_10_need_three_bits_more_than_the_table_says():
@@ -184,10 +185,15 @@ def test_bad_arguments():
         dgemm_fp8tc(one, one, accumulate="bf16")
     with pytest.raises(ValueError, match="5 is not a largest digit of fp8"):
         dgemm_fp8tc(one, one, digits=(16, 5))
-    with pytest.raises(ValueError, match="k_block=0 is not a size"):
-        dgemm_fp16tc(one, one, k_block=0)
-    with pytest.raises(ValueError, match="k = 4096 leaves no bit"):
-        dgemm_fp16tc(np.ones((1, 4096)), np.ones((4096, 1)), accumulate="fp16")
+    with pytest.raises(ValueError, match="is not a pair"):
+        dgemm_fp8tc(one, one, digits=(16,))
+    for size in (0, 2.5, "x", True):
+        with pytest.raises(ValueError, match="is not a size; give a positive integer"):
+            dgemm_fp16tc(one, one, k_block=size)
+    with pytest.raises(ValueError, match="give k_block=2048 or less, or"):
+        dgemm_fp16tc(np.ones((1, 2049)), np.ones((2049, 1)), accumulate="fp16")
+    blocks = dgemm_fp16tc(np.ones((1, 2049)), np.ones((2049, 1)), accumulate="fp16", k_block=2048)
+    assert blocks.tolist() == [[2049.0]]
     with pytest.raises(ValueError, match="use 'fp16', 'fp8' or 'fp6'"):
         minimum_products("fp4", "fp32", 8)
     with pytest.raises(ValueError, match="k=None is not an inner dimension"):

@@ -14,7 +14,6 @@ def test_the_examples_run():
     exec(first, names)
     assert names["c"].shape == (500, 400)
     assert names["info"].bound.shape == (500, 400)
-    names |= {"x": np.linspace(0, 1, 300), "rhs": np.ones(500)}
     exec(second, names)
     assert names["p"].contract.correct
     assert names["r"].shape == (500,)

@@ -1,6 +1,7 @@
 """`widen reproduce`: items, their files, and the page, without a browser."""
 
 import csv
+import os
 import re
 from dataclasses import replace
 from html import unescape
@@ -27,6 +28,8 @@ def test_the_list_names_every_item(capsys):
     assert main(["reproduce", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(ITEMS)
+    titles = (item.title for item in ITEMS.values())
+    assert len({line.index(title) for line, title in zip(lines, titles, strict=True)}) == 1
 
 
 def test_an_item_writes_its_files_and_the_page(tmp_path, capsys):
@@ -77,6 +80,19 @@ def test_a_folder_that_cannot_be_made(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["reproduce", "002-table1", "--out", str(tmp_path / "file")]) == 2
     assert "name another folder" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_of_no_use_is_said_before_the_work(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("widen.cli.reproduce.os.access", lambda path, mode: not mode & os.W_OK)
+    assert main(["reproduce", "002-table1", "--out", str(tmp_path)]) == 2
+    assert "is read-only; name another folder" in capsys.readouterr().err
+    monkeypatch.undo()
+    (tmp_path / "000-fig3.json").write_text("{")
+    assert main(["reproduce", "002-table1", "--out", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert "000-fig3.json is damaged" in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["000-fig3.json"]
 
 
 @pytest.mark.parametrize("style", ["line", "dashed", "points", "bars", "stack"])

@@ -144,7 +144,7 @@ def result_format(dtype: Any, default: Format) -> Format:
     return FORMATS[name]
 
 
-def workspace_bytes(workspace: Any) -> int:
+def workspace_bytes(workspace: Any, name: str = "workspace") -> int:
     """Bytes of workspace from an int or a word such as "256MB".
 
     >>> workspace_bytes("256MB"), workspace_bytes("1 GiB"), workspace_bytes(None)
@@ -160,10 +160,10 @@ def workspace_bytes(workspace: Any) -> int:
     elif isinstance(workspace, (int, float, np.number)) and not isinstance(workspace, bool):
         size = float(workspace)
     if not math.isfinite(size):
-        raise ValueError(f"workspace={workspace!r} is not a size; use bytes or a word like '256MB'")
+        raise ValueError(f"{name}={workspace!r} is not a size; use bytes or a word like '256MB'")
     if size < SMALLEST_WORKSPACE:
         raise ValueError(
-            f"workspace={workspace!r} is too small; {SMALLEST_WORKSPACE} bytes are the least"
+            f"{name}={workspace!r} is too small; {SMALLEST_WORKSPACE} bytes are the least"
         )
     return int(size)
 

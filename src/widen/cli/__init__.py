@@ -1,5 +1,6 @@
 """The command line: `widen matmul | plan | units | bench | reproduce | demo`."""
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from widen.cli.errors import Status, explain
 
     words = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # where a file's encoding has no φ, a ? will do
+            stream.reconfigure(errors="replace")
     try:
         status = get_command(app).main(args=words, prog_name="widen", standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:

@@ -16,11 +16,10 @@ def demo() -> None:
 
     Takes less than a minute. Every number is checked against exact integer arithmetic.
     """
-    from rich.console import Console
-
     from widen.cli.cases import cases
+    from widen.cli.results import screen
 
-    console = Console(highlight=False)
+    console = screen(80)
     with console.status("multiplying (the first run compiles kernels) ..."):
         speed(64)  # compiles, or reads what was compiled before
         scores = [(case, scores_of(case)) for case in cases()]

@@ -80,7 +80,16 @@ def save(folder: Path, record: Record, outcome: Outcome) -> list[Path]:
 def load(folder: Path) -> list[Record]:
     """Return the records of all items that a folder holds, in the order of `--list`."""
     paths = (folder / f"{name}.json" for name in all_items())
-    return [json.loads(path.read_text()) for path in paths if path.exists()]
+    return [read(path) for path in paths if path.exists()]
+
+
+def read(path: Path) -> Record:
+    """Return one record."""
+    try:
+        record: Record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path} is damaged ({error}): remove it") from error
+    return record
 
 
 def write(path: Path, content: bytes) -> None:

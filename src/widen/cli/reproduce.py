@@ -1,5 +1,6 @@
 """`widen reproduce`: the papers' tables and figures, made here, with their claims beside ours."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ITEM...", help="002-fig5, 002 (all of a paper) or all."),
+        typer.Argument(metavar="ITEM", help="002-fig5, 002 (all of a paper) or all."),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", "-l", help="List the items and stop.")] = False,
     out: Annotated[
@@ -45,8 +46,9 @@ def reproduce(
 
     items = all_items()
     if listed:
+        width = max(map(len, items))
         for item in items.values():
-            typer.echo(f"{item.id:12} {item.title}")
+            typer.echo(f"{item.id:{width}}  {item.title}")
         return
     if full and quick:
         raise CommandError("--full and --quick exclude each other: give one of them")
@@ -83,6 +85,9 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"{folder}: {error.strerror}; name another folder") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CommandError(f"{folder} is read-only; name another folder")
+    load(folder)  # what cannot be read there is said before minutes of work, not after
     failed = []
     for item in items:
         started = perf_counter()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from widen.cli.errors import CommandError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 Row = dict[str, Any]
@@ -145,11 +146,18 @@ def caption(rows: Sequence[Row], library: str) -> str:
     return "; ".join(words)
 
 
-def show(what: object) -> None:
-    """Print something of rich's, 120 columns wide where the output is no terminal."""
+def screen(least: int) -> "Console":
+    """Return a console of `least` columns or more.
+
+    A narrow terminal wraps lines, where rich would drop columns and cut numbers off.
+    """
     from rich.console import Console
 
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=120)
-    console.print(what)
+    console.width = max(console.width, least)
+    return console
+
+
+def show(what: object) -> None:
+    """Print a table of rows."""
+    screen(120).print(what)

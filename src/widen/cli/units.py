@@ -34,12 +34,11 @@ def units(
     A unit without hardware on a CPU runs through BLAS: same results, at the speed of BLAS. Exact
     bits count what a product of planes adds to the width of the result, times its rate.
     """
-    from rich.console import Console
-
     from widen.cli.machines import Gpu, machine
+    from widen.cli.results import screen
     from widen.units import UNITS
 
-    console = Console(highlight=False)
+    console = screen(80)
     if device in (None, "cpu"):
         console.print(cpu_table())
     found = None if device == "cpu" else _gpu() if device is None else machine(device)

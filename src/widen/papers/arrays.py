@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.arguments import is_tensor
+from widen.arguments import as_operand, is_tensor
 
 
 def namespace(x: Any) -> Any:
@@ -17,6 +17,18 @@ def namespace(x: Any) -> Any:
     'numpy'
     """
     return sys.modules["torch"] if is_tensor(x) else np
+
+
+def matrix(x: Any, name: str, dtype: str) -> Any:
+    """The matrix `x` of numbers of one format, or an error that names the fix."""
+    x = as_operand(x, name)
+    kind = getattr(x.dtype, "name", str(x.dtype).removeprefix("torch."))
+    if kind != dtype:
+        fix = f"to(torch.{dtype})" if is_tensor(x) else f"astype({dtype!r})"
+        raise TypeError(f"{name} holds {kind}; this routine multiplies {dtype}: give {name}.{fix}")
+    if x.ndim != 2:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; this routine takes matrices")
+    return x
 
 
 def exponents(x: Any) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from widen.formats.binary import BINARY
-from widen.papers.slicing import Operands, Scheme, checked, gamma, run
+from widen.papers.slicing import Operands, Scheme, checked, gamma, length, run
 from widen.units import UNITS
 
 MEMORY = "8GB"
@@ -84,8 +84,9 @@ def minimum_products(
         }
     if inputs not in ("fp16", "fp8", "fp6"):
         raise ValueError(f"inputs={inputs!r} is not known; use 'fp16', 'fp8' or 'fp6'")
-    if not isinstance(k, int) or k < 1:
-        raise ValueError(f"k={k!r} is not an inner dimension; give a positive integer")
+    k = length(k, "k")
+    if k is None:
+        raise ValueError("k=None is not an inner dimension; give a positive integer")
     slices = slices_of(k, MANTISSAS[inputs], accumulate)
     return None if slices is None else slices * slices
 
@@ -105,14 +106,18 @@ def scheme_of(
     """
     powers = [1 << i for i in range(1, UNITS[unit].digit.bit_length())]
     bits = []
-    for digit in digits or (UNITS[unit].digit,) * 2:
+    given: Any = (UNITS[unit].digit,) * 2 if digits is None else digits
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise ValueError(f"digits={digits!r} is not a pair; give those of A and B, as (16, 8)")
+    for digit in given:
         if digit not in powers:
             raise ValueError(f"{digit!r} is not a largest digit of {unit}; use one of {powers}")
-        held = digit.bit_length() - 1
+        held = int(digit).bit_length() - 1
         if slices_of(k, held, accumulate) is None:
             raise ValueError(
                 f"k = {k} leaves no bit for a slice when sums are accumulated in {accumulate}: "
-                "use accumulate='fp32', or a k_block below 4096"
+                f"give k_block={1 << MANTISSAS[accumulate]} or less"
+                + (", or accumulate='fp32'" if accumulate == "fp16" else "")
             )
         bits.append(DOUBLE - rho(k, held, accumulate))
     return Scheme(unit, (bits[0], bits[1]), 0.75, DOUBLE, emulated)
@@ -187,9 +192,8 @@ def _run(
     given: Operands, unit: str, how: tuple[str, tuple[int, int] | None, bool], k_block: int | None,
     memory: int | str, block: int | None, info: bool,
 ) -> Any:  # fmt: skip
-    k = given.shape[1]
-    longest = min(k_block, k) if isinstance(k_block, int) and k_block > 0 else k
-    scheme = scheme_of(longest, unit, *how)
+    k, k_block = given.shape[1], length(k_block, "k_block")
+    scheme = scheme_of(min(k_block or k, k), unit, *how)
     return run(given, scheme, smallest_first, memory, block, info, k_block=k_block)
 
 

@@ -11,9 +11,11 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 from widen import arguments
+from widen.papers.arrays import matrix
 from widen.units import UNITS
 
 STAGES = ("split_left", "split_right", "multiply", "sum")
@@ -191,10 +193,7 @@ def run(
     of the inner dimension are products of their own, added one after the other.
     """
     verbs, (m, k, n) = given.verbs, given.shape
-    room = arguments.workspace_bytes(memory)
-    for name, length in (("block", block), ("k_block", k_block)):
-        if length is not None and length < 1:
-            raise ValueError(f"{name}={length} is not a size; give a positive integer, or None")
+    room, block = arguments.workspace_bytes(memory, "memory"), length(block, "block")
     depth = min(k_block or k, k)
     largest = min(block or max(m, n), max(largest_block(depth, scheme, room), 1))
     rows, columns = block_size(m, largest), block_size(n, largest)
@@ -259,23 +258,23 @@ class Operands:
         return (*self.a.shape, self.b.shape[1])
 
 
+def length(value: Any, name: str) -> int | None:
+    """A length as an int (sizes often come as NumPy's integers), or None."""
+    if value is None:
+        return None
+    size = 0 if isinstance(value, bool) or not hasattr(value, "__index__") else index(value)
+    if size < 1:
+        raise ValueError(f"{name}={value!r} is not a size; give a positive integer")
+    return size
+
+
 def checked(
     a: Any, b: Any, dtype: str, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None, verbs: Any = None
 ) -> Operands:
     """Look at the arguments of a product; `verbs` serve tensors where there is no GPU (tests)."""
     place = arguments.library(a=a, b=b, c=c)
-    for name, x in (("a", a), ("b", b), ("c", c)):
-        if x is None and name == "c":
-            continue
-        x = arguments.as_operand(x, name)
-        kind = getattr(x.dtype, "name", str(x.dtype).removeprefix("torch."))
-        if kind != dtype:
-            fix = f"to(torch.{dtype})" if arguments.is_tensor(x) else f"astype({dtype!r})"
-            raise TypeError(
-                f"{name} holds {kind}; this routine multiplies {dtype}: give {name}.{fix}"
-            )
-        if x.ndim != 2:
-            raise ValueError(f"{name} has shape {tuple(x.shape)}; this routine takes matrices")
+    a, b = matrix(a, "a", dtype), matrix(b, "b", dtype)
+    c = None if c is None else matrix(c, "c", dtype)
     arguments.result_dims(tuple(a.shape), tuple(b.shape))
     alpha, beta = arguments.scalar(alpha, "alpha"), arguments.scalar(beta, "beta")
     for name, value in (("alpha", alpha), ("beta", beta)):

@@ -41,6 +41,11 @@ def scheme_of(k: int, precision: int = 53, unit: str = "fp16", sums: int = 24) -
     """
     held = {"fp16": 11, "fp64": 26}[unit]
     bits = min(precision - gamma(k, precision, sums), held)
+    if bits < 1:
+        raise ValueError(
+            f"the inner dimension is {k}; Algorithm 1 leaves a slice no bit above 2^{sums - 2}: "
+            "add up products of parts of it, or use widen.matmul"
+        )
     return Scheme(unit, (bits, bits), 1.0, precision)
 
 
@@ -65,8 +70,9 @@ def dgemm_tc(
     a, b
         float64 matrices (NumPy arrays or PyTorch tensors), finite.
     mode
-        "dp": as accurate as an ordinary DGEMM, the number of slices d by Algorithm 3, products
-        with p + q <= d + 1 (fast mode) unless A ran out of slices, summed in float64. "cr":
+        "dp": as accurate as an ordinary DGEMM by the paper's estimate (Algorithm 3, for numbers of
+        similar magnitudes; no promise), which gives the number of slices d; products with p + q <=
+        d + 1 (fast mode) unless A ran out of slices, summed in float64. "cr":
         slices until nothing is left, all products; with alpha = 1 and beta = 0 every element is
         the exact value rounded once, otherwise products are summed in float64.
     alpha, beta, c
@@ -184,7 +190,7 @@ def determine_slices(a: Any, b: Any) -> tuple[int, bool]:
 def magnitudes_of(given: Operands) -> Any:
     """|B| e, the sum of magnitudes along every row of B (Algorithm 3), in one order everywhere."""
     verbs, lanes = given.verbs, None
-    for start in range(0, given.b.shape[1], ROWS_A_TIME):
+    for start in range(0, max(given.b.shape[1], 1), ROWS_A_TIME):
         work = verbs.lines(given.b[:, start : start + ROWS_A_TIME].T)
         lanes = verbs.column_sums(work, lanes)
     return verbs.contiguous(verbs.halved(lanes))

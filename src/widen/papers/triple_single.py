@@ -96,6 +96,11 @@ def ozaki_matmul(a: Words, b: Words, slices: int = 12, order: str = "rows") -> W
             "float32 products are rounded to TF32 or bfloat16 here, which slices do not survive: "
             "torch.set_float32_matmul_precision('highest')"
         )
+    for name, words in (("a", left), ("b", right)):
+        if not bool(xp.isfinite(words[0]).all()):
+            raise ValueError(
+                f"{name} holds an infinity or a NaN, which cannot be sliced; use widen.matmul"
+            )
     cut = slice_matrix(left, slices, 1), slice_matrix(right, slices, 0)
     return _words(multiply_sliced(*cut, order), a)
 

@@ -150,9 +150,8 @@ def magnitudes(begin, end, work, weights, lanes):
 
 @kernel(FLOAT[:, ::1], FLOAT[:, ::1])
 def column_sums(begin, end, work, lanes):
-    """Lanes (ROW_LANES, inner) of the sums of |x| over all lines; a job is a lane."""
+    """Add |x| of all lines to the lanes (ROW_LANES, inner); a job is a lane."""
     for lane in range(begin, end):
-        lanes[lane, :] = 0.0
         for i in range(lane, work.shape[0], ROW_LANES):
             for j in range(work.shape[1]):
                 lanes[lane, j] += abs(work[i, j])

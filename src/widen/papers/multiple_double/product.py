@@ -120,7 +120,9 @@ def _check(a: Any, b: Any, way: int, group: str | None, grid: str) -> None:
         if x.ndim != 2 or 0 in x.shape:
             raise ValueError(f"{name} has shape {x.shape}; give a matrix that is not empty")
         if not bool(namespace(x.planes[0]).isfinite(x.planes[0]).all()):
-            raise ValueError(f"{name} has numbers that are not finite; the slides have none")
+            raise ValueError(
+                f"{name} holds an infinity or a NaN, which cannot be split; use widen.matmul"
+            )
     library(a=a.planes[0], b=b.planes[0])
     if a.format != b.format:
         raise TypeError(
