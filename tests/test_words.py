@@ -119,7 +119,8 @@ def test_round_trips_are_exact(name, kind):
         with pytest.raises(TypeError, match="has no complex numbers"):
             there(x)
         return
-    given = back(there(x))
+    with gmpy2.context(gmpy2.ieee(16)):  # a range of the caller's own changes nothing
+        given = back(there(x))
     again = Words.from_words(given, name) if kind == "words" else Words(given, name)
     assert_same(again.reshape(2, 3), x)
     one = x[1, 2]
@@ -147,9 +148,17 @@ def test_numbers_of_all_kinds():
         -(2**62) - 1,
     ]
     assert Words(np.float32(0.1), "float32x2") == np.float32(0.1)
-    assert Words([1 + 2j, "3-4j", "j", "-1e-30j", "2+j"], "complex128x2").to_numpy().tolist() == [
-        1 + 2j, 3 - 4j, 1j, -1e-30j, 2 + 1j,
+    assert Words.from_words(np.array([2**62 + 1, 1]), "float64x2").to_int() == 2**62 + 2
+    texts = ["3-4j", "j", "-1e-30j", "2+j", str(mpmath.mpc(1, 2)), str(flint.acb(-1, -2))]
+    assert Words([1 + 2j, *texts], "complex128x2").to_numpy().tolist() == [
+        1 + 2j, 3 - 4j, 1j, -1e-30j, 2 + 1j, 1 + 2j, -1 - 2j,
     ]  # fmt: skip
+    digits = mpmath.nstr(mpmath.pi(dps=150), 140)  # a constant has all digits, not mpmath's dps
+    assert (
+        Words(mpmath.pi, "float64x8")
+        == Words(digits, "float64x8")
+        == 0 + Words(1, "float64x8") * mpmath.pi
+    )
     assert Words(mpmath.mpc(1, 2), "complex64x2") == Words(flint.acb(1, 2), "complex64x2")
     assert Words(gmpy2.mpc("1+2j"), "complex64x2") == 1 + 2j
     for text in ("nan", "inf", "-inf"):
@@ -163,6 +172,20 @@ def test_numbers_of_all_kinds():
         ):
             assert_same_bits(Words(value, "float64x2").planes[0][0], np.float64(text))
     assert math.copysign(1, float(Words("-0", "float64x2"))) == -1
+
+
+def test_numbers_far_out_of_range_are_infinite_or_zero():
+    """At once: 10^999999999 is not made an integer on the way."""
+    far = 10**10
+    texts = ["-1e999999999", "1e-999999999", f"1e{far**3}", f"-0.0e{far**3}", "0.1e-999999"]
+    numbers = [*texts, Decimal("-1e999999"), mpmath.ldexp(-3, far), mpmath.ldexp(3, -far)]
+    numbers += [gmpy2.mul_2exp(gmpy2.mpfr(3), 10**9), flint.arb(2) ** far, flint.arb(2) ** -far]
+    found = Words(numbers, "float64x2").to_numpy()
+    inf = np.inf
+    assert found.tolist() == [-inf, 0, inf, 0, 0, -inf, -inf, 0, inf, inf, 0]
+    edge = 2**128 - 2**103  # from here on float32 is infinite
+    assert Words([edge, edge - 1], "float32x3").words.tolist()[0] == [inf, 2.0**128 - 2.0**104]
+    assert Words(edge - 1, "float32x2").to_numpy() == inf  # the second word is rounded to the edge
 
 
 def test_matrices_of_other_libraries():
@@ -191,6 +214,11 @@ def test_to_numpy_rounds_once(name):
     assert float(x[3]) == wanted[3]
     tie = Words.from_words(np.array([1.0, 2.0**-24, 2.0**-60]), "float64x2")
     assert tie.to_numpy("float32") == np.float32(1 + 2.0**-23)
+    tie = Words.from_words(np.array([2.0**128 - 2.0**103, -1.0]), "float64x2")
+    assert tie.to_numpy("float32") == np.finfo(np.float32).max
+    assert_same(tie.astype("float32x3"), Words(2**128 - 2**103 - 1, "float32x3"))
+    single = Words("0.1", "float32x3")
+    assert float(single) == complex(single) == complex(single.astype("complex64x3")) == 0.1
 
 
 @formats
@@ -250,6 +278,15 @@ def test_indexing_is_that_of_arrays(library):
     assert_same_bits(x.transpose(1, 0, 2).words, w.transpose(0, 2, 1, 3))
     assert_same_bits(x.reshape(-1).words, w.reshape(2, -1))
     assert_same_bits(x[x.real > 0].words, w[:, w[0].real > 0])
+    apart = ([0, 1], slice(None), [3, 1])  # axes of lists apart come first
+    assert_same_bits(x[apart].words, np.stack([w[:, 0, :, 3], w[:, 1, :, 1]], 1))
+    assert_same_bits(
+        x[[1, 0], ..., [2, 0]].real.words, np.stack([w[:, 1, :, 2], w[:, 0, :, 0]], 1).real
+    )
+    y = x.copy()
+    y[apart] = -x[apart]
+    assert_same_bits(y[apart].words, -x[apart].words + 0)
+    assert (y == x).sum() == 24 - 6
     assert_same_bits(x.real.words, w.real)
     assert [len(row) for row in x] == [3, 3]
 
@@ -271,12 +308,20 @@ def test_views_share_memory_and_assignment_rounds(library):
     assert (x[2] == x[1]).all() or x.shape == (3, 4)
 
 
+def test_assignment_to_tensors_takes_numbers_of_all_kinds():
+    x = Words([0.0, 1.0], "float64x2").to_torch()
+    x[0], x[1:] = "1/3", [2**70]
+    assert_same(x.to_arrays(), Words(["1/3", 2**70], "float64x2"))
+
+
 def test_assignment_where_memory_overlaps():
     x = Words(np.arange(6.0), "float64x2")
     x[1:] = x[:-1]
     assert x.to_numpy().tolist() == [0, 0, 1, 2, 3, 4]
     x[1:] += x[:-1]
     assert x.to_numpy().tolist() == [0, 0, 1, 3, 5, 7]
+    x[0] *= -1
+    assert np.signbit(x.to_numpy()).tolist() == [True] + [False] * 5
 
 
 @pytest.mark.parametrize("name", ["float64x2", "float32x3", "float64x4", "float64_float32"])
@@ -383,6 +428,15 @@ ERRORS = [
     (lambda x: Words([1j], "float64x2"), TypeError, "is complex and float64x2 is not"),
     (lambda x: Words(np.ones(2) * 1j, "float64x2"), TypeError, "use dtype=widen.complex128x2"),
     (lambda x: Words(flint.arb("0.1"), "float64x2"), ValueError, "is a ball.*x.mid()"),
+    (lambda x: Words(flint.arb(3, math.inf), "float64x2"), ValueError, "is a ball.*x.mid()"),
+    (lambda x: Words([x[0], 1], "float64x2"), TypeError, "a list of words.*np.stack"),
+    (lambda x: Words.from_words(["0.1"], "float64x2"), TypeError, "words are floats"),
+    (lambda x: x + x.to_fraction(), TypeError, r"Python objects.*widen.Words\(array, dtype"),
+    (lambda x: Words(1, "float32x2") + np.longdouble(1), TypeError, "has bits that float32x2"),
+    (lambda x: np.add.reduce(x, initial=1), TypeError, "takes no initial"),
+    (lambda x: np.where(x, x, 0), TypeError, "use x != 0"),
+    (lambda x: np.concatenate([x, x], axis=None), TypeError, r"x.reshape\(-1\)"),
+    (lambda x: x[None].transpose(2, 1), ValueError, r"axes \(2, 1\) are not the 2 axes"),
     (lambda x: x + "a", TypeError, "unsupported operand"),
     (lambda x: x + np.ones(5), ValueError, r"shapes \(4,\) and \(5,\) do not broadcast"),
     (lambda x: x + Words(1, "float32x3"), TypeError, "words of different kinds.*astype"),
@@ -432,6 +486,9 @@ def test_words_are_copied_and_pickled():
     x = some("complex128_complex64")
     assert_same(pickle.loads(pickle.dumps(x)), x)
     assert_same(copy.deepcopy(x), x)
+    shallow = copy.copy(x)
+    shallow[0] = 1  # as NumPy's, memory of its own
+    assert_same(x, some("complex128_complex64"))
 
 
 def test_matrix_products():

@@ -30,7 +30,7 @@ def library_of(x: Any) -> Any:
 
 def dtype_name(x: Any) -> str:
     """The name of an array's (or a tensor's) dtype, the same for both libraries."""
-    return str(x.dtype).removeprefix("torch.")
+    return str(x.dtype).removeprefix("torch.") if is_tensor(x) else str(x.dtype.name)
 
 
 def cast(x: Any, name: str) -> Any:

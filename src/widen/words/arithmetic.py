@@ -36,9 +36,12 @@ def operand(x: Words, other: Any) -> Words | None:
     elif isinstance(other, (np.ndarray, np.generic)) or is_tensor(other):
         if isinstance(other, np.generic):
             other = np.asarray(other)
-        if other.dtype == object:
-            return None
         name = dtype_name(other)
+        if name == "object":
+            raise TypeError(
+                f"an array of Python objects does not mix with {x.format.name}; give "
+                f"widen.Words(array, dtype=widen.{x.format.name})"
+            )
         check_plain(x.format, name)
         parts = 2 if name.startswith("complex") else 1
         if is_tensor(x.planes[0]) and not is_tensor(other) and other.ndim == 0:
@@ -197,6 +200,12 @@ def _ordinary(found: Words, plain: Any) -> Words:
     return type(found).of(found.format, planes)
 
 
+def _first_words(x: Words) -> Any:
+    """The first words of complex numbers, as one complex array or tensor."""
+    first = x.planes[0]
+    return library_of(first).complex(*first) if is_tensor(first) else x.to_numpy()
+
+
 def _divide_complex(x: Words, y: Words) -> Words:
     """X conj(y) / |y|^2, scaled."""
     library = library_of(x.planes[0])
@@ -205,14 +214,13 @@ def _divide_complex(x: Words, y: Words) -> Words:
     top, bottom = binary("multiply", a, conjugate(b)), binary("multiply", b, conjugate(b)).real
     found = times_power(binary("divide", top, bottom), up - down)
     with np.errstate(all="ignore"):
-        words = [z.planes[0] for z in (x, y)]
-        if library is np:
-            plain = (words[0][0] + 1j * words[0][1]) / (words[1][0] + 1j * words[1][1])
-        else:
-            plain = library.complex(*words[0]) / library.complex(*words[1])
-        shape = found.shape
-        both = library.stack([plain.real, plain.imag])
-        return _ordinary(found, library.broadcast_to(both, (2, *shape)))
+        plain = _first_words(x) / _first_words(y)
+    # Ordinary division overflows on the way if y is tiny: it is asked only where it must be.
+    shape = (2, *found.shape)
+    odd = ~library.isfinite(x.planes[0]).all(0) | ~library.isfinite(y.planes[0]).all(0)
+    odd = library.broadcast_to(odd | (y.planes[0] == 0).all(0), shape)
+    both = library.broadcast_to(library.stack([plain.real, plain.imag]), shape)
+    return _ordinary(found, library.where(odd, both, found.planes[0]))
 
 
 def _root_complex(x: Words) -> Words:
@@ -238,10 +246,7 @@ def _root_complex(x: Words) -> Words:
     ]
     found = times_power(type(x).of(x.format, planes), exponent >> 1)
     with np.errstate(all="ignore"):
-        if library is np:
-            plain = np.sqrt(x.planes[0][0] + 1j * x.planes[0][1])
-        else:
-            plain = library.sqrt(library.complex(*x.planes[0]))
+        plain = library.sqrt(_first_words(x))
     return _ordinary(found, library.stack([plain.real, plain.imag]))
 
 

@@ -52,6 +52,8 @@ def _object_array(values: Any) -> Any:
         return single
     if any(is_tensor(value) for value in values):
         raise TypeError("a list of tensors is not an array of numbers; give torch.stack(...)")
+    if any(hasattr(value, "planes") for value in values):
+        raise TypeError("a list of words is not an array of numbers; give np.stack(...)")
     shape = _list_shape(values)
     array = np.empty(shape, object)
     _fill(array, values, ())

@@ -88,9 +88,13 @@ def round_words(e: Terms, names: tuple[str, ...]) -> Terms:
                 e.append(library_of(e[0]).zeros_like(e[0]))
             continue
         near = cast(cast(e[at], name), "float64")
+        limits = np.finfo(name)
+        inside = near.clip(-float(limits.max), float(limits.max))
         if words:
-            largest = float(np.finfo(name).max)
-            near = near.clip(-largest, largest)
+            near = inside
+        else:  # the rest may break a tie with infinity
+            tie = abs(e[at]) == 2.0**limits.maxexp * (1 - float(limits.epsneg) / 2)
+            near = where(tie & alike(-e[at], below), inside, near)
         off = e[at] - near
         across = near + 2 * off
         tie = cast(cast(across, name), "float64") == across
@@ -110,9 +114,9 @@ def finish(words: Terms, plain: Any) -> Terms:
     library = library_of(plain)
     where, isfinite = library.where, library.isfinite
     first = words[0]
-    plain = cast(plain, dtype_name(first))
-    ordinary = ~isfinite(plain) | (first != first) | ((first == 0) & (plain == 0))
-    first = where(ordinary, plain, first)
+    same = cast(plain, dtype_name(first))  # which may be infinite where plain is not
+    ordinary = ~isfinite(plain) | (first != first) | ((first == 0) & (same == 0))
+    first = where(ordinary, same, first)
     fine = isfinite(first)
     rest = ((word, library.zeros_like(word)) for word in words[1:])
     return [
