@@ -201,6 +201,9 @@ def test_matrices_of_other_libraries():
     )
     z = Words(flint.acb_mat(1, 1, [flint.acb(1, 2)]), "complex128x2")
     assert z.to_flint()[0, 0] == flint.acb(1, 2)
+    assert (z.real + z.to_flint() == 2 + 2j).all()
+    z[...] = x[:1, :1].to_fraction()
+    assert z == x[0, 0]
 
 
 @formats
@@ -322,6 +325,10 @@ def test_assignment_where_memory_overlaps():
     assert x.to_numpy().tolist() == [0, 0, 1, 3, 5, 7]
     x[0] *= -1
     assert np.signbit(x.to_numpy()).tolist() == [True] + [False] * 5
+    x[2], x[5] = x[5], x[2]  # as with NumPy: single numbers are copies
+    assert x.to_numpy().tolist() == [0, 0, 7, 3, 5, 1]
+    x[2, ...][()] = 8
+    assert x[2] == 8
 
 
 @pytest.mark.parametrize("name", ["float64x2", "float32x3", "float64x4", "float64_float32"])
@@ -403,6 +410,7 @@ def test_functions_of_numpy():
     assert np.linalg.norm(x) == x.norm()
     assert torch.norm(x.to_torch()) == torch.linalg.norm(x.to_torch()) == x.to_torch().norm()
     assert np.array_equal(x, x.copy())
+    assert not np.array_equal(x[0], x.to_numpy()[0])
 
 
 def test_functions_of_torch():
@@ -431,7 +439,9 @@ ERRORS = [
     (lambda x: Words(flint.arb(3, math.inf), "float64x2"), ValueError, "is a ball.*x.mid()"),
     (lambda x: Words([x[0], 1], "float64x2"), TypeError, "a list of words.*np.stack"),
     (lambda x: Words.from_words(["0.1"], "float64x2"), TypeError, "words are floats"),
-    (lambda x: x + x.to_fraction(), TypeError, r"Python objects.*widen.Words\(array, dtype"),
+    (lambda x: x + x.to_fraction(), TypeError, r"Python objects.*widen.Words\(it, dtype"),
+    (lambda x: np.array_equal(x, [1, 2]), TypeError, r"list of Python objects.*widen.Words\(it"),
+    (lambda x: x + np.array(["a"]), TypeError, "does not mix with float64x2; give floats"),
     (lambda x: Words(1, "float32x2") + np.longdouble(1), TypeError, "has bits that float32x2"),
     (lambda x: np.add.reduce(x, initial=1), TypeError, "takes no initial"),
     (lambda x: np.where(x, x, 0), TypeError, "use x != 0"),

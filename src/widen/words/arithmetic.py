@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from widen.words.array import Words
 
 
+COMPLEX_KINDS = ("mpc", "acb", "acb_mat")
+"""Types of mpmath, gmpy2 and python-flint that are complex."""
+
+
 def operand(x: Words, other: Any) -> Words | None:
     """What stands on the other side of an operator, as words; None if it is no number."""
     make = type(x)
@@ -36,20 +40,16 @@ def operand(x: Words, other: Any) -> Words | None:
     elif isinstance(other, (np.ndarray, np.generic)) or is_tensor(other):
         if isinstance(other, np.generic):
             other = np.asarray(other)
+        if other.dtype == object:
+            return None
         name = dtype_name(other)
-        if name == "object":
-            raise TypeError(
-                f"an array of Python objects does not mix with {x.format.name}; give "
-                f"widen.Words(array, dtype=widen.{x.format.name})"
-            )
         check_plain(x.format, name)
         parts = 2 if name.startswith("complex") else 1
         if is_tensor(x.planes[0]) and not is_tensor(other) and other.ndim == 0:
             return operand(x, other.item())
         found = make(other, with_parts(x.format, parts))
     elif _is_number(other):
-        complex_kinds = ("complex", "mpc", "acb", "complex128", "complex64")
-        parts = 2 if type(other).__name__ in complex_kinds else 1
+        parts = 2 if isinstance(other, complex) or type(other).__name__ in COMPLEX_KINDS else 1
         found = make(other, with_parts(x.format, parts))
         if is_tensor(x.planes[0]):
             found = found.to_torch(x.device)

@@ -24,6 +24,7 @@ from widen.words import (
     conversions,
     foreign,
     functions,
+    indexing,
     renormalise,
     text,
 )
@@ -191,9 +192,12 @@ class Words(Operators):
 
     def __getitem__(self, key: Any) -> Words:
         try:
-            return self._each(lambda plane: _parts_first(_parts_last(plane)[_whole(key)]))
+            found = self._each(lambda plane: indexing.taken(plane, key))
         except IndexError:
             raise IndexError(f"index {key} does not fit an array of shape {self.shape}") from None
+        # One number is a copy, as NumPy's (x[i], x[j] = x[j], x[i] swaps), but for tensors.
+        single = found.ndim == 0 and not indexing.is_open(key) and not is_tensor(self.planes[0])
+        return found.copy() if single else found
 
     def __setitem__(self, key: Any, value: Any) -> None:
         found = arithmetic.operand(self, value)
@@ -210,11 +214,10 @@ class Words(Operators):
         fits = (x in (1, y) for x, y in zip(shape[::-1], target[::-1], strict=False))
         if math.prod(found.shape[:extra]) != 1 or not all(fits):
             raise ValueError(f"shape {found.shape} does not fit in place of shape {target}")
-        if any(_overlap(plane, self.planes) for plane in found.planes):
+        if any(indexing.overlap(plane, self.planes) for plane in found.planes):
             found = found.copy()
         for plane, values in zip(self.planes, found.planes, strict=True):
-            values = values.reshape((values.shape[0], *shape))
-            _parts_last(plane)[_whole(key)] = _parts_last(values)
+            indexing.put(plane, key, values.reshape((values.shape[0], *shape)))
 
     def reshape(self, *shape: Any) -> Words:
         """The same numbers in another shape; a view where the planes' reshape is one."""
@@ -367,27 +370,3 @@ class Words(Operators):
     __array_ufunc__ = functions.array_ufunc
     __array_function__ = functions.array_function
     __torch_function__ = classmethod(functions.torch_function)
-
-
-def _whole(key: Any) -> tuple[Any, ...]:
-    """An index of elements as one of planes with their parts last, all of which it takes."""
-    key = key if isinstance(key, tuple) else (key,)
-    rest = () if any(one is Ellipsis for one in key) else (Ellipsis,)
-    return (*key, *rest, slice(None))
-
-
-def _parts_last(plane: Any) -> Any:
-    """(*shape, parts): lists that a slice separates put their axis before all others."""
-    return library_of(plane).moveaxis(plane, 0, -1)
-
-
-def _parts_first(plane: Any) -> Any:
-    return library_of(plane).moveaxis(plane, -1, 0)
-
-
-def _overlap(plane: Any, planes: tuple[Any, ...]) -> bool:
-    """Whether values that are assigned may share memory with where they go."""
-    if is_tensor(plane):
-        place = plane.untyped_storage().data_ptr()
-        return any(place == other.untyped_storage().data_ptr() for other in planes)
-    return any(np.may_share_memory(plane, other) for other in planes)

@@ -23,7 +23,10 @@ def _words(*given: Any) -> tuple[Words, ...]:
     found = [arithmetic.operand(model, x) for x in given]
     for x, y in zip(given, found, strict=True):
         if y is None:
-            raise TypeError(f"{type(x).__name__} does not mix with {model.format.name}")
+            raise TypeError(
+                f"{type(x).__name__} of Python objects does not mix with {model.format.name}; give "
+                f"widen.Words(it, dtype=widen.{model.format.name})"
+            )
     return tuple(x for x in found if x is not None)
 
 
@@ -97,6 +100,10 @@ def _where(condition: Any, x: Any, y: Any) -> Words:
     return type(ours).of(fmt, planes)
 
 
+def _array_equal(x: Words, y: Words) -> bool:
+    return x.shape == y.shape and bool(arithmetic.compare("equal", x, y).all())
+
+
 def _norm_of_all(x: Words, order: Any, axis: Any, keepdims: bool) -> Words:
     """The root of the sum of squares, the only norm there is."""
     if order not in (None, 2, "fro"):
@@ -165,7 +172,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "array2string": lambda x: str(x),
     "array_repr": lambda x: repr(x),
     "array_str": lambda x: str(x),
-    "array_equal": lambda x, y: x.shape == y.shape and bool((x == y).all()),
+    "array_equal": lambda x, y: _array_equal(*_words(x, y)),
 }
 
 TORCH: dict[str, Callable[..., Any]] = {
