@@ -51,6 +51,7 @@ few_bits = st.builds(lambda m, e: math.ldexp(m, e), st.integers(-9, 9), st.integ
 
 
 @given(st.lists(floats | few_bits, min_size=1, max_size=6), st.sampled_from(list(WORDS)))
+@example([(2**23 + 1) * 2.0**-146, 2.0**-147 - 2.0**-152], "float32x4")  # a tie before a zero
 def test_renormalisation_is_exact(terms, name):
     fmt = WORDS[name]
     value, found = sum(map(Fraction, terms)), Words.from_words(np.array(terms), fmt)
@@ -78,6 +79,13 @@ def test_a_tie_of_the_last_word_has_one_form():
     x = Words.from_words(np.array([odd, half]), "float64x2")
     assert x.words.tolist() == [1 + 2.0**-51, -half]
     assert Words(Fraction(odd) + Fraction(half), "float64x2") == x
+    # Near underflow it is a word before the last.
+    odd, half = (2**52 + 1) * 2.0**-1072, 2.0**-1073
+    value = Fraction(odd) + Fraction(half) - Fraction(1, 2**1080)
+    x = Words(value, "float64x4")
+    assert x.words.tolist() == [odd + 2 * half, -half, 0, 0]
+    y = np.array([odd, half, -(2.0**-1060)])
+    assert Words(y, "float64x4").dot(np.array([1.0, 1.0, 2.0**-20])) == x
 
 
 def test_special_values_stand_in_the_first_word():

@@ -219,10 +219,6 @@ def words_of_exact(value: Exact, words: Sequence[Binary]) -> list[float]:
         if math.isinf(near):
             return found + [0.0] * (len(words) - len(found))
         value -= Fraction(near)
-    # The last word may have been rounded to a tie.
-    both = Fraction(found[-2]) + Fraction(found[-1])
-    found[-2] = nearest(both, words[-2])
-    if math.isinf(found[-2]):  # a tie of two words with the first number that is infinite
-        return [found[-2], 0.0]
-    found[-1] = float(both - Fraction(found[-2]))
+    if value:  # the last word, or the last above the smallest number, may be rounded to a tie
+        return words_of_exact(sum(map(Fraction, found)), words)
     return found

@@ -101,9 +101,18 @@ def round_words(e: Terms, names: tuple[str, ...]) -> Terms:
         near = where(tie & alike(off, below), across, near)
         words.append(cast(near, name))
         e[at] = e[at] - near
-    high, low = words[-2:]  # the last word may have been rounded to a tie
-    high, low = fast_two_sum(high, cast(low, dtype_name(high)))
-    return [*words[:-2], high, cast(low, names[-1])]
+    return ties_broken(words)
+
+
+def ties_broken(words: Terms) -> Terms:
+    """Words whose last, or last that is not 0, may have been rounded to half a unit of the next."""
+    words, last = [*words], library_of(words[0]).ones_like(words[0]) > 0
+    where = library_of(words[0]).where
+    for at in range(len(words) - 2, -1, -1):
+        high, low = fast_two_sum(words[at], cast(words[at + 1], dtype_name(words[at])))
+        low = where(last, cast(low, dtype_name(words[at + 1])), words[at + 1])
+        words[at], words[at + 1], last = where(last, high, words[at]), low, last & (low == 0)
+    return words
 
 
 def finish(words: Terms, plain: Any) -> Terms:

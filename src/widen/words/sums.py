@@ -55,8 +55,7 @@ def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ..
     names = words_of(fmt)
     planes = [cast(word, name) for word, name in zip(words, names, strict=True)]
     with np.errstate(invalid="ignore"):  # after an infinity
-        high, low = renormalise.fast_two_sum(planes[-2], cast(planes[-1], names[-2]))
-    planes[-2:] = [high, cast(low, names[-1])]
+        planes = renormalise.ties_broken(planes)
     odd = ~np.isfinite(plain) | ~np.isfinite(words[0])
     first = np.where(~np.isfinite(plain), plain, planes[0] + 0).astype(names[0])  # no -0
     planes = [first, *(np.where(odd, 0, p).astype(p.dtype) + p.dtype.type(0) for p in planes[1:])]
