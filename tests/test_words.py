@@ -99,6 +99,10 @@ def test_special_values_stand_in_the_first_word():
 def test_a_second_word_beyond_its_range_is_the_largest():
     x = Words(2**1000 + 2**940, "float64_float32")
     assert x.planes[1][0] == np.finfo(np.float32).max
+    third = Words(Fraction(2**1000, 3), "float64_float32")
+    both = np.stack([third + 0j, third * 0 + 1e-200j])
+    for y in (third[None].norm(), abs(third + 0j), both.sqrt(), both / 1j):
+        assert np.isfinite(y.planes[1]).all()
 
 
 # ── conversions ──────────────────────────────────────────────────────────────

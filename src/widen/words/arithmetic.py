@@ -18,6 +18,7 @@ from widen.backends.planes import (
     Planes,
     dtype_name,
     is_tensor,
+    is_uniform,
     library_of,
     part_of,
     place_of,
@@ -173,6 +174,9 @@ def times_power(x: Words, exponent: Any) -> Words:
     planes = [
         plane_times_power(plane_times_power(plane, half), exponent - half) for plane in x.planes
     ]
+    if not is_uniform(x.format):  # a float32 behind a float64 beyond its range is the largest
+        largest = float(np.finfo(np.float32).max)
+        planes = [planes[0], planes[1].clip(-largest, largest)]
     first = abs(planes[0])
     room = 2.0 ** (x.format.part.words[-1].lowest + x.format.precision + 2)
     if bool(((first < room) & (first > 0)).any()):
