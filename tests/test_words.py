@@ -268,6 +268,9 @@ def test_printing():
     assert str(Words(np.array(0.1), "float64x2")) == "0.10000000000000000555111512312578"
     assert f"{third:.40g}" == "0.3333333333333333333333333333333323061707"
     assert f"{third:.5f}" == "0.33333"
+    assert f"{third:>40}" == " " * 6 + str(third)  # a width alone asks for no other digits
+    assert f"{Words('1-2j', 'complex128x2'):*^12}" == "**1.0-2.0j**"
+    assert f"{Words(math.nan, 'float64x2'):8.3f}" == "     nan"
     assert f"{Words(2, 'float64x2') / 3:.10e}" == "6.6666666667e-1"
     assert repr(Words([["0.1", "-2"]], "float32x3")) == "Words([['0.1', '-2.0']], dtype=float32x3)"
     assert str(Words(["1-2j", "1e-30j"], "complex128x2")) == "[1.0-2.0j, 0.0+1e-30j]"
@@ -384,6 +387,11 @@ def test_broadcasting_and_mixing():
     assert (x * np.float32(2) == 2 * x).all()
     assert_same(x**3, x * (x * x))
     assert_same(x**-1, 1 / x)
+    assert_same(x**-2, 1 / (x * x))
+    tiny = Words("1e-12", "float32x4")  # its cube has one word, though 1e36 has four
+    assert abs(float(tiny**-3 / Words("1e36", "float32x4") - 1)) < 2.0**-90
+    ends = Words([2, 0, -math.inf, math.nan], "float64x2") ** -1073
+    assert_same_bits(ends.to_numpy(), np.array([2.0**-1073, np.inf, -0.0, np.nan]))
     assert (x**0 == 1).all()
     assert_same(abs(x) ** 0.5, abs(x).sqrt())
 
@@ -432,6 +440,8 @@ def test_functions_of_torch():
     assert_same((torch.ones(6, dtype=torch.float64) - x).to_arrays(), (1 - x).to_arrays())
     assert_same(torch.stack([x, x]).to_arrays(), np.stack([x.to_arrays()] * 2))
     assert torch.cat([x, x]).shape == (12,)
+    assert torch.equal(x, x.copy()) is True
+    assert torch.equal(x, x[:1]) is False
     assert_same(torch.sum(x).to_arrays(), x.to_arrays().sum())
     assert_same(x.to_arrays(), x.cpu().to_arrays())
 

@@ -178,11 +178,15 @@ def times_power(x: Words, exponent: Any) -> Words:
         largest = float(np.finfo(np.float32).max)
         planes = [planes[0], planes[1].clip(-largest, largest)]
     first = abs(planes[0])
-    room = 2.0 ** (x.format.part.words[-1].lowest + x.format.precision + 2)
-    if bool(((first < room) & (first > 0)).any()):
+    if bool(((first < _room(x)) & (first > 0)).any()):
         return type(x).from_planes(x.format, planes)
     planes = _alone(planes)
     return type(x).of(x.format, planes)
+
+
+def _room(x: Words) -> float:
+    """Numbers from here on have all of their bits."""
+    return float(2.0 ** (x.format.part.words[-1].lowest + x.format.precision + 2))
 
 
 def _alone(planes: list[Any]) -> list[Any]:
@@ -268,22 +272,36 @@ def power(x: Words, exponent: Any) -> Words:
             raise TypeError(
                 f"x ** {_short(exponent)}: powers of words are integers, or 0.5 for the square root"
             )
-    count = abs(int(exponent))
     one = operand(x, 1)
     assert one is not None
-    found = None
-    square = x
+    count = abs(int(exponent))
+    if count == 0:  # x ** 0 is 1, as in NumPy
+        return binary("add", binary("multiply", x.zeros_like(), one), one)
+    found = _positive_power(x, count)
+    if exponent > 0:
+        return found.copy() if found is x else found
+    inverse = binary("divide", one, found)
+    library, first = library_of(found.planes[0]), abs(found.planes[0])
+    lost = (first < _room(x)).all(0) | ~library.isfinite(first).all(0)
+    if not bool(lost.any()):
+        return inverse
+    # x^k is out of range, or has lost words, where (1/x)^k need not be.
+    other = _positive_power(binary("divide", one, x), count)
+    pairs = zip(other.planes, inverse.planes, strict=True)
+    return type(x).of(inverse.format, [library.where(lost, p, q) for p, q in pairs])
+
+
+def _positive_power(x: Words, count: int) -> Words:
+    """X to a power from 1 on, by squaring; x itself if that is 1."""
+    found, square = None, x
     while count:
         if count & 1:
             found = square if found is None else binary("multiply", found, square)
         count >>= 1
         if count:
             square = binary("multiply", square, square)
-    if found is None:  # x ** 0 is 1, as in NumPy
-        return binary("add", binary("multiply", x.zeros_like(), one), one)
-    if exponent < 0:
-        return binary("divide", one, found)
-    return found.copy() if found is x else found
+    assert found is not None
+    return found
 
 
 def compare(operation: str, x: Words, y: Words) -> Any:

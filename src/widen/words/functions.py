@@ -177,6 +177,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
 
 TORCH: dict[str, Callable[..., Any]] = {
     **ALIKE,
+    "equal": lambda x, y: _array_equal(*_words(x, y)),
     "sub": _binary("subtract"),
     "mul": _binary("multiply"),
     "div": _binary("divide"),

@@ -219,6 +219,6 @@ def words_of_exact(value: Exact, words: Sequence[Binary]) -> list[float]:
         if math.isinf(near):
             return found + [0.0] * (len(words) - len(found))
         value -= Fraction(near)
-    if value:  # the last word, or the last above the smallest number, may be rounded to a tie
+    if value and found[0]:  # the last word, or the last in range, may have been rounded to a tie
         return words_of_exact(sum(map(Fraction, found)), words)
     return found
