@@ -82,12 +82,16 @@ def binary(operation: str, x: Words, y: Words) -> Words:
         x, y = x.astype(fmt), y.astype(fmt)  # real numbers get imaginary parts
     else:
         x, y = (_as(z, with_parts(fmt, z.format.parts)) for z in (x, y))
-    try:
-        shape = tuple(np.broadcast_shapes(x.shape, y.shape))
-    except ValueError:
-        raise ValueError(f"shapes {x.shape} and {y.shape} do not broadcast") from None
+    shape = _common_shape(x, y)
     planes = backend.apply(operation, part_of(fmt), x.planes, y.planes, fmt.parts, shape)
     return type(x).of(fmt, planes)
+
+
+def _common_shape(x: Words, y: Words) -> tuple[int, ...]:
+    try:
+        return tuple(np.broadcast_shapes(x.shape, y.shape))
+    except ValueError:
+        raise ValueError(f"shapes {x.shape} and {y.shape} do not broadcast") from None
 
 
 def _as(x: Words, fmt: Any) -> Words:
@@ -311,7 +315,7 @@ def compare(operation: str, x: Words, y: Words) -> Any:
     if fmt.parts == 2 and operation not in ("equal", "not_equal"):
         raise TypeError("complex numbers have no order; compare .real, .imag or abs(x)")
     library = library_of(x.planes[0])
-    axes = max(x.ndim, y.ndim)
+    axes = len(_common_shape(x, y))
     x, y = (z.reshape((1,) * (axes - z.ndim) + z.shape) for z in (x, y))
     pairs = list(zip(x.planes, y.planes, strict=True))
     equal = pairs[0][0] == pairs[0][1]
