@@ -198,6 +198,8 @@ def test_numbers_far_out_of_range_are_infinite_or_zero():
     edge = 2**128 - 2**103  # from here on float32 is infinite
     assert Words([edge, edge - 1], "float32x3").words.tolist()[0] == [inf, 2.0**128 - 2.0**104]
     assert Words(edge - 1, "float32x2").to_numpy() == inf  # the second word is rounded to the edge
+    with np.errstate(all="raise"):
+        assert Words(1e300, "float32x2").to_numpy() == inf
 
 
 def test_matrices_of_other_libraries():

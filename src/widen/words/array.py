@@ -99,7 +99,8 @@ class Words(Operators):
         """Numbers from their words, any number of them, renormalised exactly.
 
         `words` is an array or tensor (count, *shape), or a sequence of count arrays, whose sum
-        along the first axis is the number: the words need not be in order, and may overlap.
+        along the first axis is the number: the words need not be in order, and may overlap. Added
+        one after the other they must not overflow.
 
         >>> import numpy as np, widen
         >>> x = widen.Words.from_words(np.array([2.0**-60, 1.0, 2.0**-120]), "float64x2")

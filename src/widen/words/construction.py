@@ -80,9 +80,10 @@ def _is_simple(values: Any, fmt: Wide) -> bool:
     """Whether a number of Python is held by a first word, which most are."""
     if type(values) is int and abs(values) < 1 << 24:
         return True
-    return type(values) is float and (
-        words_of(fmt)[0] == "float64" or float(np.float32(values)) == values
-    )
+    if type(values) is not float or words_of(fmt)[0] == "float64":
+        return type(values) is float
+    with np.errstate(all="ignore"):
+        return float(np.float32(values)) == values
 
 
 def planes_of(values: Any, fmt: Wide) -> Planes:

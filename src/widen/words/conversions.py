@@ -147,7 +147,7 @@ def decimal_of(value: Exact) -> Decimal:
     Decimal('0.125')
     """
     if isinstance(value, float):
-        return Decimal(value)
+        return Decimal.from_float(value)
     places = value.denominator.bit_length() - 1  # the denominator is a power of two
     digits = abs(value.numerator) * 5**places
     while places > 0 and digits % 10 == 0:
