@@ -51,6 +51,7 @@ few_bits = st.builds(lambda m, e: math.ldexp(m, e), st.integers(-9, 9), st.integ
 
 
 @given(st.lists(floats | few_bits, min_size=1, max_size=6), st.sampled_from(list(WORDS)))
+@example([(2**23 + 1) * 2.0**-146, 2.0**-147 - 2.0**-152], "float32x4")  # a tie before a zero
 def test_renormalisation_is_exact(terms, name):
     fmt = WORDS[name]
     value, found = sum(map(Fraction, terms)), Words.from_words(np.array(terms), fmt)
@@ -78,6 +79,13 @@ def test_a_tie_of_the_last_word_has_one_form():
     x = Words.from_words(np.array([odd, half]), "float64x2")
     assert x.words.tolist() == [1 + 2.0**-51, -half]
     assert Words(Fraction(odd) + Fraction(half), "float64x2") == x
+    # Near underflow it is a word before the last.
+    odd, half = (2**52 + 1) * 2.0**-1072, 2.0**-1073
+    value = Fraction(odd) + Fraction(half) - Fraction(1, 2**1080)
+    x = Words(value, "float64x4")
+    assert x.words.tolist() == [odd + 2 * half, -half, 0, 0]
+    y = np.array([odd, half, -(2.0**-1060)])
+    assert Words(y, "float64x4").dot(np.array([1.0, 1.0, 2.0**-20])) == x
 
 
 def test_special_values_stand_in_the_first_word():
@@ -91,6 +99,10 @@ def test_special_values_stand_in_the_first_word():
 def test_a_second_word_beyond_its_range_is_the_largest():
     x = Words(2**1000 + 2**940, "float64_float32")
     assert x.planes[1][0] == np.finfo(np.float32).max
+    third = Words(Fraction(2**1000, 3), "float64_float32")
+    both = np.stack([third + 0j, third * 0 + 1e-200j])
+    for y in (third[None].norm(), abs(third + 0j), both.sqrt(), both / 1j):
+        assert np.isfinite(y.planes[1]).all()
 
 
 # ── conversions ──────────────────────────────────────────────────────────────
@@ -119,7 +131,8 @@ def test_round_trips_are_exact(name, kind):
         with pytest.raises(TypeError, match="has no complex numbers"):
             there(x)
         return
-    given = back(there(x))
+    with gmpy2.context(gmpy2.ieee(16)):  # a range of the caller's own changes nothing
+        given = back(there(x))
     again = Words.from_words(given, name) if kind == "words" else Words(given, name)
     assert_same(again.reshape(2, 3), x)
     one = x[1, 2]
@@ -147,9 +160,17 @@ def test_numbers_of_all_kinds():
         -(2**62) - 1,
     ]
     assert Words(np.float32(0.1), "float32x2") == np.float32(0.1)
-    assert Words([1 + 2j, "3-4j", "j", "-1e-30j", "2+j"], "complex128x2").to_numpy().tolist() == [
-        1 + 2j, 3 - 4j, 1j, -1e-30j, 2 + 1j,
+    assert Words.from_words(np.array([2**62 + 1, 1]), "float64x2").to_int() == 2**62 + 2
+    texts = ["3-4j", "j", "-1e-30j", "2+j", str(mpmath.mpc(1, 2)), str(flint.acb(-1, -2))]
+    assert Words([1 + 2j, *texts], "complex128x2").to_numpy().tolist() == [
+        1 + 2j, 3 - 4j, 1j, -1e-30j, 2 + 1j, 1 + 2j, -1 - 2j,
     ]  # fmt: skip
+    digits = mpmath.nstr(mpmath.pi(dps=150), 140)  # a constant has all digits, not mpmath's dps
+    assert (
+        Words(mpmath.pi, "float64x8")
+        == Words(digits, "float64x8")
+        == 0 + Words(1, "float64x8") * mpmath.pi
+    )
     assert Words(mpmath.mpc(1, 2), "complex64x2") == Words(flint.acb(1, 2), "complex64x2")
     assert Words(gmpy2.mpc("1+2j"), "complex64x2") == 1 + 2j
     for text in ("nan", "inf", "-inf"):
@@ -165,6 +186,22 @@ def test_numbers_of_all_kinds():
     assert math.copysign(1, float(Words("-0", "float64x2"))) == -1
 
 
+def test_numbers_far_out_of_range_are_infinite_or_zero():
+    """At once: 10^999999999 is not made an integer on the way."""
+    far = 10**10
+    texts = ["-1e999999999", "1e-999999999", f"1e{far**3}", f"-0.0e{far**3}", "0.1e-999999"]
+    numbers = [*texts, Decimal("-1e999999"), mpmath.ldexp(-3, far), mpmath.ldexp(3, -far)]
+    numbers += [gmpy2.mul_2exp(gmpy2.mpfr(3), 10**9), flint.arb(2) ** far, flint.arb(2) ** -far]
+    found = Words(numbers, "float64x2").to_numpy()
+    inf = np.inf
+    assert found.tolist() == [-inf, 0, inf, 0, 0, -inf, -inf, 0, inf, inf, 0]
+    edge = 2**128 - 2**103  # from here on float32 is infinite
+    assert Words([edge, edge - 1], "float32x3").words.tolist()[0] == [inf, 2.0**128 - 2.0**104]
+    assert Words(edge - 1, "float32x2").to_numpy() == inf  # the second word is rounded to the edge
+    with np.errstate(all="raise"):
+        assert Words(1e300, "float32x2").to_numpy() == inf
+
+
 def test_matrices_of_other_libraries():
     m = flint.fmpq_mat(2, 2, [flint.fmpq(1, 3), flint.fmpq(2), flint.fmpq(-7, 9), flint.fmpq(5)])
     x = Words(m, "float64x2")
@@ -178,6 +215,9 @@ def test_matrices_of_other_libraries():
     )
     z = Words(flint.acb_mat(1, 1, [flint.acb(1, 2)]), "complex128x2")
     assert z.to_flint()[0, 0] == flint.acb(1, 2)
+    assert (z.real + z.to_flint() == 2 + 2j).all()
+    z[...] = x[:1, :1].to_fraction()
+    assert z == x[0, 0]
 
 
 @formats
@@ -191,6 +231,11 @@ def test_to_numpy_rounds_once(name):
     assert float(x[3]) == wanted[3]
     tie = Words.from_words(np.array([1.0, 2.0**-24, 2.0**-60]), "float64x2")
     assert tie.to_numpy("float32") == np.float32(1 + 2.0**-23)
+    tie = Words.from_words(np.array([2.0**128 - 2.0**103, -1.0]), "float64x2")
+    assert tie.to_numpy("float32") == np.finfo(np.float32).max
+    assert_same(tie.astype("float32x3"), Words(2**128 - 2**103 - 1, "float32x3"))
+    single = Words("0.1", "float32x3")
+    assert float(single) == complex(single) == complex(single.astype("complex64x3")) == 0.1
 
 
 @formats
@@ -225,6 +270,9 @@ def test_printing():
     assert str(Words(np.array(0.1), "float64x2")) == "0.10000000000000000555111512312578"
     assert f"{third:.40g}" == "0.3333333333333333333333333333333323061707"
     assert f"{third:.5f}" == "0.33333"
+    assert f"{third:>40}" == " " * 6 + str(third)  # a width alone asks for no other digits
+    assert f"{Words('1-2j', 'complex128x2'):*^12}" == "**1.0-2.0j**"
+    assert f"{Words(math.nan, 'float64x2'):8.3f}" == "     nan"
     assert f"{Words(2, 'float64x2') / 3:.10e}" == "6.6666666667e-1"
     assert repr(Words([["0.1", "-2"]], "float32x3")) == "Words([['0.1', '-2.0']], dtype=float32x3)"
     assert str(Words(["1-2j", "1e-30j"], "complex128x2")) == "[1.0-2.0j, 0.0+1e-30j]"
@@ -250,6 +298,15 @@ def test_indexing_is_that_of_arrays(library):
     assert_same_bits(x.transpose(1, 0, 2).words, w.transpose(0, 2, 1, 3))
     assert_same_bits(x.reshape(-1).words, w.reshape(2, -1))
     assert_same_bits(x[x.real > 0].words, w[:, w[0].real > 0])
+    apart = ([0, 1], slice(None), [3, 1])  # axes of lists apart come first
+    assert_same_bits(x[apart].words, np.stack([w[:, 0, :, 3], w[:, 1, :, 1]], 1))
+    assert_same_bits(
+        x[[1, 0], ..., [2, 0]].real.words, np.stack([w[:, 1, :, 2], w[:, 0, :, 0]], 1).real
+    )
+    y = x.copy()
+    y[apart] = -x[apart]
+    assert_same_bits(y[apart].words, -x[apart].words + 0)
+    assert (y == x).sum() == 24 - 6
     assert_same_bits(x.real.words, w.real)
     assert [len(row) for row in x] == [3, 3]
 
@@ -271,12 +328,24 @@ def test_views_share_memory_and_assignment_rounds(library):
     assert (x[2] == x[1]).all() or x.shape == (3, 4)
 
 
+def test_assignment_to_tensors_takes_numbers_of_all_kinds():
+    x = Words([0.0, 1.0], "float64x2").to_torch()
+    x[0], x[1:] = "1/3", [2**70]
+    assert_same(x.to_arrays(), Words(["1/3", 2**70], "float64x2"))
+
+
 def test_assignment_where_memory_overlaps():
     x = Words(np.arange(6.0), "float64x2")
     x[1:] = x[:-1]
     assert x.to_numpy().tolist() == [0, 0, 1, 2, 3, 4]
     x[1:] += x[:-1]
     assert x.to_numpy().tolist() == [0, 0, 1, 3, 5, 7]
+    x[0] *= -1
+    assert np.signbit(x.to_numpy()).tolist() == [True] + [False] * 5
+    x[2], x[5] = x[5], x[2]  # as with NumPy: single numbers are copies
+    assert x.to_numpy().tolist() == [0, 0, 7, 3, 5, 1]
+    x[2, ...][()] = 8
+    assert x[2] == 8
 
 
 @pytest.mark.parametrize("name", ["float64x2", "float32x3", "float64x4", "float64_float32"])
@@ -320,6 +389,11 @@ def test_broadcasting_and_mixing():
     assert (x * np.float32(2) == 2 * x).all()
     assert_same(x**3, x * (x * x))
     assert_same(x**-1, 1 / x)
+    assert_same(x**-2, 1 / (x * x))
+    tiny = Words("1e-12", "float32x4")  # its cube has one word, though 1e36 has four
+    assert abs(float(tiny**-3 / Words("1e36", "float32x4") - 1)) < 2.0**-90
+    ends = Words([2, 0, -math.inf, math.nan], "float64x2") ** -1073
+    assert_same_bits(ends.to_numpy(), np.array([2.0**-1073, np.inf, -0.0, np.nan]))
     assert (x**0 == 1).all()
     assert_same(abs(x) ** 0.5, abs(x).sqrt())
 
@@ -358,6 +432,7 @@ def test_functions_of_numpy():
     assert np.linalg.norm(x) == x.norm()
     assert torch.norm(x.to_torch()) == torch.linalg.norm(x.to_torch()) == x.to_torch().norm()
     assert np.array_equal(x, x.copy())
+    assert not np.array_equal(x[0], x.to_numpy()[0])
 
 
 def test_functions_of_torch():
@@ -367,6 +442,8 @@ def test_functions_of_torch():
     assert_same((torch.ones(6, dtype=torch.float64) - x).to_arrays(), (1 - x).to_arrays())
     assert_same(torch.stack([x, x]).to_arrays(), np.stack([x.to_arrays()] * 2))
     assert torch.cat([x, x]).shape == (12,)
+    assert torch.equal(x, x.copy()) is True
+    assert torch.equal(x, x[:1]) is False
     assert_same(torch.sum(x).to_arrays(), x.to_arrays().sum())
     assert_same(x.to_arrays(), x.cpu().to_arrays())
 
@@ -383,8 +460,20 @@ ERRORS = [
     (lambda x: Words([1j], "float64x2"), TypeError, "is complex and float64x2 is not"),
     (lambda x: Words(np.ones(2) * 1j, "float64x2"), TypeError, "use dtype=widen.complex128x2"),
     (lambda x: Words(flint.arb("0.1"), "float64x2"), ValueError, "is a ball.*x.mid()"),
+    (lambda x: Words(flint.arb(3, math.inf), "float64x2"), ValueError, "is a ball.*x.mid()"),
+    (lambda x: Words([x[0], 1], "float64x2"), TypeError, "a list of words.*np.stack"),
+    (lambda x: Words.from_words(["0.1"], "float64x2"), TypeError, "words are floats"),
+    (lambda x: x + x.to_fraction(), TypeError, r"Python objects.*widen.Words\(it, dtype"),
+    (lambda x: np.array_equal(x, [1, 2]), TypeError, r"list of Python objects.*widen.Words\(it"),
+    (lambda x: x + np.array(["a"]), TypeError, "does not mix with float64x2; give floats"),
+    (lambda x: Words(1, "float32x2") + np.longdouble(1), TypeError, "has bits that float32x2"),
+    (lambda x: np.add.reduce(x, initial=1), TypeError, "takes no initial"),
+    (lambda x: np.where(x, x, 0), TypeError, "use x != 0"),
+    (lambda x: np.concatenate([x, x], axis=None), TypeError, r"x.reshape\(-1\)"),
+    (lambda x: x[None].transpose(2, 1), ValueError, r"axes \(2, 1\) are not the 2 axes"),
     (lambda x: x + "a", TypeError, "unsupported operand"),
     (lambda x: x + np.ones(5), ValueError, r"shapes \(4,\) and \(5,\) do not broadcast"),
+    (lambda x: x == np.ones(5), ValueError, r"shapes \(4,\) and \(5,\) do not broadcast"),
     (lambda x: x + Words(1, "float32x3"), TypeError, "words of different kinds.*astype"),
     (lambda x: Words(1, "float32x2") + np.ones(2), TypeError, "float64 has bits that float32x2"),
     (lambda x: x + torch.ones(4, dtype=torch.float64), ValueError, "move them to one place"),
@@ -394,6 +483,8 @@ ERRORS = [
     (lambda x: x**0.3, TypeError, "powers of words are integers"),
     (lambda x: np.exp(x), TypeError, "np.exp is not defined for words; there are"),
     (lambda x: x @ 2, TypeError, "b is a int; widen multiplies"),
+    (lambda x: x @ mpmath.matrix([1, 2]), TypeError, r"matrix; widen multi.*Words\(b, dtype"),
+    (lambda x: x.to_fraction() @ x, TypeError, r"a holds object.*Words\(a, dtype"),
     (lambda x: np.ones((3, 2)) @ x, ValueError, "do not match: a has 2 columns, b has 4 rows"),
     (lambda x: np.linalg.norm(x, 1), TypeError, "2-norms of elements only; ord=1"),
     (lambda x: np.linalg.norm(x[None], 2), TypeError, "2-norms of elements only; ord=2"),
@@ -432,6 +523,9 @@ def test_words_are_copied_and_pickled():
     x = some("complex128_complex64")
     assert_same(pickle.loads(pickle.dumps(x)), x)
     assert_same(copy.deepcopy(x), x)
+    shallow = copy.copy(x)
+    shallow[0] = 1  # as NumPy's, memory of its own
+    assert_same(x, some("complex128_complex64"))
 
 
 def test_matrix_products():

@@ -271,6 +271,8 @@ def test_tensors_give_the_same_bits(name):
 
 
 def test_complex_numbers_near_the_ends_of_the_range():
+    tiny = Words(np.array([1e-310, 2e-310 + 1e-310j]), "complex128x2")
+    assert (tiny / tiny == 1).all()  # NumPy's own division overflows on the way
     x = Words(
         np.array([1e300 + 1e300j, 1e-300 - 2e-300j, 3.0 + 0j, 0j, np.inf + 1j]), "complex128x2"
     )
@@ -341,6 +343,10 @@ def test_sums_cancel_exactly_and_keep_special_values():
     z = Words(np.array([1 + 2j, 3 - 1j]), "complex128x3")
     assert complex(z.dot(z)) == (1 + 2j) ** 2 + (3 - 1j) ** 2
     assert complex(np.vdot(z, z)) == 15
+    z = Words(np.array([complex(5, np.inf)]), "complex128x3")
+    assert (
+        complex(z.dot(np.array([1 + 1j]))) == complex(z[0] * (1 + 1j)) == complex(-np.inf, np.inf)
+    )
     empty = Words(np.zeros((0, 3)), "float64x2")
     assert (empty.sum(axis=0) == 0).all()
     assert empty.sum(axis=0).shape == (3,)

@@ -74,6 +74,10 @@ def library(**given: Any) -> str:
     return place
 
 
+WORDS_OF = "widen.Words({name}, dtype=widen.float64x2)"
+"""What keeps exact numbers of other libraries."""
+
+
 def as_operand(x: Any, name: str) -> Any:
     """An array or a tensor of a supported format, at least one-dimensional."""
     if is_tensor(x) or isinstance(x, Words):
@@ -88,8 +92,10 @@ def as_operand(x: Any, name: str) -> Any:
                 f"{name} is a {kind}; widen multiplies NumPy arrays and PyTorch tensors: give "
                 f"np.from_dlpack({name}) or torch.from_dlpack({name})"
             )
+        exact = kind.split(".")[0] in ("mpmath", "flint")
+        fix = WORDS_OF if exact else "np.asarray({name}, float)"
         raise TypeError(
-            f"{name} is a {kind}; widen multiplies NumPy arrays: give np.asarray({name}, float)"
+            f"{name} is a {kind}; widen multiplies NumPy arrays: give {fix.format(name=name)}"
         )
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
@@ -117,6 +123,8 @@ def format_of(dtype: Any, name: str) -> Format:
         fix = f"{name}.view(ml_dtypes.bfloat16) if these are bfloat16 bits"
     elif dtype.kind == "c":
         fix = f"{name}.astype(complex)"
+    elif dtype.kind == "O":
+        fix += " or " + WORDS_OF.format(name=name)
     raise TypeError(f"{name} holds {dtype.name}; {known}: give {fix}")
 
 

@@ -30,7 +30,7 @@ def library_of(x: Any) -> Any:
 
 def dtype_name(x: Any) -> str:
     """The name of an array's (or a tensor's) dtype, the same for both libraries."""
-    return str(x.dtype).removeprefix("torch.")
+    return str(x.dtype if is_tensor(x) else x.dtype.newbyteorder("=")).removeprefix("torch.")
 
 
 def cast(x: Any, name: str) -> Any:

@@ -18,6 +18,7 @@ from widen.backends.planes import (
     Planes,
     dtype_name,
     is_tensor,
+    is_uniform,
     library_of,
     part_of,
     place_of,
@@ -26,6 +27,10 @@ from widen.words.promotion import check_plain, common_format, with_parts
 
 if TYPE_CHECKING:
     from widen.words.array import Words
+
+
+COMPLEX_KINDS = ("mpc", "acb", "acb_mat")
+"""Types of mpmath, gmpy2 and python-flint that are complex."""
 
 
 def operand(x: Words, other: Any) -> Words | None:
@@ -45,8 +50,7 @@ def operand(x: Words, other: Any) -> Words | None:
             return operand(x, other.item())
         found = make(other, with_parts(x.format, parts))
     elif _is_number(other):
-        complex_kinds = ("complex", "mpc", "acb", "complex128", "complex64")
-        parts = 2 if type(other).__name__ in complex_kinds else 1
+        parts = 2 if isinstance(other, complex) or type(other).__name__ in COMPLEX_KINDS else 1
         found = make(other, with_parts(x.format, parts))
         if is_tensor(x.planes[0]):
             found = found.to_torch(x.device)
@@ -78,12 +82,16 @@ def binary(operation: str, x: Words, y: Words) -> Words:
         x, y = x.astype(fmt), y.astype(fmt)  # real numbers get imaginary parts
     else:
         x, y = (_as(z, with_parts(fmt, z.format.parts)) for z in (x, y))
-    try:
-        shape = tuple(np.broadcast_shapes(x.shape, y.shape))
-    except ValueError:
-        raise ValueError(f"shapes {x.shape} and {y.shape} do not broadcast") from None
+    shape = _common_shape(x, y)
     planes = backend.apply(operation, part_of(fmt), x.planes, y.planes, fmt.parts, shape)
     return type(x).of(fmt, planes)
+
+
+def _common_shape(x: Words, y: Words) -> tuple[int, ...]:
+    try:
+        return tuple(np.broadcast_shapes(x.shape, y.shape))
+    except ValueError:
+        raise ValueError(f"shapes {x.shape} and {y.shape} do not broadcast") from None
 
 
 def _as(x: Words, fmt: Any) -> Words:
@@ -170,12 +178,19 @@ def times_power(x: Words, exponent: Any) -> Words:
     planes = [
         plane_times_power(plane_times_power(plane, half), exponent - half) for plane in x.planes
     ]
+    if not is_uniform(x.format):  # a float32 behind a float64 beyond its range is the largest
+        largest = float(np.finfo(np.float32).max)
+        planes = [planes[0], planes[1].clip(-largest, largest)]
     first = abs(planes[0])
-    room = 2.0 ** (x.format.part.words[-1].lowest + x.format.precision + 2)
-    if bool(((first < room) & (first > 0)).any()):
+    if bool(((first < _room(x)) & (first > 0)).any()):
         return type(x).from_planes(x.format, planes)
     planes = _alone(planes)
     return type(x).of(x.format, planes)
+
+
+def _room(x: Words) -> float:
+    """Numbers from here on have all of their bits."""
+    return float(2.0 ** (x.format.part.words[-1].lowest + x.format.precision + 2))
 
 
 def _alone(planes: list[Any]) -> list[Any]:
@@ -197,6 +212,12 @@ def _ordinary(found: Words, plain: Any) -> Words:
     return type(found).of(found.format, planes)
 
 
+def _first_words(x: Words) -> Any:
+    """The first words of complex numbers, as one complex array or tensor."""
+    first = x.planes[0]
+    return library_of(first).complex(*first) if is_tensor(first) else x.to_numpy()
+
+
 def _divide_complex(x: Words, y: Words) -> Words:
     """X conj(y) / |y|^2, scaled."""
     library = library_of(x.planes[0])
@@ -205,14 +226,13 @@ def _divide_complex(x: Words, y: Words) -> Words:
     top, bottom = binary("multiply", a, conjugate(b)), binary("multiply", b, conjugate(b)).real
     found = times_power(binary("divide", top, bottom), up - down)
     with np.errstate(all="ignore"):
-        words = [z.planes[0] for z in (x, y)]
-        if library is np:
-            plain = (words[0][0] + 1j * words[0][1]) / (words[1][0] + 1j * words[1][1])
-        else:
-            plain = library.complex(*words[0]) / library.complex(*words[1])
-        shape = found.shape
-        both = library.stack([plain.real, plain.imag])
-        return _ordinary(found, library.broadcast_to(both, (2, *shape)))
+        plain = _first_words(x) / _first_words(y)
+    # Ordinary division overflows on the way if y is tiny: it is asked only where it must be.
+    shape = (2, *found.shape)
+    odd = ~library.isfinite(x.planes[0]).all(0) | ~library.isfinite(y.planes[0]).all(0)
+    odd = library.broadcast_to(odd | (y.planes[0] == 0).all(0), shape)
+    both = library.broadcast_to(library.stack([plain.real, plain.imag]), shape)
+    return _ordinary(found, library.where(odd, both, found.planes[0]))
 
 
 def _root_complex(x: Words) -> Words:
@@ -238,10 +258,7 @@ def _root_complex(x: Words) -> Words:
     ]
     found = times_power(type(x).of(x.format, planes), exponent >> 1)
     with np.errstate(all="ignore"):
-        if library is np:
-            plain = np.sqrt(x.planes[0][0] + 1j * x.planes[0][1])
-        else:
-            plain = library.sqrt(library.complex(*x.planes[0]))
+        plain = library.sqrt(_first_words(x))
     return _ordinary(found, library.stack([plain.real, plain.imag]))
 
 
@@ -259,22 +276,36 @@ def power(x: Words, exponent: Any) -> Words:
             raise TypeError(
                 f"x ** {_short(exponent)}: powers of words are integers, or 0.5 for the square root"
             )
-    count = abs(int(exponent))
     one = operand(x, 1)
     assert one is not None
-    found = None
-    square = x
+    count = abs(int(exponent))
+    if count == 0:  # x ** 0 is 1, as in NumPy
+        return binary("add", binary("multiply", x.zeros_like(), one), one)
+    found = _positive_power(x, count)
+    if exponent > 0:
+        return found.copy() if found is x else found
+    inverse = binary("divide", one, found)
+    library, first = library_of(found.planes[0]), abs(found.planes[0])
+    lost = (first < _room(x)).all(0) | ~library.isfinite(first).all(0)
+    if not bool(lost.any()):
+        return inverse
+    # x^k is out of range, or has lost words, where (1/x)^k need not be.
+    other = _positive_power(binary("divide", one, x), count)
+    pairs = zip(other.planes, inverse.planes, strict=True)
+    return type(x).of(inverse.format, [library.where(lost, p, q) for p, q in pairs])
+
+
+def _positive_power(x: Words, count: int) -> Words:
+    """X to a power from 1 on, by squaring; x itself if that is 1."""
+    found, square = None, x
     while count:
         if count & 1:
             found = square if found is None else binary("multiply", found, square)
         count >>= 1
         if count:
             square = binary("multiply", square, square)
-    if found is None:  # x ** 0 is 1, as in NumPy
-        return binary("add", binary("multiply", x.zeros_like(), one), one)
-    if exponent < 0:
-        return binary("divide", one, found)
-    return found.copy() if found is x else found
+    assert found is not None
+    return found
 
 
 def compare(operation: str, x: Words, y: Words) -> Any:
@@ -284,7 +315,7 @@ def compare(operation: str, x: Words, y: Words) -> Any:
     if fmt.parts == 2 and operation not in ("equal", "not_equal"):
         raise TypeError("complex numbers have no order; compare .real, .imag or abs(x)")
     library = library_of(x.planes[0])
-    axes = max(x.ndim, y.ndim)
+    axes = len(_common_shape(x, y))
     x, y = (z.reshape((1,) * (axes - z.ndim) + z.shape) for z in (x, y))
     pairs = list(zip(x.planes, y.planes, strict=True))
     equal = pairs[0][0] == pairs[0][1]

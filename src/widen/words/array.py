@@ -24,6 +24,7 @@ from widen.words import (
     conversions,
     foreign,
     functions,
+    indexing,
     renormalise,
     text,
 )
@@ -98,7 +99,8 @@ class Words(Operators):
         """Numbers from their words, any number of them, renormalised exactly.
 
         `words` is an array or tensor (count, *shape), or a sequence of count arrays, whose sum
-        along the first axis is the number: the words need not be in order, and may overlap.
+        along the first axis is the number: the words need not be in order, and may overlap. Added
+        one after the other they must not overflow.
 
         >>> import numpy as np, widen
         >>> x = widen.Words.from_words(np.array([2.0**-60, 1.0, 2.0**-120]), "float64x2")
@@ -110,7 +112,8 @@ class Words(Operators):
             words = [word if is_tensor(word) else np.asarray(word) for word in words]
         if len(words) == 0:
             raise ValueError("no words were given; give an array (count, *shape) of them")
-        return cls.from_planes(fmt, [construction.parts_of(word, fmt) for word in words])
+        terms = [term for word in words for term in construction.float_terms(word)]
+        return cls.from_planes(fmt, [construction.parts_of(term, fmt) for term in terms])
 
     # ── what it is ───────────────────────────────────────────────────────────
 
@@ -189,16 +192,19 @@ class Words(Operators):
         return Words.of(self.format, [function(plane) for plane in self.planes])
 
     def __getitem__(self, key: Any) -> Words:
-        key = key if isinstance(key, tuple) else (key,)
         try:
-            return self._each(lambda plane: plane[(slice(None), *key)])
+            found = self._each(lambda plane: indexing.taken(plane, key))
         except IndexError:
             raise IndexError(f"index {key} does not fit an array of shape {self.shape}") from None
+        # One number is a copy, as NumPy's (x[i], x[j] = x[j], x[i] swaps), but for tensors.
+        single = found.ndim == 0 and not indexing.is_open(key) and not is_tensor(self.planes[0])
+        return found.copy() if single else found
 
     def __setitem__(self, key: Any, value: Any) -> None:
         found = arithmetic.operand(self, value)
         if found is None:
             found = Words(value, self.format)
+            found = found.to_torch(self.device) if is_tensor(self.planes[0]) else found
         if found.format.parts > self.format.parts:
             raise TypeError(f"complex numbers do not fit into {self.format.name}")
         if found.format != self.format:
@@ -209,13 +215,10 @@ class Words(Operators):
         fits = (x in (1, y) for x, y in zip(shape[::-1], target[::-1], strict=False))
         if math.prod(found.shape[:extra]) != 1 or not all(fits):
             raise ValueError(f"shape {found.shape} does not fit in place of shape {target}")
-        key = key if isinstance(key, tuple) else (key,)
-        new = [plane + 0 if _overlap(plane, self.planes) else plane for plane in found.planes]
-        for plane, values in zip(self.planes, new, strict=True):
-            # A leading axis of parts must not take part in broadcasting.
-            missing = (1,) * (len(target) - len(shape))
-            values = values.reshape((values.shape[0], *missing, *shape))
-            plane[(slice(None), *key)] = values
+        if any(indexing.overlap(plane, self.planes) for plane in found.planes):
+            found = found.copy()
+        for plane, values in zip(self.planes, found.planes, strict=True):
+            indexing.put(plane, key, values.reshape((values.shape[0], *shape)))
 
     def reshape(self, *shape: Any) -> Words:
         """The same numbers in another shape; a view where the planes' reshape is one."""
@@ -231,7 +234,7 @@ class Words(Operators):
         """The axes in another order, reversed by default; a view."""
         order = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
         order = order or tuple(range(self.ndim))[::-1]
-        moved = (0, *(1 + axis % max(self.ndim, 1) for axis in order))
+        moved = (0, *(1 + axis + self.ndim * (axis < 0) for axis in order))
         if sorted(moved) != list(range(self.ndim + 1)):
             raise ValueError(
                 f"axes {tuple(order)} are not the {self.ndim} axes of shape {self.shape}"
@@ -268,6 +271,8 @@ class Words(Operators):
         for target, plane in zip(planes, self.planes, strict=True):
             target[...] = plane
         return Words.of(self.format, planes)
+
+    __copy__ = copy
 
     # ── to something else ────────────────────────────────────────────────────
 
@@ -349,7 +354,8 @@ class Words(Operators):
         return float(self._single("float").to_numpy("float64"))
 
     def __complex__(self) -> complex:
-        return complex(self._single("complex").to_numpy())
+        kind = "float64" if self.format.parts == 1 else "complex128"
+        return complex(self._single("complex").to_numpy(kind))
 
     def __int__(self) -> int:
         return int(conversions.to_fraction(self._single("int")))
@@ -365,11 +371,3 @@ class Words(Operators):
     __array_ufunc__ = functions.array_ufunc
     __array_function__ = functions.array_function
     __torch_function__ = classmethod(functions.torch_function)
-
-
-def _overlap(plane: Any, planes: tuple[Any, ...]) -> bool:
-    """Whether values that are assigned may share memory with where they go."""
-    if is_tensor(plane):
-        place = plane.untyped_storage().data_ptr()
-        return any(place == other.untyped_storage().data_ptr() for other in planes)
-    return any(np.may_share_memory(plane, other) for other in planes)

@@ -56,6 +56,17 @@ def parts_of(values: Any, fmt: Wide) -> Any:
     return library.stack([values, library.zeros_like(values)])
 
 
+def float_terms(values: Any) -> list[Any]:
+    """A plain array as arrays of floats whose sum it is: itself, or two halves of integers."""
+    name = dtype_name(values)
+    if name in DOUBLE:
+        return [values]
+    if name == "int64":
+        low = values & 0xFFFFFFFF
+        return [cast(half, "float64") for half in (values - low, low)]
+    raise TypeError(f"words are floats and {name} was given; use widen.Words(values, dtype)")
+
+
 def _first_words(first: Any, fmt: Wide) -> Planes:
     """Numbers that their first word holds."""
     planes = new_planes(fmt, tuple(first.shape), place_of(first))
@@ -69,9 +80,10 @@ def _is_simple(values: Any, fmt: Wide) -> bool:
     """Whether a number of Python is held by a first word, which most are."""
     if type(values) is int and abs(values) < 1 << 24:
         return True
-    return type(values) is float and (
-        words_of(fmt)[0] == "float64" or float(np.float32(values)) == values
-    )
+    if type(values) is not float or words_of(fmt)[0] == "float64":
+        return type(values) is float
+    with np.errstate(all="ignore"):
+        return float(np.float32(values)) == values
 
 
 def planes_of(values: Any, fmt: Wide) -> Planes:
@@ -84,12 +96,8 @@ def planes_of(values: Any, fmt: Wide) -> Planes:
         name = dtype_name(values)
         if name in (SINGLE if words_of(fmt)[0] == "float32" else DOUBLE):
             return _first_words(parts_of(values, fmt), fmt)
-        if name in DOUBLE:
-            return canonical(fmt, [parts_of(values, fmt)])
-        if name == "int64":  # two halves that are floats
-            low = values & 0xFFFFFFFF
-            halves = [cast(half, "float64") for half in (values - low, low)]
-            return canonical(fmt, [parts_of(half, fmt) for half in halves])
+        if name in DOUBLE or name == "int64":
+            return canonical(fmt, [parts_of(term, fmt) for term in float_terms(values)])
         if is_tensor(values):
             raise TypeError(f"a tensor of {name} is not made of numbers that words hold")
     return conversions.planes_of_values(values, fmt)

@@ -52,6 +52,8 @@ def _object_array(values: Any) -> Any:
         return single
     if any(is_tensor(value) for value in values):
         raise TypeError("a list of tensors is not an array of numbers; give torch.stack(...)")
+    if any(hasattr(value, "planes") for value in values):
+        raise TypeError("a list of words is not an array of numbers; give np.stack(...)")
     shape = _list_shape(values)
     array = np.empty(shape, object)
     _fill(array, values, ())
@@ -145,7 +147,7 @@ def decimal_of(value: Exact) -> Decimal:
     Decimal('0.125')
     """
     if isinstance(value, float):
-        return Decimal(value)
+        return Decimal.from_float(value)
     places = value.denominator.bit_length() - 1  # the denominator is a power of two
     digits = abs(value.numerator) * 5**places
     while places > 0 and digits % 10 == 0:

@@ -60,7 +60,7 @@ def to_gmpy2(x: Words) -> Any:
         bits = [2] + [
             mantissa_exponent(part)[0].bit_length() for part in parts if isinstance(part, Fraction)
         ]
-        with gmpy2.context(gmpy2.get_context(), precision=max(bits), emin=-(1 << 20)):
+        with gmpy2.context(precision=max(bits)):  # whatever range and traps the caller has set
             if len(parts) == 1:
                 return real(parts[0])
             return gmpy2.mpc(real(parts[0]), real(parts[1]))

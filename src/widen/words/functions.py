@@ -23,7 +23,10 @@ def _words(*given: Any) -> tuple[Words, ...]:
     found = [arithmetic.operand(model, x) for x in given]
     for x, y in zip(given, found, strict=True):
         if y is None:
-            raise TypeError(f"{type(x).__name__} does not mix with {model.format.name}")
+            raise TypeError(
+                f"{type(x).__name__} of Python objects does not mix with {model.format.name}; give "
+                f"widen.Words(it, dtype=widen.{model.format.name})"
+            )
     return tuple(x for x in found if x is not None)
 
 
@@ -53,6 +56,8 @@ def joined(arrays: Sequence[Any], axis: int, how: str) -> Words:
         fmt = common_format(fmt, x.format)
     found = tuple(x if x.format == fmt else x.astype(fmt) for x in found)
     ndim = found[0].ndim + (how == "stack")
+    if axis is None:
+        raise TypeError(f"{how} of words takes an axis; give x.reshape(-1) to join all elements")
     if not -ndim <= axis < ndim:
         raise ValueError(f"axis {axis} does not exist in a result of {ndim} axes")
     library = library_of(found[0].planes[0])
@@ -79,6 +84,8 @@ def _broadcast(x: Words, sizes: Any) -> Words:
 
 
 def _where(condition: Any, x: Any, y: Any) -> Words:
+    if hasattr(condition, "planes"):
+        raise TypeError("where takes a condition of True and False, and words are none: use x != 0")
     ours, theirs = _words(x, y)
     fmt = common_format(ours.format, theirs.format)
     pair = zip(ours.astype(fmt).planes, theirs.astype(fmt).planes, strict=True)
@@ -91,6 +98,10 @@ def _where(condition: Any, x: Any, y: Any) -> Words:
         )  # one axis of parts in front of both
         planes.append(library.where(library.broadcast_to(condition, tuple(shape)), p, q))
     return type(ours).of(fmt, planes)
+
+
+def _array_equal(x: Words, y: Words) -> bool:
+    return x.shape == y.shape and bool(arithmetic.compare("equal", x, y).all())
 
 
 def _norm_of_all(x: Words, order: Any, axis: Any, keepdims: bool) -> Words:
@@ -161,11 +172,12 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "array2string": lambda x: str(x),
     "array_repr": lambda x: repr(x),
     "array_str": lambda x: str(x),
-    "array_equal": lambda x, y: x.shape == y.shape and bool((x == y).all()),
+    "array_equal": lambda x, y: _array_equal(*_words(x, y)),
 }
 
 TORCH: dict[str, Callable[..., Any]] = {
     **ALIKE,
+    "equal": lambda x, y: _array_equal(*_words(x, y)),
     "sub": _binary("subtract"),
     "mul": _binary("multiply"),
     "div": _binary("divide"),
@@ -200,6 +212,9 @@ def array_ufunc(self: Words, ufunc: Any, method: str, *inputs: Any, **options: A
     """np.add(x, y) and the like; `out` may be words."""
     name = ufunc.__name__
     if method == "reduce" and name == "add":
+        asked = {key: value for key, value in options.items() if key not in ("axis", "keepdims")}
+        if any(value is not None for value in asked.values()):
+            raise TypeError(f"np.add.reduce of words takes no {', '.join(asked)}")
         return sums.total(inputs[0], options.get("axis", 0), bool(options.get("keepdims", False)))
     if method != "__call__" or name not in NUMPY:
         raise _unsupported("np", name if method == "__call__" else f"{name}.{method}", NUMPY)

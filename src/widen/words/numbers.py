@@ -20,9 +20,17 @@ from widen.formats import Binary
 Exact = Fraction | float
 """A fraction, or a float that is none: NaN, an infinity, the negative zero."""
 
-NUMBER = r"[+-]?(?:(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)"
+MAGNITUDE = r"(?:(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)"
+NUMBER = rf"[+-]?{MAGNITUDE}"
 _REAL = re.compile(rf"\s*({NUMBER}|[+-]?\d+\s*/\s*\d+)\s*", re.IGNORECASE)
-_COMPLEX = re.compile(rf"\s*\(?\s*({NUMBER})??\s*({NUMBER}|[+-])?\s*[jJ]\s*\)?\s*", re.IGNORECASE)
+_COMPLEX = re.compile(
+    rf"\s*\(?\s*({NUMBER})??\s*([+-]?\s*{MAGNITUDE}|[+-])?\s*[jJ]\s*\)?\s*", re.IGNORECASE
+)
+
+FAR = 1 << 14
+"""No format holds numbers of a binary or decimal exponent beyond this, nor is near them."""
+CONSTANT_BITS = 1100
+"""Bits of a constant of mpmath: 237 more than the widest format has."""
 
 
 def exact_parts(value: Any) -> tuple[Exact, Exact]:
@@ -61,12 +69,20 @@ def _from_float(value: Any) -> Exact:
 
 def _from_decimal(value: Decimal) -> Exact:
     if value.is_finite() and not (value.is_zero() and value.is_signed()):
+        if abs(value.adjusted()) > FAR:  # 10^999999999 would be an integer of 400 megabytes
+            return _far(value < 0, value.adjusted()) if value else Fraction(0)
         return Fraction(value)
     return float(value)
 
 
+def _far(below: bool, exponent: int) -> Exact:
+    """What stands for a number out of every format's range: an infinity, or next to nothing."""
+    sign = -1 if below else 1
+    return sign * math.inf if exponent > 0 else Fraction(sign, 1 << FAR)
+
+
 def _from_text(text: str) -> tuple[Exact, Exact]:
-    """Read "1.5e-40", "1/3", "inf", "2-1e-30j"."""
+    """Read "1.5e-40", "1/3", "inf", "2-1e-30j", "(1.0 + 2.0j)"."""
     if match := _REAL.fullmatch(text):
         return _part(match[1]), Fraction(0)
     match = _COMPLEX.fullmatch(text)
@@ -81,18 +97,23 @@ def _from_text(text: str) -> tuple[Exact, Exact]:
 
 
 def _part(text: str) -> Exact:
-    text = text.replace("_", "").replace(" ", "")
+    text = "".join(text.replace("_", "").split())
     if "/" in text:
         numerator, denominator = text.split("/")
         if int(denominator) == 0:
             raise ValueError(f"{text!r} divides by zero")
         return Fraction(int(numerator), int(denominator))
-    return _from_decimal(Decimal(text))
+    digits, _, exponent = text.lower().partition("e")
+    if exponent:  # Decimal has exponents of 18 digits
+        digits = f"{digits}e{max(min(int(exponent), 10**17), -(10**17))}"
+    return _from_decimal(Decimal(digits))
 
 
 def _from_mpmath(value: Any) -> tuple[Exact, Exact]:
     if hasattr(value, "_mpc_"):
         return _from_mpf(value._mpc_[0]), _from_mpf(value._mpc_[1])
+    if type(value).__name__ == "constant" and not value.name.startswith("eps"):
+        return _from_mpf(value(prec=CONSTANT_BITS)._mpf_), Fraction(0)  # not at mpmath's own dps
     if hasattr(value, "_mpf_"):
         return _from_mpf(value._mpf_), Fraction(0)
     raise TypeError(f"{type(value).__qualname__} of mpmath is not a number; give mpf or mpc")
@@ -121,8 +142,8 @@ def _from_gmpy2(value: Any) -> tuple[Exact, Exact]:
 def _from_mpfr(value: Any) -> Exact:
     if not value.is_finite() or (value.is_zero() and value.is_signed()):
         return float(value)
-    numerator, denominator = value.as_integer_ratio()
-    return Fraction(int(numerator), int(denominator))
+    mantissa, exponent = value.as_mantissa_exp()
+    return _dyadic(int(mantissa), int(exponent))
 
 
 def _from_flint(value: Any) -> tuple[Exact, Exact]:
@@ -140,19 +161,22 @@ def _from_flint(value: Any) -> tuple[Exact, Exact]:
 
 def _from_arb(value: Any) -> Exact:
     if type(value).__name__ == "arb":
-        if not value.is_finite():
-            return float(value.mid())
+        if value.is_nan():
+            return math.nan
         if not value.is_exact():
             raise ValueError(
                 f"{value} is a ball, not one number; give its midpoint, x.mid(), if that is meant"
             )
-    elif not value.is_finite():
+    if not value.is_finite():
         return float(value)
     mantissa, exponent = value.man_exp()
     return _dyadic(int(mantissa), int(exponent))
 
 
-def _dyadic(mantissa: int, exponent: int) -> Fraction:
+def _dyadic(mantissa: int, exponent: int) -> Exact:
+    size = mantissa.bit_length() + exponent
+    if mantissa and abs(size) > FAR:
+        return _far(mantissa < 0, size)
     if exponent >= 0:
         return Fraction(mantissa << exponent)
     return Fraction(mantissa, 1 << -exponent)
@@ -195,8 +219,6 @@ def words_of_exact(value: Exact, words: Sequence[Binary]) -> list[float]:
         if math.isinf(near):
             return found + [0.0] * (len(words) - len(found))
         value -= Fraction(near)
-    # The last word may have been rounded to a tie.
-    both = Fraction(found[-2]) + Fraction(found[-1])
-    found[-2] = nearest(both, words[-2])
-    found[-1] = float(both - Fraction(found[-2]))
+    if value and found[0]:  # the last word, or the last in range, may have been rounded to a tie
+        return words_of_exact(sum(map(Fraction, found)), words)
     return found

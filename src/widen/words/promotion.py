@@ -59,10 +59,10 @@ def common_format(x: Wide, y: Wide) -> Wide:
 
 def check_plain(fmt: Wide, name: str) -> None:
     """Whether numbers of a plain dtype can be mixed with words without losing bits."""
-    kind = np.dtype(name).kind if name != "bfloat16" else "f"
-    if kind not in "fciub":
+    dtype = np.dtype(name if name != "bfloat16" else "float16")
+    if dtype.kind not in "fciub":
         raise TypeError(f"{name} does not mix with {fmt.name}; give floats")
-    if words_of(fmt)[0] == "float32" and name in ("float64", "complex128", "int64", "uint64"):
+    if words_of(fmt)[0] == "float32" and dtype.itemsize > (8 if dtype.kind == "c" else 4):
         raise TypeError(
             f"{name} has bits that {fmt.name} may not hold; convert one of them: "
             f".astype(np.float32), or widen.Words(..., dtype=widen.{fmt.name}) to round once"

@@ -88,18 +88,31 @@ def round_words(e: Terms, names: tuple[str, ...]) -> Terms:
                 e.append(library_of(e[0]).zeros_like(e[0]))
             continue
         near = cast(cast(e[at], name), "float64")
+        limits = np.finfo(name)
+        inside = near.clip(-float(limits.max), float(limits.max))
         if words:
-            largest = float(np.finfo(name).max)
-            near = near.clip(-largest, largest)
+            near = inside
+        else:  # the rest may break a tie with infinity
+            tie = abs(e[at]) == 2.0**limits.maxexp * (1 - float(limits.epsneg) / 2)
+            near = where(tie & alike(-e[at], below), inside, near)
         off = e[at] - near
         across = near + 2 * off
         tie = cast(cast(across, name), "float64") == across
         near = where(tie & alike(off, below), across, near)
         words.append(cast(near, name))
         e[at] = e[at] - near
-    high, low = words[-2:]  # the last word may have been rounded to a tie
-    high, low = fast_two_sum(high, cast(low, dtype_name(high)))
-    return [*words[:-2], high, cast(low, names[-1])]
+    return ties_broken(words)
+
+
+def ties_broken(words: Terms) -> Terms:
+    """Words whose last, or last that is not 0, may have been rounded to half a unit of the next."""
+    words, last = [*words], library_of(words[0]).ones_like(words[0]) > 0
+    where = library_of(words[0]).where
+    for at in range(len(words) - 2, -1, -1):
+        high, low = fast_two_sum(words[at], cast(words[at + 1], dtype_name(words[at])))
+        low = where(last, cast(low, dtype_name(words[at + 1])), words[at + 1])
+        words[at], words[at + 1], last = where(last, high, words[at]), low, last & (low == 0)
+    return words
 
 
 def finish(words: Terms, plain: Any) -> Terms:
@@ -110,9 +123,9 @@ def finish(words: Terms, plain: Any) -> Terms:
     library = library_of(plain)
     where, isfinite = library.where, library.isfinite
     first = words[0]
-    plain = cast(plain, dtype_name(first))
-    ordinary = ~isfinite(plain) | (first != first) | ((first == 0) & (plain == 0))
-    first = where(ordinary, plain, first)
+    same = cast(plain, dtype_name(first))  # which may be infinite where plain is not
+    ordinary = ~isfinite(plain) | (first != first) | ((first == 0) & (same == 0))
+    first = where(ordinary, same, first)
     fine = isfinite(first)
     rest = ((word, library.zeros_like(word)) for word in words[1:])
     return [

@@ -55,8 +55,7 @@ def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ..
     names = words_of(fmt)
     planes = [cast(word, name) for word, name in zip(words, names, strict=True)]
     with np.errstate(invalid="ignore"):  # after an infinity
-        high, low = renormalise.fast_two_sum(planes[-2], cast(planes[-1], names[-2]))
-    planes[-2:] = [high, cast(low, names[-1])]
+        planes = renormalise.ties_broken(planes)
     odd = ~np.isfinite(plain) | ~np.isfinite(words[0])
     first = np.where(~np.isfinite(plain), plain, planes[0] + 0).astype(names[0])  # no -0
     planes = [first, *(np.where(odd, 0, p).astype(p.dtype) + p.dtype.type(0) for p in planes[1:])]
@@ -99,18 +98,15 @@ def dot(x: Words, y: Words) -> Words:
     fmt = common_format(x.format, y.format)
     a, b = (_block(_lines(z.astype(fmt), (0,))) for z in (x, y))
     fine = np.isfinite(a[0]).all() and np.isfinite(b[0]).all()
-    with np.errstate(all="ignore"):
-        plain = np.zeros((fmt.parts, 1))
-        if not fine:
-            first, second = (z[0, 0, 0] + 1j * z[0, -1, 0] * (fmt.parts - 1) for z in (a, b))
-            value = first @ second if fmt.parts == 2 else (a[0, 0, 0] * b[0, 0, 0]).sum()
-            plain = np.array([value.real, value.imag][: fmt.parts]).reshape(-1, 1)
-            a, b = (np.where(np.isfinite(z), z, 0.0) for z in (a, b))
-    rows = []
+    plain, rows = np.zeros((fmt.parts, 1)), []
     for part in range(fmt.parts):
         pairs = [(0, 0)] if fmt.parts == 1 else [(0, part), (1, 1 - part)]
         left, right = (np.stack([z[:, pair[at]] for pair in pairs]) for at, z in ((0, a), (1, b)))
         signs = [1, 2 * part - 1][: len(pairs)]
+        if not fine:
+            with np.errstate(all="ignore"):
+                plain[part] = signs @ (left[:, 0, 0] * right[:, 0, 0]).sum(-1)
+            left, right = (np.where(np.isfinite(z), z, 0.0) for z in (left, right))
         rows.append(backend.totals(part_of(fmt), left, right, signs)[0])
     return _wrapped(x, fmt, np.stack(rows, 1), plain, ())
 

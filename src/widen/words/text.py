@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,14 +61,15 @@ def number_text(parts: tuple[Exact, ...], fmt: Wide, spec: str = "") -> str:
     if spec == "r":
         return _joined([shortest(part, fmt) for part in parts])
     values = [decimal_of(part) for part in parts]
-    if not spec:
+    if re.fullmatch(r"(.?[<>^])?\d*", spec):  # a width, or nothing
         held = f".{digits_held(fmt)}g"
-        return _joined([
+        plain = _joined([
             _stripped(format(value, held)) if value.is_finite() else repr(float(value))
             for value in values
         ])  # fmt: skip
+        return format(plain, spec)
     return _joined([
-        format(value, spec) if value.is_finite() else repr(float(value)) for value in values
+        format(value if value.is_finite() else float(value), spec) for value in values
     ])  # fmt: skip
 
 
