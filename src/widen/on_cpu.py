@@ -45,6 +45,8 @@ def through_numpy(function: Callable[..., Any], given: list[Any], out: Any, **mo
     result = function(*arrays, out=target, **more)
     value, record = result if isinstance(result, tuple) else (result, None)
     tensor = as_tensor(value) if out is None else out
+    if not isinstance(out, Words) and out is not None and (out.is_conj() or out.is_neg()):
+        out.copy_(as_tensor(value))  # its array was a copy
     if record is None:
         return tensor
     return tensor, replace(record, bound=as_tensor(record.bound))
