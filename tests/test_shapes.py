@@ -410,6 +410,8 @@ def test_out_that_pytorch_conjugates_or_negates():
     assert not in_one_block(out)
     widen.matmul(a.real, b.real, out=out)
     assert same_bits(memory.imag.numpy(), -widen.matmul(a.real, b.real).numpy())
+    with pytest.raises(TypeError, match="out is a list"):
+        widen.matmul(a, b, out=[0.0])
 
 
 @pytest.mark.parametrize(
