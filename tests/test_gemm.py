@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widen
+from widen.backends import numpy as backend
 from widen.contract import CONTRACTS
 from widen.systems import SYSTEMS
 from widen.testing import FAMILIES, Dyadic, Exact, as_format, complex_pair, correctly_rounded
@@ -244,6 +245,22 @@ def test_extreme_scalars(scale):
             assert same_bits(result, expected)
 
 
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_smallest_products_of_three(system):
+    """2^-3222 fits sums, and so does the limb of 32 bits of a b that it lies in."""
+    rng = np.random.default_rng(19)
+    a, b = (np.ldexp(rng.uniform(1, 2, 150), rng.integers(-300, 300, 150)) for _ in range(2))
+    a, b = a.reshape(5, 30), b.reshape(30, 5)
+    a[:, 0], b[0], c = 2.0**-1074, 2.0**-1074, rng.standard_normal((5, 5))
+    for left, right in [(a, b), (a[:, :1], b[:1])]:
+        for alpha in (2.0**-1074, -1e-310):
+            expected = correctly_rounded(left, right, alpha=alpha, beta=1e-3, c=c)
+            for accuracy in CONTRACTS:
+                options = {"accuracy": accuracy, "system": system}
+                result = widen.gemm(left, right, c, alpha=alpha, beta=1e-3, **options)
+                assert same_bits(result, expected)
+
+
 def test_huge_products_scaled_back_into_the_range():
     a, b = np.full((1, 3), 2.0**1000), np.full((3, 1), 2.0**1000)
     result = widen.gemm(a, b, alpha=2.0**-1000, accuracy="correct")
@@ -344,6 +361,28 @@ def test_nan_and_infinities_in_the_product_meet_c(accuracy):
     assert np.isnan(opposite[0, 0])
     finite = widen.gemm(a[:1], b, np.array([[-1e300]]), beta=1e300, **options)
     assert finite[0, 0] == inf  # beta c is a finite number, however large
+
+
+def test_special_lines_among_rounded_ones_stay_within_the_sums(monkeypatch):
+    """The error of X, which columns that were rounded leave, times 2^-NOTHING is nowhere."""
+    rng = np.random.default_rng(26)
+    a, b = (np.ldexp(rng.standard_normal(s), rng.integers(-300, 300, s)) for s in ((6, 9), (9, 7)))
+    clean = widen.gemm(a, b, alpha=2.5, accuracy="correct")
+    a[3, 4], a[5, 2] = np.inf, np.nan
+    seen = []
+
+    def launch(kernel, jobs, work, *arguments):
+        seen.extend(np.abs(x).max() for x in arguments[6:8] if kernel == "scaled.scaled")
+        if not seen or max(seen) < 5000:  # else it would write wherever that is
+            found(kernel, jobs, work, *arguments)
+
+    found = backend.launch
+    monkeypatch.setattr(backend, "launch", launch)
+    result = widen.gemm(a, b, alpha=2.5, accuracy="correct")
+    assert 0 < max(seen) < 5000
+    assert np.isinf(result[3]).all()
+    assert np.isnan(result[5]).all()
+    assert same_bits(result[[0, 1, 2, 4]], clean[[0, 1, 2, 4]])
 
 
 @contracts

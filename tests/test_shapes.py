@@ -7,11 +7,13 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widen
 from widen.formats import FORMATS, PLAIN, PLAIN_RESULTS
+from widen.tensor_words import in_one_block
 from widen.testing import correctly_rounded
 
 RNG = np.random.default_rng(20)
@@ -393,6 +395,25 @@ def test_out_that_overlaps_in_blocks():
     assert same_bits(a, expected)
 
 
+def test_out_that_pytorch_conjugates_or_negates():
+    """Such tensors are views that change what they show: their arrays are copies."""
+    a, b = (torch.from_numpy(draw(shape, "complex128")) for shape in ((3, 5), (5, 4)))
+    memory = torch.zeros((3, 4), dtype=torch.complex128)
+    out = memory.conj()
+    assert not in_one_block(out)
+    assert widen.matmul(a, b, out=out) is out
+    assert same_bits(memory.numpy(), widen.matmul(a, b).numpy().conj())
+    c = out.resolve_conj()
+    expected = widen.gemm(a, b, c, beta=2.0)
+    assert same_bits(widen.gemm(a, b, out, beta=2.0, out=out).resolve_conj(), expected)
+    out = memory.conj().imag
+    assert not in_one_block(out)
+    widen.matmul(a.real, b.real, out=out)
+    assert same_bits(memory.imag.numpy(), -widen.matmul(a.real, b.real).numpy())
+    with pytest.raises(TypeError, match="out is a list"):
+        widen.matmul(a, b, out=[0.0])
+
+
 @pytest.mark.parametrize(
     ("out", "error", "words"),
     [
@@ -408,12 +429,13 @@ def test_out_that_overlaps_in_blocks():
     ],
 )
 def test_out_that_does_not_fit_is_refused(out, error, words):
-    with pytest.raises(error) as caught:
-        widen.matmul(draw((3, 5)), draw((5, 4)), out=out)
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message
+    for native in (False, True):
+        with pytest.raises(error) as caught:
+            widen.matmul(draw((3, 5)), draw((5, 4)), out=out, accuracy="fast", native=native)
+        message = str(caught.value)
+        assert "\n" not in message
+        for word in words:
+            assert word in message
 
 
 def test_out_is_untouched_when_it_is_refused():

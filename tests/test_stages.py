@@ -524,6 +524,13 @@ def test_the_triangle_drops_no_more_than_it_says(parts):
     assert worst // parts <= layout.dropped
 
 
+def test_limbs_hold_what_the_triangle_leaves_out_of_zeros():
+    """Left-out products are what full lines would have: more than all digits of lines of zeros."""
+    layout = digits(128, (1, 1), 1, 50, 1000, 2**900)
+    limbs = backend._reconstruction(layout)[3]
+    assert 32 * len(limbs) > bounds.least_error(layout.dropped) + 3 > 800
+
+
 # ── units ────────────────────────────────────────────────────────────────────────────────────
 
 

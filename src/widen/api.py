@@ -137,6 +137,8 @@ def matmul(
     if plan is not None:
         check_plan(call, plan)
     if native:
+        if out is not None:
+            arguments.check_out(out, call.dims, call.fmt)
         found = ordinary.product(call, out, info, np, on_gpu=False)
         if found is not None:
             return found

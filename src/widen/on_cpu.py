@@ -40,11 +40,14 @@ def _planes(x: Words) -> list[torch.Tensor]:
 
 def through_numpy(function: Callable[..., Any], given: list[Any], out: Any, **more: Any) -> Any:
     """Call a function of the interface with tensors on a CPU as arrays; give tensors back."""
-    arrays = [as_array(x) if isinstance(x, (torch.Tensor, Words)) else x for x in given]
-    target = None if out is None else as_array(out)
+    *arrays, target = (
+        as_array(x) if isinstance(x, (torch.Tensor, Words)) else x for x in (*given, out)
+    )
     result = function(*arrays, out=target, **more)
     value, record = result if isinstance(result, tuple) else (result, None)
     tensor = as_tensor(value) if out is None else out
+    if isinstance(out, torch.Tensor) and (out.is_conj() or out.is_neg()):
+        out.copy_(as_tensor(value))  # its array was a copy
     if record is None:
         return tensor
     return tensor, replace(record, bound=as_tensor(record.bound))

@@ -114,9 +114,12 @@ def bits_of(out: Any, parts: int) -> Target:
 
 
 def in_one_block(out: Any) -> bool:
-    """Whether kernels can write a result where it is: words at equal distances, strides alike."""
+    """Whether kernels can write a result where it is: words at equal distances, strides alike.
+
+    They cannot where PyTorch is to conjugate or negate what is there.
+    """
     if not isinstance(out, Words):
-        return True
+        return not (out.is_conj() or out.is_neg())
     alike = [plane for plane in out.planes if plane.dtype == out.planes[0].dtype]
     if len({plane.stride() for plane in out.planes}) > 1:
         return False

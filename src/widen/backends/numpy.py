@@ -190,7 +190,8 @@ def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
     largest = [max(map(abs, of_group)) for of_group in zip(*layout.weights, strict=True)]
     offsets = np.array([weight.bit_length() - 1 for weight in largest])
     signs = [[[(weight > 0) - (weight < 0) for weight in part]] for part in layout.weights]
-    width = (int(offsets.max()) + 69) // 32 + 3
+    # What was left out may be more than all that is there, if lines are zero.
+    width = (max(int(offsets.max()), layout.dropped.bit_length()) + 69) // 32 + 3
     empty = np.zeros((0, width), np.int32)
     none = np.zeros((layout.parts, 0, 2))
     return np.array(signs), none, empty, np.zeros(width, np.int32), offsets
@@ -226,15 +227,17 @@ def reconstruct(
     unsettled = np.zeros(out.shape[2:], bool)
     sides = (left, right)
     always = bounds.least_error(layout.dropped) if slack else -1
-    exact, bits = [side.exact for side in sides], [side.exponents for side in sides]
+    exact, exponents = [side.exact for side in sides], [side.exponents for side in sides]
+    bits = exponents
     if slack:  # not read otherwise
         exact = [flags & (layout.dropped == 0) for flags in exact]
         bits = [_magnitude_bits(side) for side in sides]
+        # An error of X times 2^-NOTHING would be beyond every sum.
+        exponents = [np.where(side.survey.special, 0, side.exponents) for side in sides]
     places, constants, basis, modulus, offsets = _reconstruction(layout)
     arguments = (
         groups.reshape(len(groups), -1), places, constants, basis, modulus, offsets,
-        *(every(side.exponents, batch) for side in sides),
-        *(every(of_lines, batch) for of_lines in (*bits, *exact)), always,
+        *(every(of_lines, batch) for of_lines in (*exponents, *bits, *exact)), always,
     )  # fmt: skip
     jobs, words = -(-unsettled.size // ELEMENTS_TILE), word_table(fmt)
     if scaling is not None:

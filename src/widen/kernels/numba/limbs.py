@@ -43,9 +43,11 @@ MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 INFINITY = np.int64(0x7FF0000000000000)
 
 # A superaccumulator takes alpha * a * b and beta * c for any float64s and k < 2^29: its bits weigh
-# 2^-ZERO up to 2^(32 * LIMBS - ZERO). The smallest product of three is 2^-3222.
-ZERO = 3232
-LIMBS = 202
+# 2^-ZERO up to 2^(32 * LIMBS - ZERO). The smallest product of three is 2^-3222, and a limb of a * b
+# that holds its last bit may begin 31 bits below it.
+ZERO = 3264
+LIMBS = 203
+LEAST_PRODUCT = -2148  # the smallest product of two
 
 
 @njit

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from widen.kernels.numba.expansions import TILE
-from widen.kernels.numba.limbs import BITS5, BOOL, FLOAT, INT, LIMBS, kernel, rounded_sum
+from widen.kernels.numba.limbs import (
+    BITS5,
+    BOOL,
+    FLOAT,
+    INT,
+    LEAST_PRODUCT,
+    LIMBS,
+    kernel,
+    rounded_sum,
+)
 from widen.kernels.numba.reconstruct import (
     ARGUMENTS,
     gather,
@@ -52,6 +61,8 @@ def scaled(
                 nudge = slack(
                     row_bits[b, i], row_exact[b, i], column_bits[b, j], column_exact[b, j], always
                 )
+            if nudge >= 0:  # more is no fault, and lines may be scaled past all that sums hold
+                nudge = max(nudge, LEAST_PRODUCT - base)
             # X lies in an interval, for complex numbers in a square: rounding is monotone in each
             # part, so the same value at all corners is the value of every point between.
             corners = 1 if nudge < 0 else 2 * parts
