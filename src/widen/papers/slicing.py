@@ -20,9 +20,6 @@ from widen.units import UNITS
 
 STAGES = ("split_left", "split_right", "multiply", "sum")
 
-SUMS = {"fp64": 53}
-"""Bits of the sums a unit's products are gathered in: float32 unless it is said here."""
-
 BYTES = {"fp16": 2, "fp8": 1, "fp64": 8}
 
 Order = Callable[[int, int, bool], list[tuple[int, int]]]
