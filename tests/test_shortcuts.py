@@ -135,3 +135,16 @@ def test_residues_of_integers_of_any_length(sigma, top, side):
     for i, j in np.ndindex(values.shape):
         wanted = layout.write([round(Fraction(float(values[i, j])) * Fraction(2) ** shift)], 0)
         assert planes[:, i, j].tolist() == wanted
+
+
+def test_a_step_beyond_the_range_is_an_infinite_bound():
+    """Beside a line that lost nothing: infinity times 0 is no bound."""
+    one, zero = np.ones((1, 1), np.int64), np.zeros((1, 1), np.int64)
+    survey = Survey(zero, zero, one, one, zero > 0)
+    rounded = Quantised(survey, zero - 1100, zero > 0, zero + 1.0)
+    exact = Quantised(survey, zero, zero == 0, zero + 1.0)
+    layout = residues(128, 100.0, 1)
+    with np.errstate(all="ignore"):  # as `call` has it
+        for pair in ((rounded, exact), (exact, rounded)):
+            assert certificates._quantisation_error(*pair, 1, layout) == np.inf
+        assert certificates._quantisation_error(exact, exact, 1, layout) == 0

@@ -141,7 +141,7 @@ def _quantisation_error(left: Quantised, right: Quantised, k: int, layout: Layou
     rows, columns = (slice(None), slice(None), None), (slice(None), None, slice(None))
     error = 0.5 * _times(lost[0][rows], norms[1][columns])
     error += 0.5 * _times(norms[0][rows], lost[1][columns])
-    error += 0.25 * layout.parts * k * (lost[0][rows] * lost[1][columns])
+    error += 0.25 * layout.parts * k * _times(lost[0][rows], lost[1][columns])
     if layout.dropped:
         error += float(layout.dropped) * (steps[0][rows] * steps[1][columns])
     return error

@@ -34,7 +34,7 @@ def error_bound(
     lost_rows, norm_rows, step_rows = (x.transpose(1, 2) for x in rows)
     lost_columns, norm_columns, step_columns = columns
     error = 0.5 * (_times(lost_rows, norm_columns) + _times(norm_rows, lost_columns))
-    error += 0.25 * parts * k * (lost_rows * lost_columns)
+    error += 0.25 * parts * k * _times(lost_rows, lost_columns)
     if dropped:
         error += float(dropped) * (step_rows * step_columns)
     error = scale * (error * (1 + 2.0**-40) * parts**0.5 + 4 * TINY) + TINY
