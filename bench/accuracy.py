@@ -6,6 +6,7 @@ float64, and the elements widen repaired; 256 x 256 matrices (rand - 0.5) exp(ph
 
 from __future__ import annotations
 
+import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +21,9 @@ N = 256
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--no-save", action="store_true", help="do not append to bench/results")
+    given = parser.parse_args()
     print(f"n = {N}: largest error in u |A||B|, and elements that are not the nearest float64\n")
     print("| phi | NumPy | `fast` | `standard` | `correct` | repaired |")
     print("| --- | --- | --- | --- | --- | --- |")
@@ -49,7 +53,7 @@ def main() -> None:
                 "error_u_and_off_and_repaired": found,
             }
         )
-    for row in rows:
+    for row in [] if given.no_save else rows:
         append(RESULTS, row)
 
 

@@ -96,9 +96,10 @@ def measured(name: str, batch: int, m: int, k: int, n: int) -> tuple[int, list[f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", nargs="+", default=SHAPES)
+    given = parser.parse_args()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     print("| | moduli |", " | ".join(STAGES), "|\n|", "--- | " * (2 + len(STAGES)))
-    for shape in parser.parse_args().shapes:
+    for shape in given.shapes:
         name, _, sizes = shape.partition(":")
         moduli, ms = measured(name, *([1] * (3 - sizes.count(","))), *map(int, sizes.split(",")))
         print(f"| {shape} | {moduli} |", " | ".join(f"{x:.3f}" for x in ms), "|", flush=True)
