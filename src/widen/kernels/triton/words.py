@@ -41,7 +41,7 @@ def side_of(
     Said where no more than the first NORM_BITS bits of x's fraction are set: elsewhere, numbers of
     so many bits are the same of x and of the value.
     """
-    wanted = inside & (words > 1)
+    wanted = inside & (tl.zeros(inside.shape, tl.int32) + words > 1)
     if FRACTION > NORM_BITS:
         wanted &= (x << (NORM_BITS + 64 - FRACTION)) == 0
     y = tl.load(at + word_stride, wanted, other=0).to(tl.int64)
