@@ -86,11 +86,11 @@ def in_format(rng: np.random.Generator, x: np.ndarray[Any, Any], name: str) -> O
     """An array in a format; numbers of several words get random ones after the first."""
     import widen
     import widen.testing as wt
-    from widen.formats import FORMATS, PLAIN
+    from widen import formats
 
-    if name in PLAIN:
+    if name in formats.PLAIN:
         return wt.as_format(x, np.dtype(name))
-    precisions = [word.precision for word in FORMATS[name].part.words]
+    precisions = [word.precision for word in formats.FORMATS[name].part.words]
     words = [x.astype("c8" if x.dtype.kind == "c" else "f4") if precisions[0] == 24 else x]
     for precision in precisions[:-1]:
         words.append(words[-1] * 2.0**-precision * rng.uniform(-0.5, 0.5, x.shape))

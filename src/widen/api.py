@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -264,8 +263,7 @@ def plan(
         contract = as_contract("standard" if accuracy is None else accuracy)
         k = arguments.matrix_dims(a, "left")[-1]
         if device not in (None, "cpu"):
-            if not re.fullmatch(r"cuda(:\d+)?", device):
-                raise ValueError(f"device={device!r}: expected None or 'cpu', 'cuda' or 'cuda:1'")
+            arguments.check_gpu(device)
             from widen import tensors
 
             tensors.check_unit(unit)

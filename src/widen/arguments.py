@@ -152,6 +152,12 @@ def result_format(dtype: Any, default: Format) -> Format:
     return FORMATS[name]
 
 
+def check_gpu(device: Any) -> None:
+    """Whether this is what PyTorch calls a GPU."""
+    if not re.fullmatch(r"cuda(:\d+)?", str(device)):
+        raise ValueError(f"device={device!r}: expected None or 'cpu', 'cuda' or 'cuda:1'")
+
+
 def workspace_bytes(workspace: Any, name: str = "workspace") -> int:
     """Bytes of workspace from an int or a word such as "256MB".
 

@@ -334,6 +334,8 @@ def round_any(
                         )  # fmt: skip
                         tl.debug_barrier()
                         open_element |= other
+                        # Such a limb takes what was not carried and passes nothing on, and it says
+                        # that there is something below every word that ends above it.
                         sure = (lowest > 0) & (lowest <= 0xFFFFFFFF - CARRIED)
                         sure &= unit > 32 * (WORDS * first + 1)
                         some_are_not = tl.max((real & ~sure).to(tl.int32), 0) > 0
