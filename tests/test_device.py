@@ -141,6 +141,31 @@ def test_blocks_do_not_matter():
     assert_same_bits(found, product(a, b)[1])
 
 
+def test_a_block_has_fewer_lines_than_bulk_copies_count():
+    room = {"device": "cuda", "workspace": "400GB"}
+    tall, wide = ((1 << 27) - 1, 16), (16, (1 << 27) - 1)
+    for a, b in [(tall, (16, 16)), ((16, 16), wide), ((4096, 40000, 16), (16, 16))]:
+        plan = widen.plan(a, b, accuracy="correct", dtype="float64x2", **room)
+        blocks = plan.blocks
+        assert blocks.batch * max(blocks.rows, blocks.columns) * plan.layout.planes[0] < 1 << 31
+        assert min(blocks.batch, blocks.rows, blocks.columns) > 0
+
+
+def test_a_plan_of_nothing():
+    for a, b in [((0, 5), (5, 0)), ((0, 3, 5), (5, 3)), ((3, 0), (0, 3))]:
+        plan = widen.plan(a, b, device="cuda", workspace="1GB")
+        assert (plan.shape[1], plan.shape[3]) == (a[-2], b[-1])
+
+
+def test_tables_stay_where_they_are():
+    """A captured graph points at them."""
+    place = torch.device(ON)
+    held = torch_constants.encoding((256, 255, 253), place)[1]
+    for count in range(1, 400):
+        torch_constants.encoding((256, 2 * count + 1), place)
+    assert torch_constants.encoding((256, 255, 253), place)[1] is held
+
+
 @own_kernels
 @pytest.mark.parametrize("accuracy", ["fast", "standard", "correct", 40])
 def test_a_plan_made_beforehand_keeps_its_contract(accuracy):

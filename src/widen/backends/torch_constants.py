@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 from struct import pack, unpack
 from typing import Any
 
@@ -22,7 +22,7 @@ LONGEST_BYTES = 64
 """256^j mod p is tabled for j below this; planes hold no more than 342 bits."""
 
 
-@lru_cache(maxsize=256)
+@cache
 def encoding(moduli: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """(-p, 1/p) of every modulus, and the weights of bytes (`encode.residues`), as int32."""
     rows = [[-p, unpack("i", pack("f", 1 / p))[0]] for p in moduli]
@@ -31,7 +31,11 @@ def encoding(moduli: tuple[int, ...], device: torch.device) -> tuple[Tensor, Ten
 
 
 def constant(values: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A table that kernels read, made once and kept: not part of any one call."""
+    """A table that kernels read: not part of any one call.
+
+    Whoever makes one keeps it for good (`cache`), since a captured graph may point at it. Tables
+    are small, and there are as many as layouts.
+    """
     with quietly():
         return torch.tensor(values, dtype=dtype, device=device)
 
@@ -44,7 +48,7 @@ def _byte_weights(p: int, skipped: int) -> list[int]:
     return [low, high, bias, 0]
 
 
-@lru_cache(maxsize=256)
+@cache
 def multiplying(planes: tuple[tuple[int, int], ...], device: torch.device) -> Tensor:
     """Rows (p, w, floor(2^32 w/p), first multiple of p from 2^31 on) for planes (p, w), uint32."""
     rows = [[p, w, (w << 32) // p, -(-(1 << 31) // p) * p] for p, w in planes]
@@ -90,7 +94,7 @@ HIGHEST_POINT = 47
 """Of the integers that stand for 1/P_G: 2^point/P_G, where that is below 2^32."""
 
 
-@lru_cache(maxsize=256)
+@cache
 def any_reconstruction(
     layout: Residues, few: bool, device: torch.device, *, apart: bool = False
 ) -> tuple[Tensor, int]:
@@ -152,7 +156,7 @@ def any_room(table: Tensor, parts: int) -> int:
     return parts * limbs + len(table) + int(crt_groups.TOGETHER)
 
 
-@lru_cache(maxsize=256)
+@cache
 def words_encoding(
     layout: Residues, count: int, columns: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ bits of a sum).
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import torch
 from widen.backends import torch as backend
 from widen.backends.clock import Clock
 from widen.backends.float_slices import LANES, NOTHING, ROW_LANES, halved
+from widen.backends.torch_constants import constant
 from widen.backends.torch_units import STORAGE
 from widen.backends.triton_launch import launch
 from widen.kernels import tiles
@@ -153,9 +154,9 @@ def _product(left: Tensor, right: Tensor, out: Tensor) -> None:
         )  # fmt: skip
 
 
-@lru_cache(maxsize=16)
+@cache
 def _one(device: torch.device) -> Tensor:
-    return torch.tensor(1.0, device=device)  # complete before another stream may read it
+    return constant(1.0, torch.float32, device)  # complete before another stream may read it
 
 
 def _emptied_in_time(
@@ -179,11 +180,11 @@ def _emptied_in_time(
     return out
 
 
-@lru_cache(maxsize=64)
+@cache
 def _lists(pairs: tuple[tuple[int, int], ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """Where every product begins, and its planes."""
-    firsts = torch.tensor(range(len(pairs) + 1), dtype=torch.int32, device=device)
-    return firsts, torch.tensor(pairs, dtype=torch.int32, device=device)
+    firsts = constant(range(len(pairs) + 1), torch.int32, device)
+    return firsts, constant(pairs, torch.int32, device)
 
 
 def exponents(tops_of: list[Tensor], order: list[int], bits: int) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ import torch
 from widen.backends import torch as backend
 from widen.backends.slices import Slices, Sum
 from widen.backends.torch import Tensor
+from widen.backends.torch_constants import constant
 from widen.backends.triton_launch import launch
 from widen.kernels import tiles
 from widen.kernels.triton import groups as group_kernels
@@ -108,14 +109,14 @@ def accumulate(
     return total
 
 
-@lru_cache(maxsize=64)
+@cache
 def _terms(sums: tuple[Sum, ...], device: torch.device) -> Tensor:
     """Where a term's sum lies, and its slices, in the order of the additions."""
     rows = [[len(sums) - 1 - at, term.left, term.right] for at, term in enumerate(sums)]
-    return torch.tensor(rows, dtype=torch.int32, device=device)
+    return constant(rows, torch.int32, device)
 
 
-@lru_cache(maxsize=64)
+@cache
 def _pairs(sums: tuple[Sum, ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """Tables of `kernels.triton.groups.products`."""
     firsts, pairs = [0], []
@@ -123,6 +124,6 @@ def _pairs(sums: tuple[Sum, ...], device: torch.device) -> tuple[Tensor, Tensor]
         pairs += [[left + q, right - q] for q in range(count)]
         firsts.append(len(pairs))
     return (
-        torch.tensor(firsts, dtype=torch.int32, device=device),
-        torch.tensor(pairs, dtype=torch.int32, device=device),
+        constant(firsts, torch.int32, device),
+        constant(pairs, torch.int32, device),
     )

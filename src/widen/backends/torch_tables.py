@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
 
+from widen.backends.torch_constants import constant
 from widen.kernels.triton import groups as group_kernels
 from widen.plan import Layout
 from widen.systems import Digits, Residues
@@ -24,10 +25,10 @@ def _reciprocal(p: int) -> int:
 
 
 def _table(rows: Any, device: torch.device) -> Tensor:
-    return torch.tensor(rows, dtype=torch.int64, device=device)
+    return constant(rows, torch.int64, device)
 
 
-@lru_cache(maxsize=64)
+@cache
 def remainders(layout: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
     """Constants and powers of `kernels.triton.planes.residues`."""
     powers = [[pow(2, j, p) for j in range(LONGEST_POWER)] for p in layout.moduli]
@@ -50,7 +51,7 @@ def _added(limbs: int) -> int:
     return ((1 << 32 * limbs) - 1) // 255 * 128
 
 
-@lru_cache(maxsize=64)
+@cache
 def words_remainders(layout: Residues, limbs: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Constants and weights of `kernels.triton.planes_words.residues`."""
     weights = [
@@ -59,7 +60,7 @@ def words_remainders(layout: Residues, limbs: int, device: torch.device) -> tupl
     return _table(_moduli(layout), device), _table(weights, device)
 
 
-@lru_cache(maxsize=64)
+@cache
 def words_offset(layout: Digits, side: int, limbs: int, device: torch.device) -> Tensor:
     """The offset of `kernels.triton.planes_words.digits`."""
     beta = layout.beta
@@ -68,7 +69,7 @@ def words_offset(layout: Digits, side: int, limbs: int, device: torch.device) ->
     return _table([offset >> 32 * j & 0xFFFFFFFF for j in range(limbs)], device)
 
 
-@lru_cache(maxsize=64)
+@cache
 def pairs_of(layout: Layout, device: torch.device) -> tuple[Tensor, Tensor]:
     """Products sorted by group, and where every group begins."""
     ordered = sorted(layout.products, key=lambda product: product.group)
@@ -78,8 +79,8 @@ def pairs_of(layout: Layout, device: torch.device) -> tuple[Tensor, Tensor]:
     firsts = [sum(counts[: group + 1]) for group in range(layout.groups + 1)]
     pairs = [[product.left, product.right] for product in ordered]
     return (
-        torch.tensor(firsts, dtype=torch.int32, device=device),
-        torch.tensor(pairs, dtype=torch.int32, device=device),
+        constant(firsts, torch.int32, device),
+        constant(pairs, torch.int32, device),
     )
 
 
@@ -92,7 +93,7 @@ def _term(group: int, w: int, p: int) -> list[int]:
     return [group, w % p, (w << int(group_kernels.LOW_BITS)) % p]
 
 
-@lru_cache(maxsize=64)
+@cache
 def direct(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
     """Terms and moduli of `kernels.triton.groups.as_residues`.
 
@@ -123,7 +124,7 @@ def direct(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Ten
     return _table(rows, device), _table(every, device)
 
 
-@lru_cache(maxsize=64)
+@cache
 def through_x(
     layout: Residues, carrier: Residues, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -140,7 +141,7 @@ def through_x(
         [*(w * (whole // q) % p for q in layout.moduli), -w * whole % p]
         for p, w in _coefficients(carrier)
     ]
-    inverses = torch.tensor([1 / p for p in layout.moduli], dtype=torch.float32, device=device)
+    inverses = constant([1 / p for p in layout.moduli], torch.float32, device)
     return (
         _table(terms, device),
         _table([[p, _reciprocal(p)] for p in layout.moduli], device),
@@ -150,7 +151,7 @@ def through_x(
     )
 
 
-@lru_cache(maxsize=64)
+@cache
 def apart(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
     """Terms and moduli of `kernels.triton.groups.as_residues` for residues of each part of X."""
     rows: list[list[list[int]]]

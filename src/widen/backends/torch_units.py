@@ -308,16 +308,19 @@ def _engine(
 def in_blocks(plan: Plan) -> Plan:
     """Blocks whose planes, groups and marks fit beside all lines' tables and leading integers.
 
-    Planes of columns stay while blocks of rows pass, and take half of the room.
+    Planes of columns stay while blocks of rows pass, and take half of the room. All lines of all
+    planes of a block are fewer than 2^31: bulk copies have 32 bits to count them.
     """
     engine, (batch, m, k, n) = engine_of(plan), plan.shape
     workspace = max(plan.workspace - batch * (m + n) * (k + 15 + 8 * 9), plan.workspace // 4)
     line, element = engine.line_bytes * (k + 15), engine.element_bytes
-    whole = (m + n) * line + m * n * element
-    if whole <= workspace:
-        return replace(plan, blocks=Blocks(max(1, min(batch, workspace // whole)), m, n, k))
-    columns = _rounded(min(n, workspace // (2 * line)))
-    rows = _rounded(min(m, (workspace - columns * line) // (line + columns * element)))
+    whole = max(1, (m + n) * line + m * n * element)
+    most = ((1 << 31) - 1) // max(engine.layout.planes)
+    if whole <= workspace and max(m, n) <= most:
+        several = min(batch, workspace // whole, most // max(1, m, n))
+        return replace(plan, blocks=Blocks(max(1, several), m, n, k))
+    columns = _rounded(min(n, most, workspace // (2 * line)))
+    rows = _rounded(min(m, most, (workspace - columns * line) // (line + columns * element)))
     return replace(plan, blocks=Blocks(1, rows, columns, k))
 
 
