@@ -7,9 +7,10 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
+from matplotlib.figure import Figure as Canvas
 
 from widen.cli import main
-from widen.cli.figures import png
+from widen.cli.figures import draw, png, put_legend
 from widen.cli.page import page
 from widen.cli.records import load, shown
 from widen.papers.items import Figure, Panel, Series, all_items
@@ -103,6 +104,18 @@ def test_figures_are_pictures(style):
     picture = png(Figure([panel] * 3))
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 5000
+
+
+def test_a_legend_is_below_long_names():
+    canvas = Canvas(figsize=(4.9, 4), layout="constrained")
+    names = [f"way 1, {n} rows and as many columns" for n in range(3)]
+    draw(axes := canvas.subplots(), Panel("", "", "", [Series("x", names, [1.0] * 3, "bars")]))
+    canvas.draw_without_rendering()
+    put_legend(axes)
+    canvas.draw_without_rendering()  # the panel has made room
+    lowest = min(label.get_window_extent().y0 for label in axes.get_xticklabels())
+    legend = axes.get_legend().get_window_extent()
+    assert 0 <= legend.y0 < legend.y1 <= lowest + 1
 
 
 def test_cells():

@@ -35,6 +35,10 @@ def png(figure: Figure) -> bytes:
     axes = canvas.subplots(rows, columns, squeeze=False).ravel()
     for one, panel in zip(axes, figure.panels, strict=False):
         draw(one, panel)
+    canvas.draw_without_rendering()  # how deep labels reach is known then
+    for one, panel in zip(axes, figure.panels, strict=False):
+        if any(series.label for series in panel.series):
+            put_legend(one)
     for unused in axes[len(figure.panels) :]:
         unused.set_axis_off()
     picture = io.BytesIO()
@@ -67,11 +71,17 @@ def draw(axes: Any, panel: Panel) -> None:
     axes.set_ylabel(panel.y_label)
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
-    if any(series.label for series in panel.series):
-        turned = any(label.get_rotation() for label in axes.get_xticklabels())
-        below = -0.3 if turned and panel.x_label else -0.2  # turned numbers push the name down
-        place = {"loc": "upper center", "bbox_to_anchor": (0.5, below), "ncols": 2}
-        axes.legend(fontsize="small", frameon=False, **place)
+
+
+def put_legend(axes: Any) -> None:
+    """Put the legend below all that is written under a panel, however its size will change."""
+    from matplotlib.transforms import ScaledTranslation
+
+    canvas = axes.figure
+    depth = (axes.get_window_extent().y0 - axes.get_tightbbox().y0) / canvas.dpi
+    below = axes.transAxes + ScaledTranslation(0, -depth, canvas.dpi_scale_trans)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=2,
+                fontsize="small", frameon=False)  # fmt: skip
 
 
 def draw_line(axes: Any, series: Series, index: int) -> None:

@@ -157,9 +157,10 @@ def figure3(setting: Setting) -> Outcome:
                    ["Inputs are uniform in (1, 10), as in the paper."])  # fmt: skip
 
 
-def stages_of(seconds: dict[str, float]) -> list[float]:
-    """Return the paper's three stages in milliseconds."""
-    return [1e3 * sum(seconds[part] for part in parts) for parts in STAGES.values()]
+def staged(run: Callable[..., Any]) -> tuple[Any, list[float]]:
+    """What a call says of itself, and the paper's stages in ms; the better of two executions."""
+    ran = min((run(info=True)[1] for _ in range(2)), key=lambda ran: sum(ran.seconds.values()))
+    return ran, [1e3 * sum(ran.seconds[part] for part in parts) for parts in STAGES.values()]
 
 
 def figure4(setting: Setting) -> Outcome:
@@ -171,8 +172,7 @@ def figure4(setting: Setting) -> Outcome:
         a, b = (uniform(setting, (m, m), 2, m + s) for s in (0, 1))
         times = {}
         for name, run in VERSIONS.items():
-            run(a[:256], b[:, :256])  # a little, which compiles
-            times[name] = stages_of(run(a, b, info=True)[1].seconds)
+            times[name] = staged(partial(run, a, b))[1]
             rows.append([m, name, *times[name]])
         panels.append(stacked(f"m = n = k = {m}", times))
         setting.machine.free()
@@ -209,16 +209,17 @@ def figure5(setting: Setting) -> Outcome:
         times = {}
         for step, size in enumerate(blocks):
             how: dict[str, Any] = {"k_block": size, "memory": memory}
-            dgemm_fp16tc(a[:256], b[:, :256], **how)  # a little, which compiles
-            _, ran = dgemm_fp16tc(a, b, info=True, **how)
-            times[f"{size}"] = stages_of(ran.seconds)
+            ran, times[f"{size}"] = staged(partial(dgemm_fp16tc, a, b, **how))
             rows.append([memory, size, ran.products[0], ran.block[0], *times[f"{size}"]])
             setting.progress((at + (step + 1) / len(blocks)) / len(memories))
         panel = stacked(f"Working memory {memory}", times)
         panels.append(Panel(panel.title, "k_bk", panel.y_label, panel.series))
     counts = {row[1]: row[2] for row in rows}
     found = tuple(counts[size] for size in (1024, 4096, 16384))
-    best = min(rows, key=lambda row: sum(row[4:]))
+    best = {
+        memory: min((row for row in rows if row[0] == memory), key=lambda row: sum(row[4:]))[1]
+        for memory in memories
+    }
     costs = [row[6] for row in rows[: len(blocks)]]
     claims = [
         Claim("Products a block for k_bk = 1024, 4096, 16384", "49, 64, 81",
@@ -227,7 +228,8 @@ def figure5(setting: Setting) -> Outcome:
               f"accumulation {costs[0]:.3g} ms at 1024, {costs[-1]:.3g} ms at 16384",
               costs[0] > costs[-1]),
         Claim("The best block size is 4096", "4096, with 8 GB and with 1 GB",
-              f"{best[1]} ({best[0]})", best[1] == 4096 if setting.gpu and setting.full else None),
+              ", ".join(f"{size} with {memory}" for memory, size in best.items()),
+              set(best.values()) == {4096} if setting.gpu and setting.full else None),
     ]  # fmt: skip
     columns = ["memory", "k_bk", "products a block", "outer block", *(f"{s}, ms" for s in STAGES)]
     return Outcome(columns, rows, claims, Figure(panels), [f"m = n = {m}, k = {k}.", COUNTED])
