@@ -174,6 +174,14 @@ def test_a_plan_made_beforehand_is_captured(accuracy):
         same(out, widen.matmul(a, B[0], accuracy=accuracy))
 
 
+def test_a_plan_of_real_numbers_keeps_a_complex_result():
+    x, y = gpu(A[0]), gpu(B[0])
+    wanted, info = widen.matmul(x, y, dtype="complex128", info=True)
+    plan = widen.plan(x, y, dtype="complex128")
+    assert plan.result == info.plan.result == "complex128"
+    same(widen.matmul(x, y, plan=plan), wanted.cpu())
+
+
 def test_errors():
     a, b = gpu(A[0]), gpu(B[0])
     with pytest.raises(ValueError, match="move them to one place"):

@@ -54,6 +54,20 @@ def test_a_plan_of_operands_has_their_whole_shape():
     assert widen.plan(A, B).shape == (3, 7, 9, 5)
 
 
+@pytest.mark.parametrize("dtype", ["complex128", "complex128x2"])
+def test_a_plan_of_real_numbers_keeps_a_complex_result(dtype):
+    a, empty = A[0], A[0][:0]
+    for left in (a, empty):
+        wanted, info = widen.matmul(left, B, dtype=dtype, info=True)
+        plan = widen.plan(left, B, dtype=dtype)
+        assert (plan.result, info.plan.result, plan.layout.parts) == (dtype, dtype, 1)
+        found = widen.matmul(left, B, plan=plan)
+        assert found.dtype == wanted.dtype
+        assert (found == wanted).all()
+    with pytest.raises(ValueError, match=r"for real numbers .* the call has complex ones"):
+        widen.matmul(a + 0j, B, plan=widen.plan(a, B, dtype=dtype))
+
+
 def test_a_first_look_takes_a_term_even_where_every_line_is_exact():
     pytest.importorskip("torch")
     from widen.device_plan import Side, first_look

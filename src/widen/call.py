@@ -167,17 +167,18 @@ def _shape(call: Call) -> tuple[int, int, int, int]:
 
 def for_call(plan: Plan, call: Call) -> Plan:
     """The plan of a run as a plan for the whole call."""
-    return replace(plan, shape=_shape(call))
+    return replace(plan, shape=_shape(call), result=call.fmt.name)
 
 
 def check_plan(call: Call, plan: Plan) -> None:
     """Whether a plan made beforehand is one for this call."""
     shape = _shape(call)
     if plan.shape != shape or plan.layout.parts != call.work.parts:
-        batch, m, k, n = plan.shape
+        kinds = {1: "real", 2: "complex"}
         raise ValueError(
-            f"the plan is for {m} x {k} times {k} x {n}, batch {batch}, {plan.result}; the call "
-            f"has (batch, m, k, n) = {shape} and {call.work.name}: make a plan for these"
+            f"the plan is for {kinds[plan.layout.parts]} numbers and (batch, m, k, n) = "
+            f"{plan.shape}; the call has {kinds[call.work.parts]} ones and {shape}: make a plan "
+            "for these"
         )
 
 
@@ -204,6 +205,7 @@ def product(
         result = result[()]
     if bound is None:
         return result
+    plan = replace(plan, result=call.fmt.name)
     return result, Info(
         plan, bound, ledger.repaired, plan.products, ledger.workspace, ledger.seconds
     )
@@ -270,7 +272,8 @@ def empty_plan(call: Call) -> Plan:
     """A plan for a product that has no elements."""
     shape = _shape(call)
     needs = typical_needs(call.contract, call.work, shape[2])
-    return make_plan(
+    found = make_plan(
         call.contract, call.work, shape, needs, unit=call.unit, system=call.system,
         workspace=call.workspace, why=("the result is empty",),
     )  # fmt: skip
+    return for_call(found, call)

@@ -341,7 +341,7 @@ def _run(
     ran = device.run(problem, bits, ledger, progress, report)
     if not share_memory(flat, out):
         copy_into(out, reshaped(flat, call.dims))
-    return replace(ran, result=call.work.name, shape=(*ran.shape[:2], k, ran.shape[3]))
+    return replace(ran, result=call.fmt.name, shape=(*ran.shape[:2], k, ran.shape[3]))
 
 
 def _zeros(call: Call, where: torch.device) -> tuple[Lines, Lines]:

@@ -292,7 +292,7 @@ def name_of(index: int | None) -> str:
 def engine_of(plan: Plan) -> Engine:
     """The engine of a plan."""
     fmt, k = FORMATS[plan.result], plan.shape[2]
-    goal = bounds.goal(plan.contract, fmt.precision, k, fmt.parts, plan.cap)
+    goal = bounds.goal(plan.contract, fmt.precision, k, plan.layout.parts, plan.cap)
     width = None if goal is None else math.ceil(math.log2(goal.root) + goal.shift) + 1
     several = len(fmt.part.words) > 1 or plan.bits > BYTE_BITS
     return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width, several)
