@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
@@ -12,9 +13,11 @@ import torch
 import widen
 from helpers import assert_same_bits, draw
 from widen import arguments, device_plan, tensors
+from widen.backends import certificates, torch_bounds
 from widen.backends.clock import Clock
 from widen.backends.torch_scaled import Scaling
 from widen.call import check_call
+from widen.formats import FORMATS
 from widen.plan import Blocks
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
@@ -220,6 +223,23 @@ def test_bounds(accuracy, system):
     found, bound = gemm(a, b, c, bound=True, **options)
     assert_same_bits(found, wanted)
     assert np.allclose(bound, info.bound, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("fmt", [fmt for fmt in FORMATS.values() if fmt.parts == 1 and fmt.result])
+def test_halves_of_ulps(fmt):
+    word = fmt.words[0]
+    x = np.ldexp(1.5, np.arange(word.lowest, word.highest))
+    ulps = certificates._ulp(x, fmt)
+    found = torch_bounds._ulp(torch.from_numpy(x).to(ON), fmt)
+    assert_same_bits(found.cpu().numpy(), ulps)
+    others = np.random.default_rng(20).permutation(ulps)
+    half = torch_bounds._half_modulus(found, torch.from_numpy(others).to(ON)).cpu().numpy()
+    assert np.allclose(half, certificates._half_modulus(ulps, others), rtol=1e-15, atol=0)
+    unit = Fraction(2) ** -1074
+    for h, u, v in zip(*(map(Fraction, y.tolist()) for y in (half, ulps, others)), strict=True):
+        square = u**2 + v**2
+        assert (2 * h) ** 2 >= square
+        assert h <= 2 * unit or (2 * h - 4 * unit) ** 2 <= square * (1 + Fraction(1, 1 << 30))
 
 
 def test_c_may_be_the_result():

@@ -330,6 +330,23 @@ def test_complex_bounds_hold_with_complex_scalars():
         assert above(Exact.of(result) - exact_value(a, b, alpha, beta, c), info.bound) == 0
 
 
+@pytest.mark.parametrize(
+    ("b", "units"), [([2.0**29, 4, 0.5j], 33), ([2.0**29 * (1 + 1j), 4 + 4j, 0], 46)]
+)
+def test_complex_bounds_hold_among_subnormal_numbers(b, units):
+    """Errors are 32 units and half of one, or 32 and 32: no bound is between units."""
+    a, b = np.array([[2.0**29, 8, 1]]), np.array(b)[:, None]
+    for accuracy in ("correct", "standard"):
+        result, info = widen.gemm(a, b, alpha=2.0**-1074, accuracy=accuracy, info=True)
+        assert (
+            above(
+                Exact.of(result) - exact_value(a, b, 2.0**-1074, 0.0, np.zeros((1, 1))), info.bound
+            )
+            == 0
+        )
+        assert info.bound == units * 2.0**-1074
+
+
 @contracts
 def test_nan_and_infinities_in_c(accuracy):
     rng = np.random.default_rng(25)

@@ -122,7 +122,7 @@ def error_bound(
         error = np.where(exact | rounded_once[:, some], 0.0, error)
         values = out[0, :, :, some]
         ulps = [_ulp(part, fmt.part) for part in values]
-        half = 0.5 * ulps[0] if len(ulps) == 1 else 0.5 * np.hypot(*ulps) * (1 + 2.0**-40)
+        half = 0.5 * ulps[0] if len(ulps) == 1 else _half_modulus(*ulps)
         total = np.where(error > 0, np.nextafter(error + half, np.inf), np.maximum(half, TINY))
         total[np.isinf(values).any(axis=0)] = np.inf
         total[np.isnan(values).any(axis=0)] = np.nan
@@ -163,6 +163,14 @@ def _ulp(x: Array, fmt: Part) -> Array:
     kept = np.where(length <= last.highest + others, fmt.precision, max(others, last.precision))
     ulp: Array = np.maximum(np.ldexp(1.0, length - kept), smallest)
     return np.where(x == 0, smallest, ulp)
+
+
+def _half_modulus(x: Array, y: Array) -> Array:
+    """|x + iy|/2 of powers of two, rounded up, also where there is no 2^-40 of it left to add."""
+    large = np.maximum(x, y)
+    ratio = np.minimum(x, y) / large
+    half: Array = np.nextafter(large * (0.5 * np.sqrt(1 + ratio**2) * (1 + 2.0**-40)), np.inf)
+    return half
 
 
 def _power(exponents: Array) -> Array:

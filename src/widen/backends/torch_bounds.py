@@ -41,9 +41,8 @@ def error_bound(
     exact = ((lost_rows == 0) & (lost_columns == 0) & (dropped == 0)) | rounded_once
     error = torch.where(exact, 0.0, error)
     ulps = [_ulp(part, fmt) for part in out]
-    half = 0.5 * ulps[0] if parts == 1 else 0.5 * torch.hypot(ulps[0], ulps[1]) * (1 + 2.0**-40)
-    above = torch.nextafter(error + half, torch.full_like(half, torch.inf))
-    total = torch.where(error > 0, above, half.clamp_min(TINY))
+    half = 0.5 * ulps[0] if parts == 1 else _half_modulus(ulps[0], ulps[1])
+    total = torch.where(error > 0, _next(error + half), half.clamp_min(TINY))
     total = torch.where(torch.isinf(out).any(0), torch.inf, total)
     total = torch.where(torch.isnan(out).any(0), torch.nan, total)
     return total.expand(batch, m, n)
@@ -77,9 +76,25 @@ def _times(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _ulp(x: Tensor, fmt: Part) -> Tensor:
-    """Distance to the next number above |x|."""
+    """Twice what rounding may lose, given the number's first word (`certificates._ulp`)."""
     wide = x.to(torch.float64)
-    exponents = torch.frexp(wide).exponent
-    smallest = 2.0**fmt.lowest
-    ulp = _power(exponents.to(torch.int64) - fmt.precision).clamp_min(smallest)
+    smallest, length = 2.0**fmt.lowest, torch.frexp(wide).exponent.to(torch.int64)
+    last, others = fmt.words[-1], sum(word.precision for word in fmt.words[:-1])
+    ulp = torch.where(
+        length <= last.highest + others,
+        _power(length - fmt.precision),
+        _power(length - max(others, last.precision)),
+    ).clamp_min(smallest)
     return torch.where(wide == 0, smallest, ulp)
+
+
+def _half_modulus(x: Tensor, y: Tensor) -> Tensor:
+    """|x + iy|/2 of powers of two, rounded up, also where there is no 2^-40 of it left to add."""
+    large = torch.maximum(x, y)
+    ratio = torch.minimum(x, y) / large
+    return _next(large * (0.5 * torch.sqrt(1 + ratio**2) * (1 + 2.0**-40)))
+
+
+def _next(x: Tensor) -> Tensor:
+    """The next number above."""
+    return torch.nextafter(x, torch.full_like(x, torch.inf))
