@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
+from widen.native import faster
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((20, 30)), RNG.standard_normal((30, 10))
@@ -57,3 +61,17 @@ def test_special_values_complex_numbers_and_encoded_operands_are_not_for_it():
 
 def test_nobody_gets_it_unasked():
     assert widen.matmul(A, B, accuracy="fast", info=True)[1].unit == "fp64"
+
+
+def test_it_is_taken_where_it_was_faster():
+    """Of the last rows measured on a GPU: "fast" in float64, and "standard" in float32."""
+    lines = (Path(__file__).parent.parent / "bench/results/gpu.jsonl").read_text().splitlines()
+    rows = {}
+    for row in map(json.loads, lines):
+        wanted = {"float64": "fast", "float32": "standard"}.get(row["dtype"])
+        if (row["accuracy"], row["unit"], row["encoded"]) == (wanted, None, False):
+            shape = tuple(row[name] for name in ("batch", "m", "k", "n"))
+            rows[row["dtype"], shape] = row["ratio_to_native"]
+    assert len(rows) > 12
+    for (dtype, shape), ratio in rows.items():
+        assert faster(dtype, *shape) == (ratio < 1), (dtype, shape, ratio)

@@ -17,12 +17,15 @@ from widen.encoded import Encoded
 from widen.formats import Binary
 from widen.plan import Blocks, Info, Layout, Plan
 
-FASTER_BELOW = {"float64": 4600**3, "float32": 3000**3}
-"""m k n up to which the ordinary product counts as the faster one on a GPU.
+GAINED = {"float64": (1.8e-14, 1.4e-11, 0.9e-11), "float32": (3.0e-14, 1.1e-11, 0.5e-11)}
+"""Seconds that "fast" gains over the ordinary product on a GPU for every term of its m k n, and
+loses for every entry of an operand and every element of the result.
 
-`python bench/gpu.py` on an H200: it is at n = 2048 and 4096 in float64 and at 2048 in float32, and
-is not at the next size; what lies between is a guess.
+From the stages of `python bench/gpu.py` on an H200, whose rows a test compares with this.
 """
+
+LAUNCHED = 1e-4
+"""Seconds until the first kernels have run, and between them."""
 
 
 def product(call: Call, out: Any, info: bool, library: Any, on_gpu: bool) -> Any:
@@ -52,8 +55,7 @@ def _reason(call: Call, a: Any, b: Any, library: Any, on_gpu: bool) -> str | Non
         return None
     if any(str(x.dtype).removeprefix("torch.") != fmt.name for x in (a, b)):
         return None
-    work = math.prod(call.batch) * call.m * k * call.n
-    if on_gpu and work >= FASTER_BELOW[fmt.name]:
+    if on_gpu and not faster(fmt.name, math.prod(call.batch), call.m, k, call.n):
         return None
     (least, most), (other_least, other_most) = (_range(x, library) for x in (a, b))
     # No product below the normal numbers, no partial sum beyond them; NaN and Inf fail.
@@ -61,6 +63,17 @@ def _reason(call: Call, a: Any, b: Any, library: Any, on_gpu: bool) -> str | Non
     if not (normal and most * other_most * k < 2.0 ** (fmt.highest - 2)):
         return None
     return "native=True: the ordinary product keeps this contract, and is faster here"
+
+
+def faster(name: str, batch: int, m: int, k: int, n: int) -> bool:
+    """Whether the ordinary product counts as the faster one on a GPU.
+
+    >>> faster("float64", 1, 2048, 2048, 2048), faster("float64", 1, 4096, 4096, 4096)
+    (True, False)
+    """
+    term, entry, element = GAINED[name]
+    lost = LAUNCHED + batch * (entry * (m * k + k * n) + element * m * n)
+    return term * batch * m * k * n < lost
 
 
 def _range(x: Any, library: Any) -> tuple[float, float]:
