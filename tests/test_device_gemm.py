@@ -13,7 +13,7 @@ import torch
 import widen
 from helpers import assert_same_bits, draw
 from widen import arguments, device_plan, tensors
-from widen.backends import certificates, torch_bounds
+from widen.backends import error_bounds
 from widen.backends.clock import Clock
 from widen.backends.torch_scaled import Scaling
 from widen.call import check_call
@@ -229,12 +229,13 @@ def test_bounds(accuracy, system):
 def test_halves_of_ulps(fmt):
     word = fmt.words[0]
     x = np.ldexp(1.5, np.arange(word.lowest, word.highest))
-    ulps = certificates._ulp(x, fmt)
-    found = torch_bounds._ulp(torch.from_numpy(x).to(ON), fmt)
-    assert_same_bits(found.cpu().numpy(), ulps)
-    others = np.random.default_rng(20).permutation(ulps)
-    half = torch_bounds._half_modulus(found, torch.from_numpy(others).to(ON)).cpu().numpy()
-    assert np.allclose(half, certificates._half_modulus(ulps, others), rtol=1e-15, atol=0)
+    values = np.stack([x, np.random.default_rng(20).permutation(x)])
+    ulps, others = error_bounds.ulp(values, fmt)
+    tensors_of = torch.from_numpy(values).to(ON)
+    assert_same_bits(error_bounds.ulp(tensors_of, fmt)[0].cpu().numpy(), ulps)
+    half = error_bounds._half_ulp(values, fmt)
+    found = error_bounds._half_ulp(tensors_of, fmt).cpu().numpy()
+    assert np.allclose(found, half, rtol=1e-15, atol=0)
     unit = Fraction(2) ** -1074
     for h, u, v in zip(*(map(Fraction, y.tolist()) for y in (half, ulps, others)), strict=True):
         square = u**2 + v**2

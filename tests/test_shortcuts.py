@@ -143,8 +143,12 @@ def test_a_step_beyond_the_range_is_an_infinite_bound():
     survey = Survey(zero, zero, one, one, zero > 0)
     rounded = Quantised(survey, zero - 1100, zero > 0, zero + 1.0)
     exact = Quantised(survey, zero, zero == 0, zero + 1.0)
-    layout = residues(128, 100.0, 1)
+    layout, out, target = residues(128, 100.0, 1), np.ones((1, 1, 1, 1, 1)), np.empty((1, 1, 1))
+    cases = [(rounded, exact, np.inf), (exact, rounded, np.inf), (exact, exact, 2.0**-53)]
     with np.errstate(all="ignore"):  # as `call` has it
-        for pair in ((rounded, exact), (exact, rounded)):
-            assert certificates._quantisation_error(*pair, 1, layout) == np.inf
-        assert certificates._quantisation_error(exact, exact, 1, layout) == 0
+        for left, right, wanted in cases:
+            never = np.zeros((1, 1, 1), bool)
+            certificates.error_bound(
+                left, right, 1, layout, FORMATS["float64"], out, never, 1.0, target
+            )
+            assert target == wanted

@@ -333,7 +333,7 @@ def _run(
             values = first_words(flat)[:parts]
             rounded_once = (marks == REPAIRED) | call.contract.correct
             limits[block] = error_bound(
-                prepared.tables_of(problem, block), problem.shape[2], parts, call.work.part,
+                prepared.tables_of(problem, block), problem.shape[2], call.work.part,
                 values[:, *block], rounded_once, 1.0 if scaling is None else scaling.modulus,
                 prepared.plan.layout.dropped,
             )  # fmt: skip

@@ -7,13 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from widen import bounds
+from widen.backends.error_bounds import TINY, Losses, bound_of, power
 from widen.backends.launch import launch
 from widen.backends.operands import Array, Operand, Quantised, every
 from widen.bounds import Certificate
-from widen.formats import Format, Part
+from widen.formats import Format
 from widen.plan import Layout
-
-TINY = 5e-324
 
 STRIP = 1 << 15
 """Elements whose bounds are worked out at a time."""
@@ -105,75 +104,22 @@ def error_bound(
     left: Quantised, right: Quantised, k: int, layout: Layout, fmt: Format, out: Array,
     rounded_once: Array, scale: float, target: Array,
 ) -> None:  # fmt: skip
-    """|c - AB| <= target, from the lines' norms and exponents (`bounds.Certificate`), rounded up.
-
-    (2^-s ||b||_1 [row rounded] + 2^-t ||a||_1 [column rounded])/2 + parts k/4 2^-(s+t) [both], and
-    what was dropped; complex numbers sqrt(2) of it; then half an ulp of each part. Every factor is
-    rounded up and 2^-40 more covers the sums. `scale` is |alpha|.
-    """
+    """`error_bounds.bound_of` for `out`, (words, parts, batch, m, n), a strip of rows at a time."""
     rows = out.shape[3]
     strip = max(1, STRIP // max(1, out.shape[2] * out.shape[4]))
+    columns = _losses(right, (slice(None), None, slice(None)))
     for start in range(0, rows, strip):
         some = slice(start, min(start + strip, rows))
-        error = _quantisation_error(left.cut(slice(None), some), right, k, layout)
-        # A product may have underflowed to 0: the lines say what is exact.
-        exact = left.exact[:, some, None] & right.exact[:, None, :] & (layout.dropped == 0)
-        error = scale * (error * (1 + 2.0**-40) * layout.parts**0.5 + 4 * TINY) + TINY
-        error = np.where(exact | rounded_once[:, some], 0.0, error)
-        values = out[0, :, :, some]
-        ulps = [_ulp(part, fmt.part) for part in values]
-        half = 0.5 * ulps[0] if len(ulps) == 1 else _half_modulus(*ulps)
-        total = np.where(error > 0, np.nextafter(error + half, np.inf), np.maximum(half, TINY))
-        total[np.isinf(values).any(axis=0)] = np.inf
-        total[np.isnan(values).any(axis=0)] = np.nan
-        target[:, some] = total
+        target[:, some] = bound_of(
+            _losses(left.cut(slice(None), some), (slice(None), slice(None), None)), columns, k,
+            out[0, :, :, some], fmt.part, rounded_once[:, some], scale, layout.dropped,
+        )  # fmt: skip
 
 
-def _quantisation_error(left: Quantised, right: Quantised, k: int, layout: Layout) -> Array:
-    steps = [_power(-side.exponents) for side in (left, right)]
-    norms = [
-        np.ldexp(side.survey.q1.astype(np.float64), side.survey.top - bounds.NORM_BITS) + TINY
-        for side in (left, right)
-    ]
-    lost = [
-        np.where(side.exact, 0.0, step) for side, step in zip((left, right), steps, strict=True)
-    ]
-    rows, columns = (slice(None), slice(None), None), (slice(None), None, slice(None))
-    error = 0.5 * _times(lost[0][rows], norms[1][columns])
-    error += 0.5 * _times(norms[0][rows], lost[1][columns])
-    error += 0.25 * layout.parts * k * _times(lost[0][rows], lost[1][columns])
-    if layout.dropped:
-        error += float(layout.dropped) * (steps[0][rows] * steps[1][columns])
-    return error
-
-
-def _times(x: Array, y: Array) -> Array:
-    """Product in which 0 times infinity is 0."""
-    product: Array = np.where((x == 0) | (y == 0), 0.0, x * y)
-    return product
-
-
-def _ulp(x: Array, fmt: Part) -> Array:
-    """Twice what rounding may lose, given the number's first word: 2^(1 - precision) |x| or so.
-
-    A last word may be too small for that, and where it is float32 after a large float64, too large.
-    """
-    smallest, length = np.ldexp(1.0, fmt.lowest), np.frexp(x)[1]
-    last, others = fmt.words[-1], sum(word.precision for word in fmt.words[:-1])
-    kept = np.where(length <= last.highest + others, fmt.precision, max(others, last.precision))
-    ulp: Array = np.maximum(np.ldexp(1.0, length - kept), smallest)
-    return np.where(x == 0, smallest, ulp)
-
-
-def _half_modulus(x: Array, y: Array) -> Array:
-    """|x + iy|/2 of powers of two, rounded up, also where there is no 2^-40 of it left to add."""
-    large = np.maximum(x, y)
-    ratio = np.minimum(x, y) / large
-    half: Array = np.nextafter(large * (0.5 * np.sqrt(1 + ratio**2) * (1 + 2.0**-40)), np.inf)
-    return half
-
-
-def _power(exponents: Array) -> Array:
-    """2^exponents, rounded up into the range of float64 (infinity above it)."""
-    power: Array = np.maximum(np.ldexp(1.0, np.clip(exponents, -5000, 5000)), TINY)
-    return power
+def _losses(lines: Quantised, places: tuple[slice | None, ...]) -> Losses:
+    """What is known of lines, at the places of their elements."""
+    step = power(-lines.exponents)
+    top = lines.survey.top - bounds.NORM_BITS
+    norm = np.ldexp(lines.survey.q1.astype(np.float64), top) + TINY
+    lost = np.where(lines.exact, 0.0, step)
+    return Losses(lost[places], norm[places], step[places])
