@@ -39,6 +39,7 @@ ROWS = {  # of square matrices, at every size
     "float64-correct": Case(0, 0, 0, accuracy="correct", phi=0.1),
 }
 SHAPES = [  # m, k, n, batch; float64, "fast" and "standard"
+    (16, 16, 16, 100000),
     (64, 64, 64, 10000),
     (8192, 256, 8192, 1),
     (8192, 8192, 256, 1),

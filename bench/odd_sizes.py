@@ -120,6 +120,19 @@ def halves(shape: tuple[int, int, int]) -> None:
     assert np.array_equal(found.cpu().numpy(), widen.matmul(a, b), equal_nan=True)
 
 
+def batches(shape: tuple[int, int, int], dtype: str) -> None:
+    """Matrices of which several fit a tile."""
+    import torch
+
+    import widen
+    from widen.kernels import tiles
+
+    tiles.SMALL = 0
+    pair = [np.stack([x * (item + 1) for item in range(7)]) for x in operands(shape, dtype)]
+    found = widen.matmul(*(torch.from_numpy(x).cuda() for x in pair))
+    assert np.array_equal(found.cpu().numpy(), widen.matmul(*pair), equal_nan=True)
+
+
 def planned(shape: tuple[int, int, int], accuracy: str) -> None:
     """A plan made beforehand: what it cannot hold or certify is repaired on the device."""
     import torch
@@ -191,6 +204,8 @@ def jobs() -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
     )  # fmt: skip
     return [*((contract, given) for given in every), *((unit, given) for given in units),
             *((several_words, given) for given in words),
+            *((batches, ((5, 33, 9), dtype)) for dtype in ("float64", "complex128")),
+            *((batches, ((33, 17, 40), dtype)) for dtype in ("float64", "float32")),
             *((planned, given) for given in itertools.product(SHAPES, ("standard", "correct"))),
             *((elementwise, (name,)) for name in ("float64x2", "float32x3", "float64x4")),
             *((papers, given) for given in itertools.product(SHAPES, PAPERS)),

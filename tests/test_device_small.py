@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
+import torch
 
 import widen
 from helpers import assert_same_bits, draw
 from test_device import ON, product
 from widen.backends import torch_constants as constants
+from widen.backends import torch_small
 from widen.kernels import tiles
 from widen.systems import residues
 
@@ -66,3 +69,46 @@ def test_constants(small):
                 real = sum(v * (y % 2**below) for v, y in zip(every, numbers, strict=True)) >> below
                 about = sum(v * row[5] for v, row in zip(every, rows, strict=True)) >> width
                 assert 0 <= real - about < 32
+
+
+BATCHES, WAYS = [(3, 2, 5, 17), (3, 1, 33, 3)], [("standard", "float64"), ("fast", "complex64")]
+if ON == "cuda":
+    BATCHES = [
+        (9001, 4, 4, 4), (1001, 16, 16, 16), (700, 20, 128, 13), (333, 33, 100, 40),
+        (301, 64, 64, 64), (9, 130, 65, 127),
+    ]  # fmt: skip
+    WAYS += [("correct", "float64"), ("correct", "complex64")]
+
+
+@pytest.mark.usefixtures("own_kernels")
+@pytest.mark.parametrize("shape", BATCHES)
+@pytest.mark.parametrize(("accuracy", "name"), WAYS)
+def test_batches_of_small_matrices(shape, accuracy, name):
+    batch, m, k, n = shape
+    items = [
+        draw("phi1" if i % 3 else "cancellation", (m, k, n), i, name) for i in range(min(batch, 40))
+    ]
+    a, b = (np.stack([x[at] for x in items])[np.arange(batch) % len(items)] for at in range(2))
+    _, found = product(a, b.copy(order="F"), accuracy, name)
+    assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy, dtype=name))
+
+
+@pytest.mark.parametrize(
+    "shape", [(5, 3, 3, 3), (7, 16, 16, 16), (5, 1, 100, 17), (3, 33, 128, 20), (2, 64, 1, 5)]
+)
+@pytest.mark.parametrize("wide", [False, True])
+def test_products_of_small_planes(shape, wide):
+    """Several in a tile: nobody gets another's rows, columns or bytes."""
+    batch, m, k, n = shape
+    planes = ((16381, 16380), (9001, 17)) if wide else ((256, 255), (251, 100), (3, 1))
+    generator = torch.Generator().manual_seed(m + n)
+    left, right = (
+        torch.randint(-128, 128, (len(planes), batch, x, -(-k // 16) * 16), generator=generator)
+        for x in (m, n)
+    )
+    out = torch.zeros((len(planes), batch, m, -(-n // 16) * 16), dtype=torch.int16)
+    out = (out if wide else out.to(torch.uint8)).to(ON)
+    torch_small.multiply_into(left.to(ON, torch.int8), right.to(ON, torch.int8), planes, k, out)
+    p, w = torch.tensor(planes)[:, :, None, None, None].unbind(1)
+    exact = left[..., :k] @ right[..., :k].mT
+    assert torch.equal(out[..., :n].cpu().long(), exact % p * w % p)

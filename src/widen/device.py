@@ -24,7 +24,7 @@ from widen.backends.torch_scaled import Scaling
 from widen.backends.torch_units import Engine, in_blocks
 from widen.bounds import Certificate, Goal
 from widen.contract import Contract
-from widen.device_plan import LEAD_BITS, Question, Side, cached_plan
+from widen.device_plan import Question, Side, cached_plan, first_kept
 from widen.encoded import Encoded
 from widen.formats import Format
 from widen.plan import Plan
@@ -129,7 +129,7 @@ def prepare(problem: Problem) -> Prepared:
     caps = (cap,) if problem.encoded or not contract.correct else (None, cap)
     if problem.plan is not None and not problem.encoded:  # whose planes have their own cap
         caps = (problem.plan.cap,)
-    kept = LEAD_BITS[fmt.parts]
+    kept = first_kept(k, fmt.parts)
     full = problem.system == "triangle"
     goals = [bounds.goal(contract, fmt.precision, k, fmt.parts, cap, full=full) for cap in caps]
     looked_at, needs, leads, repaired = _look(problem.sources, problem.test, kept, goals)
@@ -369,7 +369,7 @@ def encode_operand(
     test = None
     if contract.certified_by_data:
         test = bounds.certificate(contract, fmt.precision, k, fmt.parts, 0)
-    tables, needs, leads, _ = _look([operand], test, LEAD_BITS[fmt.parts], [goal])
+    tables, needs, leads, _ = _look([operand], test, first_kept(k, fmt.parts), [goal])
     backend.quantise([operand], tables, goal, test, needs[0].unbind())
     other = math.log2(goal.root) + goal.shift + 0.01
     width = max(math.ceil(other + 1), 1)

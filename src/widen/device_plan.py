@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from widen import bounds, repair_device
 from widen.backends.torch_constants import BYTE_BITS, MOST_BITS
-from widen.backends.torch_units import in_blocks
+from widen.backends.torch_units import in_blocks, lead_planes
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout, Plan
@@ -25,6 +25,11 @@ LEAD_BITS = {1: 6, 2: 5}
 
 LONG_LEAD_BITS = {1: 13, 2: 12}
 """The same for lines whose largest number is far above the others: integers in two planes."""
+
+
+def first_kept(k: int, parts: int) -> int:
+    """Bits of leading integers before anything is known of the lines; more may be wanted later."""
+    return (LEAD_BITS if lead_planes(k) == 1 else LONG_LEAD_BITS)[parts]
 
 
 class Side(NamedTuple):
@@ -144,7 +149,7 @@ class Question:
         plan = self.plan(bits[taken], cap, (left, right))
         terms = first_look(read[taken], k, parts, dropped=plan.layout.dropped > 0)
         long = self.certified and terms > k
-        kept = (LONG_LEAD_BITS if long else LEAD_BITS)[parts]
+        kept = LONG_LEAD_BITS[parts] if long else first_kept(k, parts)
         many = cap is not None or (long and skewed(read[taken], k * parts))
         many &= not self.wide and math.prod(self.shape) > repair_device.FEW
         return Choice(taken, kept, min(terms, k), plan, many)

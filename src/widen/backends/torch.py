@@ -16,6 +16,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from widen import bounds
 from widen.backends import torch_constants as constants
+from widen.backends import torch_small
 from widen.backends.recording import listener
 from widen.backends.torch_lines import Groups, Lines, Numbers, Target
 from widen.backends.triton_launch import general, launch
@@ -48,7 +49,10 @@ def survey(
     inner, parts = left.shape[2], left.bits.shape[0]
     small = left.small and right.small
     near = [x.lines_near and not small for x in (left, right)]
-    shapes = [tiles.line_tile(tiles.SURVEY[parts], far, inner) for far in near]
+    shapes = [
+        tiles.matrix_tile(tiles.SURVEY[parts], far, x.shape[1], inner)
+        for far, x in zip(near, (left, right), strict=True)
+    ]
     largest, norms = lines.largest, lines.norms
     if small:
         shapes = [tiles.SURVEY_SMALL[parts]] * 2
@@ -67,7 +71,7 @@ def survey(
     widths = (8 * left.bits.element_size(), 8 * right.bits.element_size())
     launch(
         largest, grid, (*ours, *theirs, blocks[0], *shares, inner), (parts, *widths, *edges),
-        shapes[0].warps,
+        max(shape.warps for shape in shapes),
     )  # fmt: skip
     first, last = tables[0], tables[-1]
     if leads is not None:
@@ -77,7 +81,7 @@ def survey(
         (*ours[:2], first, *ours[2:], *theirs[:2], last, *theirs[2:], blocks[0], *shares, inner,
          left.pitch),
         (parts, *left.fields, *right.fields, -1 if leads is None else kept, *edges),
-        shapes[0].warps,
+        max(shape.warps for shape in shapes),
     )  # fmt: skip
 
 
@@ -105,7 +109,10 @@ def encode(operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues
     planes = [room(operand, layout.planes[0]) for operand in operands]
     moduli, weights = constants.encoding(layout.moduli, left.bits.device)
     parts, inner = left.bits.shape[0], left.shape[2]
-    shapes = [tiles.line_tile(tiles.ENCODE[parts], x.lines_near, inner) for x in (left, right)]
+    shapes = [
+        tiles.matrix_tile(tiles.ENCODE[parts], x.lines_near, x.shape[1], inner)
+        for x in (left, right)
+    ]
     blocks = [
         x.shape[0] * -(-x.shape[1] // t.lines) * -(-x.pitch // t.inner)
         for x, t in zip((left, right), shapes, strict=True)
@@ -124,7 +131,7 @@ def encode(operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues
         (parts, *left.fields, *right.fields, constants.LONGEST_BYTES, assembly(left.bits.device),
          left.lines_near, shapes[0].lines, shapes[0].inner, right.lines_near, shapes[1].lines,
          shapes[1].inner),
-        shapes[0].warps,
+        max(shape.warps for shape in shapes),
     )  # fmt: skip
     return planes
 
@@ -179,6 +186,9 @@ def multiply_into(left: Tensor, right: Tensor, planes: Planes, k: int, out: Tens
     """The same into memory that is there."""
     batch, m, pitch = out.shape[1:]
     n = right.shape[2]
+    if torch_small.will_do(left, right, out, k):
+        torch_small.multiply_into(left, right, planes, k, out)
+        return
     if _hopper(left.device):
         from widen.kernels.cuda import multiply as cuda
 

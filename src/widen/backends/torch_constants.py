@@ -50,8 +50,8 @@ def _byte_weights(p: int, skipped: int) -> list[int]:
 
 @cache
 def multiplying(planes: tuple[tuple[int, int], ...], device: torch.device) -> Tensor:
-    """Rows (p, w, floor(2^32 w/p), first multiple of p from 2^31 on) for planes (p, w), uint32."""
-    rows = [[p, w, (w << 32) // p, -(-(1 << 31) // p) * p] for p, w in planes]
+    """Rows (p, w, floor(2^32 w/p), -2^31 mod p) for planes (p, w), uint32."""
+    rows = [[p, w, (w << 32) // p, -(1 << 31) % p] for p, w in planes]
     return constant(rows, torch.uint32, device)
 
 

@@ -15,7 +15,7 @@ def _short_tiles(operands: Sequence[Lines]) -> list[tiles.LineTile]:
     parts, inner = operands[0].bits.shape[0], operands[0].shape[2]
     sizes = [x.bits.element_size() * parts for x in (operands[0], operands[-1])]
     return [
-        tiles.line_tile(tiles.short_tiles(size, parts), x.lines_near, inner)
+        tiles.matrix_tile(tiles.short_tiles(size, parts, inner), x.lines_near, x.shape[1], inner)
         for size, x in zip(sizes, (operands[0], operands[-1]), strict=True)
     ]
 
@@ -50,5 +50,5 @@ def survey(
         (parts, *left.fields, *right.fields, -1 if leads is None else kept,
          left.lines_near, shapes[0].lines, shapes[0].inner, right.lines_near, shapes[1].lines,
          shapes[1].inner),
-        shapes[0].warps,
+        max(shape.warps for shape in shapes),
     )  # fmt: skip

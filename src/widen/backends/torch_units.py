@@ -305,6 +305,14 @@ def _engine(
     return Engine(unit, layout, depth, bits, k, width, several)
 
 
+def lead_planes(k: int) -> int:
+    """Planes of leading integers before anything is known of the lines.
+
+    Very short ones would mostly have to be looked at again for a second.
+    """
+    return 2 if k <= tiles.VERY_SHORT else 1
+
+
 def in_blocks(plan: Plan) -> Plan:
     """Blocks whose planes, groups and marks fit beside all lines' tables and leading integers.
 
@@ -312,7 +320,8 @@ def in_blocks(plan: Plan) -> Plan:
     planes of a block are fewer than 2^31: bulk copies have 32 bits to count them.
     """
     engine, (batch, m, k, n) = engine_of(plan), plan.shape
-    workspace = max(plan.workspace - batch * (m + n) * (k + 15 + 8 * 9), plan.workspace // 4)
+    beside = batch * (m + n) * (lead_planes(k) * (k + 15) + 8 * backend.ROWS_OF_TABLE)
+    workspace = max(plan.workspace - beside, plan.workspace // 4)
     line, element = engine.line_bytes * (k + 15), engine.element_bytes
     whole = max(1, (m + n) * line + m * n * element)
     most = ((1 << 31) - 1) // max(engine.layout.planes)

@@ -61,12 +61,13 @@ def sum_of_pairs(
 
 @triton.jit
 def times_modulo(total, p, w, fraction, offset):
-    """(total w) mod p in [0, p), for |total| < 2^31; fraction = floor(2^32 w / p).
+    """(total w) mod p in [0, p), for |total| < 2^31 - p; fraction = floor(2^32 w / p).
 
-    `offset` is the first multiple of p from 2^31 on, so that u = total + offset is not negative;
-    the quotient floor(u fraction / 2^32) is floor(u w / p) or one less.
+    `offset` is -2^31 mod p: u = total + 2^31 + offset is not negative, and the quotient
+    floor(u fraction / 2^32) is floor(u w / p) or one less. 2^31 is not added, for the compiler
+    would have the tensor cores begin with it, whose sums stop at the ends of an int32.
     """
-    u = (total + offset).to(tl.uint32)
+    u = (total ^ -2147483648).to(tl.uint32, bitcast=True) + offset
     quotient = tl.umulhi(u, tl.zeros_like(u) + fraction)
     rest = u * w - quotient * p
     return tl.minimum(rest, rest - p)
@@ -94,8 +95,7 @@ def residues(
         ours = (z * left_batch + b % left_batch) * m
         theirs = (z * right_batch + b % right_batch) * n
         p, w = tl.load(constants + 4 * z), tl.load(constants + 4 * z + 1)
-        fraction = tl.load(constants + 4 * z + 2)
-        offset = tl.load(constants + 4 * z + 3).to(tl.int32, bitcast=True)
+        fraction, offset = tl.load(constants + 4 * z + 2), tl.load(constants + 4 * z + 3)
         rest = tl.zeros((ROWS, COLUMNS), tl.uint32)
         for start in range(0, k, longest):
             total = sum_of_products(
