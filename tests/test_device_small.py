@@ -12,8 +12,11 @@ import torch
 import widen
 from helpers import assert_same_bits, draw
 from test_device import ON, product
+from test_gpu_certify import lines_of_a_certificate
+from widen.backends import torch as backend
 from widen.backends import torch_constants as constants
 from widen.backends import torch_small
+from widen.bounds import Certificate
 from widen.kernels import tiles
 from widen.systems import residues
 
@@ -112,3 +115,25 @@ def test_products_of_small_planes(shape, wide):
     p, w = torch.tensor(planes)[:, :, None, None, None].unbind(1)
     exact = left[..., :k] @ right[..., :k].mT
     assert torch.equal(out[..., :n].cpu().long(), exact % p * w % p)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 33, 17), (2, 33, 128, 20), (5, 16, 16, 16), (4, 1, 3, 1)])
+def test_marks_of_small_matrices(monkeypatch, shape):
+    """Several in a tile, or one: the same marks."""
+    batch, m, k, n = shape
+    rng = np.random.default_rng(m + n)
+    pitch = -(-k // 16) * 16
+    leads = [
+        torch.from_numpy(rng.integers(0, 128, (2, batch, lines, pitch))).to(ON, torch.int8)
+        for lines in (m, n)
+    ]
+    near = round((math.log2(k * 2.0**26) - 22) / 2)
+    tables = [lines_of_a_certificate(rng, batch, lines, near).to(ON) for lines in (m, n)]
+    given = (*leads, tables, k, Certificate(1 << 23, 0, -2, 12345, 0), 13, k)
+    monkeypatch.setattr(backend, "_hopper", lambda device: False)
+    found = []
+    for small in (0, 1 << 17):
+        monkeypatch.setattr(tiles, "SMALL", small)
+        found.append(backend.certify(*given))
+    assert torch.equal(*found)
+    assert m * n < 50 or 0 < int(found[0].sum()) < found[0].numel()

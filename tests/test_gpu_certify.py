@@ -29,7 +29,7 @@ def lines_of_a_certificate(rng, batch, lines, near):
     odd = rng.random(batch * lines) < 0.05
     table[5, odd] = rng.choice([-(1 << 20), -200, 200, 0], odd.sum())
     table[7, odd] = rng.choice([0, 1, 1 << 61], odd.sum())
-    return torch.from_numpy(table).cuda()
+    return torch.from_numpy(table)
 
 
 def both_marks(monkeypatch, *given):
@@ -56,7 +56,7 @@ def test_every_kernel_marks_the_same_elements(monkeypatch, planes):
         total = min(k, terms) * 64.0 * 64.0 * 4.0 ** (7 * (planes - 1))
         near = round((math.log2(total) - 22) / 2)
         tables = [
-            lines_of_a_certificate(rng, batch, lines, near)
+            lines_of_a_certificate(rng, batch, lines, near).cuda()
             for batch, lines in ((left, m), (right, n))
         ]
         test = Certificate(1 << 23, 0, 2 * (kept - 14) + int(rng.integers(2)), 12345, 0)

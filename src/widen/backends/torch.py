@@ -186,7 +186,7 @@ def multiply_into(left: Tensor, right: Tensor, planes: Planes, k: int, out: Tens
     """The same into memory that is there."""
     batch, m, pitch = out.shape[1:]
     n = right.shape[2]
-    if torch_small.will_do(left, right, out, k):
+    if torch_small.will_do(left, right, k):
         torch_small.multiply_into(left, right, planes, k, out)
         return
     if _hopper(left.device):
@@ -244,6 +244,10 @@ def certify(
     longest = tiles.LONGEST_SUM // planes  # products of two kinds meet in one sum
     terms, shift = min(terms, k, longest), test.shift + 2 * (bounds.lead_bits(k) - kept)
     both = float(test.both + test.always)
+    if planes == 2 and torch_small.will_do(left, right, k):
+        marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
+        torch_small.certify_into(left, right, tables, terms, shift, both, marks)
+        return marks
     if _hopper(left.device):
         from widen.kernels.cuda.certify import launcher
 

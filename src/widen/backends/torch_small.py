@@ -9,27 +9,47 @@ from widen.kernels import tiles
 from widen.kernels.triton import small
 
 
-def will_do(left: Tensor, right: Tensor, out: Tensor, k: int) -> bool:
-    """Whether `multiply_into` will do: short lines of many small matrices on both sides."""
-    batch, m, width = out.shape[1:]
+def will_do(left: Tensor, right: Tensor, k: int) -> bool:
+    """Whether planes (planes, batch, lines, pitch) are short lines of many small matrices."""
+    (batch, m), (others, n) = left.shape[1:3], right.shape[1:3]
     return (
         k <= tiles.VERY_SHORT
-        and max(m, width) <= tiles.SMALL_EDGE
-        and left.shape[1] == right.shape[1]
-        and batch * m * width > tiles.SMALL
+        and max(m, n) <= tiles.SMALL_EDGE
+        and batch == others
+        and batch * m * n > tiles.SMALL
     )
+
+
+def _launch(
+    kernel: object, planes: int, left: Tensor, right: Tensor, k: int,
+    before: tuple[object, ...], after: tuple[object, ...],
+) -> None:  # fmt: skip
+    """Launch a kernel for planes, with some arguments before and after those that all take."""
+    (batch, m, pitch), n = left.shape[1:], right.shape[2]
+    assert left[0].is_contiguous()
+    assert right[0].is_contiguous()
+    width = -(-n // 16) * 16
+    edge, warps = tiles.small_tile(max(m, width))
+    items = edge // max(m, width)
+    launch(
+        kernel, (planes * -(-batch // items),),
+        (left, right, *before, m, n, k, pitch, width, batch, items, left.stride(0),
+         right.stride(0), *after),
+        (edge, max(32, 1 << (k - 1).bit_length())), warps,
+    )  # fmt: skip
 
 
 def multiply_into(
     left: Tensor, right: Tensor, planes: tuple[tuple[int, int], ...], k: int, out: Tensor
 ) -> None:
     """What `torch.multiply_into` does."""
-    batch, m, width = out.shape[1:]
-    edge, warps = tiles.small_tile(max(m, width))
-    items = edge // max(m, width)
-    launch(
-        small.residues, (len(planes) * -(-batch // items),),
-        (left, right, out, constants.multiplying(planes, left.device), m, right.shape[2], k,
-         left.shape[3], width, batch, items),
-        (edge, max(32, 1 << (k - 1).bit_length())), warps,
-    )  # fmt: skip
+    table = constants.multiplying(planes, left.device)
+    _launch(small.residues, len(planes), left, right, k, (out, table), ())
+
+
+def certify_into(
+    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, shift: int, both: float,
+    marks: Tensor,
+) -> None:  # fmt: skip
+    """What `torch.certify` does, with leading integers in two planes."""
+    _launch(small.certify, 1, left, right, k, (marks, *tables), (shift, both))

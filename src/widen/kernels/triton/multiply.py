@@ -116,6 +116,33 @@ def power(exponent):
     return (field << 23).to(tl.float32, bitcast=True)
 
 
+@triton.jit
+def certified(
+    total, rows_table, columns_table, i, j, row_real, column_real, heights, widths, shift, both
+):  # fmt: skip
+    """Whether float32 sums of leading integers certify elements: lines i times lines j of tables.
+
+    `heights` and `widths` are all lines of the tables. In units of 2^(sigma + tau + shift),
+    total >= (v/h)(column/w) + (row/h)((u + both)/w), rounded so that less is certified; exponents
+    out of range give infinities or NaN.
+    """
+    at_row, at_column = rows_table + i, columns_table + j
+    sigma = tl.load(at_row + SIGMA * heights, row_real, other=0).to(tl.int32)
+    tau = tl.load(at_column + SIGMA * widths, column_real, other=0).to(tl.int32)
+    h, w = power(-sigma - shift // 2) * UP, power(-tau - shift + shift // 2) * UP
+    v = tl.load(at_row + WEIGHT * heights, row_real, other=0).to(tl.float32) * h
+    u = tl.load(at_column + WEIGHT * widths, column_real, other=0).to(tl.float32)
+    row = (tl.load(at_row + FLAGS * heights, row_real, other=0) & INEXACT > 0).to(tl.float32) * h
+    column = (tl.load(at_column + FLAGS * widths, column_real, other=0) & INEXACT > 0).to(
+        tl.float32
+    )
+    u = (u + both * column) * w
+    column *= w
+    # Fused in one way, as on Hopper (kernels/cuda/certificate.cuh).
+    wanted = tl.fma(v[:, None], column[None, :], row[:, None] * u[None, :])
+    return total * DOWN >= wanted
+
+
 TEST = ["m", "k", "batch", "left_batch", "right_batch", "shift", "both"]
 
 
@@ -148,22 +175,9 @@ def certify(
             )  # fmt: skip
         i = down * ROWS + tl.arange(0, ROWS)
         j = across * COLUMNS + tl.arange(0, COLUMNS)
-        at_row = rows_table + b % left_batch * m + i
-        at_column = columns_table + b % right_batch * n + j
-        heights, widths = left_batch * m, right_batch * n
-        # In units of 2^(sigma + tau + shift): total >= (v/h)(column/w) + (row/h)((u + both)/w).
-        # Rounded so that less is certified; exponents out of range give infinities or NaN.
-        sigma = tl.load(at_row + SIGMA * heights, i < m, other=0).to(tl.int32)
-        tau = tl.load(at_column + SIGMA * widths, j < n, other=0).to(tl.int32)
-        h, w = power(-sigma - shift // 2) * UP, power(-tau - shift + shift // 2) * UP
-        v = tl.load(at_row + WEIGHT * heights, i < m, other=0).to(tl.float32) * h
-        u = tl.load(at_column + WEIGHT * widths, j < n, other=0).to(tl.float32)
-        row = (tl.load(at_row + FLAGS * heights, i < m, other=0) & INEXACT > 0).to(tl.float32) * h
-        column = (tl.load(at_column + FLAGS * widths, j < n, other=0) & INEXACT > 0).to(tl.float32)
-        u = (u + both * column) * w
-        column *= w
-        # Fused in one way, as on Hopper (kernels/cuda/certificate.cuh).
-        wanted = tl.fma(v[:, None], column[None, :], row[:, None] * u[None, :])
-        certified = total * DOWN >= wanted
+        known = certified(
+            total, rows_table, columns_table, ours + i, theirs + j, i < m, j < n, left_batch * m,
+            right_batch * n, shift, both,
+        )  # fmt: skip
         at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
-        tl.store(at, (~certified).to(tl.uint8), (i < m)[:, None] & (j < n)[None, :])
+        tl.store(at, (~known).to(tl.uint8), (i < m)[:, None] & (j < n)[None, :])
