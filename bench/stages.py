@@ -36,7 +36,7 @@ def timed(work: Callable[[], object], before: Callable[[], object] = lambda: Non
     for turn in range(13):
         before()
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(200_000)  # the host gets ahead
+        torch.cuda._sleep(2_000_000)  # a millisecond: the host gets ahead
         start.record()
         work()
         stop.record()
