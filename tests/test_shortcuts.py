@@ -74,6 +74,26 @@ def test_no_bit_depends_on_sketches(family, accuracy, monkeypatch):
     assert same_bits(info.bound, other.bound)
 
 
+@families
+@pytest.mark.parametrize("shape", [(5, 7, 6), (9, 300, 8)])
+def test_no_bit_depends_on_the_first_look(family, shape, monkeypatch):
+    """What float32 calls clear, one way or the other, is what the definitive look says."""
+    items = [draw(family, shape, seed) for seed in range(6)]
+    a, b = (np.stack(pair) for pair in zip(*items, strict=True))
+    found, info = widen.matmul(a, b, info=True)
+    definitive = certificates.uncertified
+
+    def nothing_is_clear(lead, factor, *rest):
+        marks = definitive(lead, factor, *rest)
+        return marks if factor == 1 else np.full_like(marks, factor < 1)
+
+    monkeypatch.setattr(certificates, "uncertified", nothing_is_clear)
+    wanted, other = widen.matmul(a, b, info=True)
+    assert same_bits(found, wanted)
+    assert info.repaired == other.repaired
+    assert same_bits(info.bound, other.bound)
+
+
 def hard_integers(rng, most):
     """Integers below 2^most next to midpoints, to powers of two, to zero, and of any length."""
     for length in range(1, most):

@@ -209,21 +209,26 @@ class Stages:
             self.plan.contract, fmt.precision, k, fmt.parts, self.plan.layout.dropped
         )
 
-        def marks_by(lead: Array, terms: int) -> Array:
-            # Sums of non-negative terms in float32 exceed the true ones by a factor of at most
-            # 1 + terms 2^-24, to first order; twice that covers the rest.
-            factor = 1 - 2.0**-23 * (terms + 8)
+        def marks_by(lead: Array, terms: int, side: int = -1) -> Array:
+            # Sums of non-negative terms in float32 are off by a factor of at most 1 + terms 2^-24,
+            # to first order; twice that covers the rest.
+            factor = 1 + side * 2.0**-23 * (terms + 8)
             return certificates.uncertified(lead, factor, *chosen.lines, test)
 
         open_elements = None
         if certificates.sketched(chosen.operands):
-            open_elements = marks_by(self._sketches(chosen, block), certificates.SKETCH)
+            open_elements = unclear = marks_by(self._sketches(chosen, block), certificates.SKETCH)
         if open_elements is None or _spread(open_elements) > FEW_OPEN:
-            open_elements = marks_by(self._first_look(chosen, block), self._looked_at)
-        items = np.flatnonzero(open_elements.any(axis=(1, 2))) if open_elements.any() else ()
+            lead, terms = self._first_look(chosen, block), self._looked_at
+            open_elements = unclear = marks_by(lead, terms)
+            if (
+                terms == k and open_elements.any()
+            ):  # those that even more would not certify are clear
+                unclear = open_elements & ~marks_by(lead, terms, 1)
+        items = np.flatnonzero(unclear.any(axis=(1, 2))) if unclear.any() else ()
         for b in items:
-            rows = np.flatnonzero(open_elements[b].any(axis=1))
-            columns = np.flatnonzero(open_elements[b].any(axis=0))
+            rows = np.flatnonzero(unclear[b].any(axis=1))
+            columns = np.flatnonzero(unclear[b].any(axis=0))
             few = (int(b), rows, columns)
             exact_lead = self._lead_product(np.float64, chosen, k, few)
             marks = certificates.uncertified(exact_lead, 1.0, *chosen.pick_lines(*few), test)
