@@ -5,7 +5,8 @@ at odd shapes, with bytes that must not count between k and the pitch, a poisone
 around it. Times: random residues of 14 moduli, all in one launch, median of 10 by CUDA events after
 a pause; TOP/s counts 2 m n k operations a plane. `--json PATH` appends the rows to a file.
 `--halves` compares products by halves (`backends/torch_halves.py`) with ordinary ones instead,
-`--sums` times paper 002's sums of products of slices (`kernels/cuda/sums.py`) in several tiles.
+`--sums` times paper 002's sums of products of slices (`kernels/cuda/sums.py`) in several tiles,
+`--portable` times the Triton kernel that other GPUs have beside this one, bytes compared.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from unittest.mock import patch
 
 import torch
 
@@ -210,6 +212,24 @@ def time_sums(n: int, slices: int) -> None:
     print(n, slices, *(f"{name} {rate:.0f}" for name, rate in rates.items()), sep=", ", flush=True)
 
 
+def compare_portable(n: int) -> bool:
+    """Print TOP/s of Hopper's kernel and of the portable one; whether bytes are equal."""
+    left, right = planes(1, n, n, MODULI, 0), planes(1, n, n, MODULI, 0)
+    pairs = tuple(zip(MODULI, COEFFICIENTS, strict=True))
+    found, rates = [], []
+    for portable in (False, True):
+        with patch.object(backend, "_hopper", lambda device, own=not portable: own):
+            found.append(backend.products(left, right, pairs, n))
+            seconds = timed(lambda: backend.multiply_into(left, right, pairs, n, found[-1]), 10)
+        rates.append(28e-12 * n**3 / seconds)
+    same = torch.equal(*found)
+    print(
+        f"n = {n}: Hopper's {rates[0]:.0f} TOP/s, portable {rates[1]:.0f}, bytes "
+        f"{'equal' if same else 'DIFFER'}", flush=True,
+    )  # fmt: skip
+    return same
+
+
 def measure(shape: tuple[int, int, int], tile: tiles.Tile | None) -> dict[str, object]:
     m, n, k = shape
     used = tile or tiles.choose(m, n, k, 14, 132)
@@ -236,11 +256,14 @@ def main() -> None:
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--halves", action="store_true", help="compare products by halves instead")
     parser.add_argument("--sums", action="store_true", help="time sums of slices instead")
+    parser.add_argument("--portable", action="store_true", help="compare with Triton's instead")
     arguments = parser.parse_args()
     random.seed(1)
     torch.manual_seed(1)
     if arguments.halves:
         raise SystemExit(not all(list(map(compare_halves, (8192, 12288, 16384)))))
+    if arguments.portable:
+        raise SystemExit(not all(list(map(compare_portable, (2048, 4096, 8192)))))
     if arguments.sums:
         for n, slices in ((4096, 8), (4096, 10), (4096, 12), (8192, 8), (16384, 3), (16384, 6)):
             time_sums(n, slices)
