@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from unittest import mock
 
 import numpy as np
@@ -48,11 +49,56 @@ def test_contract_and_bound(family, accuracy, operand):
             assert_kept(a, b, accuracy, dtype=result)
 
 
+@pytest.mark.parametrize("unit", ["fp64", "int8"])
+@by_data
+def test_the_bound_of_what_underflows_is_not_lost(accuracy, unit):
+    """2^-(s+t) underflows, many times it does not: products left out, and sums of rounded lines."""
+    x, y = 1003536613 * 2.0**-520, 849416775 * 2.0**-520
+    a, b = np.array([[x, -x]]), np.array([[y], [y]])
+    assert_kept(a, b, accuracy, system="triangle", unit=unit)
+    a = np.full((1, 1000), 5.5 * 2.0**-538)
+    assert_kept(a, a.T, 1, unit=unit)
+    found, info = widen.gemm(a, a.T, alpha=2.0**900, accuracy=1, unit=unit, info=True)
+    exact = Fraction(11, 2) ** 2 * 1000 * Fraction(2) ** (900 - 1076)
+    assert abs(Fraction(found[0, 0]) - exact) <= Fraction(info.bound[0, 0])
+
+
 @families
 @accuracies
 def test_short_and_long_inner_dimensions(family, accuracy):
     for shape in ((6, 1, 5), (5, 2, 6), (4, 300, 5)):
         assert_kept(*draw(family, shape, 12), accuracy)
+
+
+SHORT = {
+    "ones": lambda rng, shape: np.ones(shape),
+    "digits": lambda rng, shape: rng.integers(-9, 10, shape).astype(float),
+    "one or none": lambda rng, shape: (rng.random(shape) < 0.5).astype(float),
+    "float16": lambda rng, shape: rng.uniform(0.5, 1, shape).astype(np.float16),
+    "one": lambda rng, shape: np.eye(*shape),
+}
+
+
+@by_data
+@pytest.mark.parametrize("kind", SHORT)
+@pytest.mark.parametrize("operand", ["float64", "complex128", "float64x2"])
+def test_one_operand_is_exact_and_short(accuracy, kind, operand):
+    """What the other one loses is small beside the product, however small this one's integers."""
+    rng = np.random.default_rng(21)
+    a = draw("phi0.5", (19, 60, 17), 21, operand if operand in PLAIN else "float64")[0]
+    b = SHORT[kind](rng, (60, 17))
+    if operand not in PLAIN:
+        words = widen.Words(a, operand) / 3.0
+        found, info = widen.matmul(words, b, accuracy=accuracy, info=True)
+        assert info.repaired == 0 or kind == "one"
+        wanted = widen.matmul(words, b, accuracy="correct")
+        lambda_ = (2 * 60**0.5 if accuracy == "standard" else 60) * 2.0**-found.format.precision
+        error = abs((found - wanted).to_numpy())
+        assert (error <= 1.01 * lambda_ * (abs(a / 3) @ abs(b))).all()
+        return
+    for x, y in ((a, b), (b.T, a.T)):
+        info = assert_kept(x, y, accuracy, dtype=operand)[1]
+        assert info.repaired == 0 or kind == "one"  # then |A||B| is one number, large or small
 
 
 @families

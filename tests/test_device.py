@@ -182,13 +182,15 @@ def test_a_plan_made_beforehand_keeps_its_contract(accuracy):
 
 
 def surveyed(x, side, contract, cap):
-    """Lines of an operand and its table, as the device quantises them."""
+    """Lines of an operand and its table, as the device quantises them; goal and certificate."""
     operand = lines_of(tensor(x), side, 1)
     fmt, k = FORMATS["float64"], operand.shape[2]
-    goal = bounds.goal(contract, fmt.precision, k, 1, cap)
+    goal, test = bounds.goal(contract, fmt.precision, k, 1, cap), None
+    if contract.certified_by_data:
+        test = bounds.certificate(contract, fmt.precision, k, 1, 0)
     tables, needs, *_ = device._look([operand], None, 1, [goal])
-    backend.quantise([operand], tables, goal, None, needs[0].unbind())
-    return operand, tables[0], goal
+    backend.quantise([operand], tables, goal, test, needs[0].unbind())
+    return operand, tables[0], goal, test
 
 
 @families
@@ -199,15 +201,20 @@ def test_lines_and_planes(family, accuracy):
     layout = residues(128, 50.0, 1)
     for x, side in ((a, "left"), (b, "right")):
         cap = first_cap(53, 11) if contract.correct else None
-        operand, table, goal = surveyed(x, side, contract, cap)
+        operand, table, goal, test = surveyed(x, side, contract, cap)
         planes = backend.encode([operand], [table], layout)[0].cpu().numpy()
         for i, line in enumerate(x if side == "left" else x.T):
             wanted = definition.quantise(definition.numbers(line), goal)
-            row = {name: int(table[int(getattr(numbers, name)), i])
-                   for name in ("SUM", "SQUARES", "SCALE", "SIGMA", "FLAGS")}  # fmt: skip
+            row = {
+                name: int(table[int(getattr(numbers, name)), i])
+                for name in ("SUM", "SQUARES", "SCALE", "SIGMA", "FLAGS", "WEIGHT", "LEVEL")
+            }
             assert (row["SUM"], row["SQUARES"]) == (wanted.q1, wanted.q2)
             assert (row["SCALE"], row["SIGMA"]) == (wanted.exponent, wanted.sigma)
             assert bool(row["FLAGS"] & int(numbers.INEXACT)) == (not wanted.exact)
+            if test is not None:
+                expected = test.weight(wanted.q1), test.level(wanted.q1)
+                assert (row["WEIGHT"], row["LEVEL"]) == expected
             if abs(row["SIGMA"]) < 300:
                 for plane, p in zip(planes[:, 0, i], layout.moduli, strict=True):
                     integers = [numbers_[0] for numbers_ in wanted.integers]

@@ -12,7 +12,7 @@ import torch
 import widen
 from helpers import assert_same_bits, draw
 from test_device import ON, product
-from test_gpu_certify import lines_of_a_certificate
+from test_gpu_certify import NO_GOAL, lines_of_a_certificate
 from widen.backends import torch as backend
 from widen.backends import torch_constants as constants
 from widen.backends import torch_small
@@ -129,7 +129,7 @@ def test_marks_of_small_matrices(monkeypatch, shape):
     ]
     near = round((math.log2(k * 2.0**26) - 22) / 2)
     tables = [lines_of_a_certificate(rng, batch, lines, near).to(ON) for lines in (m, n)]
-    given = (*leads, tables, k, Certificate(1 << 23, 0, -2, 12345, 0), 13, k)
+    given = (*leads, tables, k, Certificate(1 << 23, 0, -2, 12345, 0, NO_GOAL), 13, k)
     monkeypatch.setattr(backend, "_hopper", lambda device: False)
     found = []
     for small in (0, 1 << 17):

@@ -170,7 +170,10 @@ def test_long_integers_are_put_together(bits, parts):
     )
     fmt = FORMATS["float64x16"]
     out = torch.zeros((16, parts, 1, 1, n), dtype=torch.int64, device=ON)
-    tables = [torch.zeros((9, lines), dtype=torch.int64, device=ON) for lines in (1, n)]
+    tables = [
+        torch.zeros((torch_backend.ROWS_OF_TABLE, lines), dtype=torch.int64, device=ON)
+        for lines in (1, n)
+    ]
     torch_backend.reconstruct_any(
         groups, layout, (tables[0], tables[1]), (1, 1), fmt, Numbers(out, None), None, slack=False
     )
@@ -218,7 +221,7 @@ def test_integers_of_words_are_rounded_to_nearest_even(name, bits):
     values = [sum(map(Fraction, column.tolist())) for column in words[:, 0].T]
     planes = [torch.from_numpy(x).to(ON)[:, None, None] for x in words]
     lines = lines_of_words(planes, "left", 1)
-    table = torch.zeros((9, 1), dtype=torch.int64, device=ON)
+    table = torch.zeros((torch_backend.ROWS_OF_TABLE, 1), dtype=torch.int64, device=ON)
     table[int(SCALE)] = s
     layout = residues(128, 2.0 * bits, 1)
     planes = torch_words.encode([lines], [table], layout, bits)[0][:, 0, 0].cpu().tolist()

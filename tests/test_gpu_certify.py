@@ -12,7 +12,11 @@ pytest.importorskip("triton")
 import widen
 from helpers import assert_same_bits
 from widen.backends import torch as backend
-from widen.bounds import Certificate
+from widen.bounds import Certificate, Goal
+from widen.kernels.triton import numbers
+
+LEVEL, FLAGS, WEIGHT = (int(getattr(numbers, name)) for name in ("LEVEL", "FLAGS", "WEIGHT"))
+NO_GOAL = Goal(1, 1, 0)  # tables say what it would
 
 pytestmark = [
     pytest.mark.gpu,
@@ -22,13 +26,13 @@ pytestmark = [
 
 def lines_of_a_certificate(rng, batch, lines, near):
     """A table whose exponents and weights leave about half of the elements open; some are odd."""
-    table = rng.integers(0, 1 << 40, (9, batch * lines))
-    table[5] = rng.integers(-near - 2, -near + 3, batch * lines)
-    table[6] = rng.choice([0, 4, 4, 4, 5, 6], batch * lines)
-    table[7] = rng.integers(1 << 20, 1 << 22, batch * lines)
+    table = rng.integers(0, 1 << 40, (backend.ROWS_OF_TABLE, batch * lines))
+    table[LEVEL] = rng.integers(-near - 2, -near + 3, batch * lines)
+    table[FLAGS] = rng.choice([0, 4, 4, 4, 5, 6], batch * lines)
+    table[WEIGHT] = rng.integers(1 << 20, 1 << 22, batch * lines)
     odd = rng.random(batch * lines) < 0.05
-    table[5, odd] = rng.choice([-(1 << 20), -200, 200, 0], odd.sum())
-    table[7, odd] = rng.choice([0, 1, 1 << 61], odd.sum())
+    table[LEVEL, odd] = rng.choice([-(1 << 20), -200, 200, 0], odd.sum())
+    table[WEIGHT, odd] = rng.choice([0, 1, 1 << 61], odd.sum())
     return torch.from_numpy(table)
 
 
@@ -59,7 +63,7 @@ def test_every_kernel_marks_the_same_elements(monkeypatch, planes):
             lines_of_a_certificate(rng, batch, lines, near).cuda()
             for batch, lines in ((left, m), (right, n))
         ]
-        test = Certificate(1 << 23, 0, 2 * (kept - 14) + int(rng.integers(2)), 12345, 0)
+        test = Certificate(1 << 23, 0, 2 * (kept - 14) + int(rng.integers(2)), 12345, 0, NO_GOAL)
         found, wanted = both_marks(monkeypatch, *leads, tables, k, test, kept, terms)
         assert torch.equal(found, wanted)
         assert m * n < 10000 or 0 < int(found.sum()) < found.numel()
@@ -78,10 +82,11 @@ def test_every_kernel_marks_the_same_elements_at_the_edge(monkeypatch, terms):
         middle //= 2 if flags == (4, 4) else 1
         tables = []
         for flag in flags:
-            table = torch.zeros((9, 512), dtype=torch.int64, device="cuda")
-            table[6], table[7] = flag, middle + torch.arange(-256, 256, device="cuda") // 32
+            table = torch.zeros((backend.ROWS_OF_TABLE, 512), dtype=torch.int64, device="cuda")
+            table[FLAGS] = flag
+            table[WEIGHT] = middle + torch.arange(-256, 256, device="cuda") // 32
             tables.append(table)
-        test = Certificate(1 << 23, 0, shift + 2 * (6 - 14), 1, 0)
+        test = Certificate(1 << 23, 0, shift + 2 * (6 - 14), 1, 0, NO_GOAL)
         found, wanted = both_marks(monkeypatch, *leads, tables, terms, test, 6, terms)
         assert torch.equal(found, wanted)
         assert 0 < int(found.sum()) < found.numel()

@@ -141,6 +141,12 @@ class Certificate:
 
         v_i [column inexact] + u_j [row inexact] + both [neither exact] + always
             <= floor(D 2^(sigma + tau + shift)).
+
+    Rows that were rounded are at the goal's scale. One that is exact may have stopped before it, by
+    2^d: V is then multiplied by 0, and U 2^tau and D 2^(sigma+tau) know of d only as a factor of
+    both sides (where products are left out, and `always` counts, every line is at the goal). So all
+    lines are looked at as if they were there: `level` is their sigma, and no weight is so small
+    that rounding it up matters.
     """
 
     divisor: int
@@ -148,17 +154,22 @@ class Certificate:
     shift: int
     both: int
     always: int
+    goal: Goal
 
-    def weight(self, q1: int, sigma: int) -> int:
-        """Weight of a row or column: its V in units of divisor 2^-unit, rounded up."""
+    def level(self, q1: int) -> int:
+        """Exponent of the largest magnitude of a row or column at the goal's scale."""
+        return floor_log2_ratio(self.goal.root, max(q1, 1)) + self.goal.shift + NORM_BITS
+
+    def weight(self, q1: int) -> int:
+        """Weight of a row or column: its V there in units of divisor 2^-unit, rounded up."""
         reduced = max(0, q1.bit_length() - 24)
         top = -(-q1 >> reduced)
         quotient = -(-(top << 22) // self.divisor)
-        return ceil_shift(quotient, reduced + sigma - NORM_BITS - 22 + self.unit)
+        return ceil_shift(quotient, reduced + self.level(q1) - NORM_BITS - 22 + self.unit)
 
-    def holds(self, weights: int, lead_product: int, sigma_tau: int) -> bool:
+    def holds(self, weights: int, lead_product: int, levels: int) -> bool:
         """Whether an element with this total weight and this lower bound is certified."""
-        return weights <= 0 or weights <= floor_shift(lead_product, sigma_tau + self.shift)
+        return weights <= 0 or weights <= floor_shift(lead_product, levels + self.shift)
 
 
 def least_error(dropped: int) -> int:
@@ -204,4 +215,5 @@ def certificate(
         shift=unit - gamma - 2 * lead_bits(k),
         both=-(-both // divisor),
         always=-(-ceil_shift(2 * dropped, unit) // divisor),
+        goal=target,
     )

@@ -18,12 +18,12 @@ STRIP = 1 << 15
 """Elements whose bounds are worked out at a time."""
 
 
-def weights(lines: Quantised, test: Certificate) -> Array:
-    """`Certificate.weight` of every line."""
-    out = np.empty(lines.exponents.shape, np.int64)
-    settings = np.array([test.divisor, test.unit])
-    launch("lines.weights", len(out), out.size, lines.survey.q1, lines.sigma, settings, out)
-    return out
+def weights(lines: Quantised, test: Certificate) -> tuple[Array, Array]:
+    """`Certificate.weight` and `Certificate.level` of every line."""
+    found, levels = (np.empty(lines.exponents.shape, np.int64) for _ in range(2))
+    settings = np.array([test.divisor, test.unit, test.goal.root, test.goal.shift])
+    launch("certify.weights", len(found), found.size, lines.survey.q1, settings, found, levels)
+    return found, levels
 
 
 def leads(
@@ -90,13 +90,14 @@ def uncertified(
     per_line = [
         every(of_lines, batch)
         for side in (left, right)
-        for of_lines in (weights(side, test), side.sigma, side.exact)
+        for of_lines in (*weights(side, test), side.exact)
     ]
     always = min(test.always, 1 << 61)
     settings = np.array([test.shift, test.both, always])
     launch(
-        "lines.certify", batch * lead.shape[1], lead.size, lead, factor, *per_line, settings, marks
-    )
+        "certify.certify", batch * lead.shape[1], lead.size, lead, factor, *per_line, settings,
+        marks,
+    )  # fmt: skip
     return marks
 
 

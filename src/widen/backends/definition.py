@@ -252,12 +252,12 @@ def matmul(
 def certified(row: Line, column: Line, lead: int, test: bounds.Certificate) -> bool:
     """Whether an element keeps its contract without repair."""
     weights = (
-        (0 if column.exact else test.weight(row.q1, row.sigma))
-        + (0 if row.exact else test.weight(column.q1, column.sigma))
+        (0 if column.exact else test.weight(row.q1))
+        + (0 if row.exact else test.weight(column.q1))
         + (0 if row.exact or column.exact else test.both)
         + test.always
     )
-    return test.holds(weights, lead, row.sigma + column.sigma)
+    return test.holds(weights, lead, test.level(row.q1) + test.level(column.q1))
 
 
 def _with_parts(line: list[Number], parts: int) -> list[Number]:

@@ -42,9 +42,9 @@ def bound_of(
     """
     library, parts = library_of(values), values.shape[0]
     error = 0.5 * (_times(rows.lost, columns.norm) + _times(rows.norm, columns.lost))
-    error = error + 0.25 * parts * k * _times(rows.lost, columns.lost)
+    error = error + _times(rows.lost, columns.lost, -(-parts * k // 4))
     if dropped:
-        error = error + float(dropped) * (rows.step * columns.step)
+        error = error + _times(rows.step, columns.step, dropped)
     error = scale * (error * (1 + 2.0**-40) * parts**0.5 + 4 * TINY) + TINY
     # A product may have underflowed to 0: the lines say what is exact.
     exact = (rows.lost == 0) & (columns.lost == 0) & (dropped == 0)
@@ -55,9 +55,15 @@ def bound_of(
     return library.where(library.isnan(values).any(0), float("nan"), total)
 
 
-def _times(x: Any, y: Any) -> Any:
-    """Product in which 0 times infinity is 0."""
-    return library_of(x).where((x == 0) | (y == 0), 0.0, x * y)
+def _times(x: Any, y: Any, many: int = 1) -> Any:
+    """So many products in which 0 times infinity is 0.
+
+    The smaller factor is multiplied first: many times what underflows is much, and nothing
+    overflows that need not.
+    """
+    library = library_of(x)
+    found = float(many) * library.minimum(x, y) * library.maximum(x, y)
+    return library.where((x == 0) | (y == 0), 0.0, found)
 
 
 def _half_ulp(values: Any, fmt: Part) -> Any:

@@ -28,14 +28,14 @@ from widen.kernels.triton import crt, crt_scaled, elements, lines
 from widen.kernels.triton import encode as encode_kernels
 from widen.kernels.triton import multiply as multiply_kernels
 from widen.kernels.triton import reconstruct as reconstruct_kernels
-from widen.kernels.triton.numbers import FLAGS, INEXACT, SIGMA, WEIGHT
+from widen.kernels.triton.numbers import FLAGS, INEXACT, LEVEL, WEIGHT
 from widen.systems import Residues
 
 Tensor = torch.Tensor
 Planes = tuple[tuple[int, int], ...]
 """Modulus and coefficient of every plane."""
 
-ROWS_OF_TABLE = 9
+ROWS_OF_TABLE = 10
 
 
 def survey(
@@ -253,7 +253,7 @@ def certify(
 
         marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
         run = launcher(left, right, batch, k, terms, shift, both, int(INEXACT))
-        rows = [table[int(row)] for table in tables for row in (SIGMA, FLAGS, WEIGHT)]
+        rows = [table[int(row)] for table in tables for row in (LEVEL, FLAGS, WEIGHT)]
         given = (left, right, marks, *rows)
         run(*(tensor.data_ptr() for tensor in given))
         recorder = listener()

@@ -4,13 +4,13 @@
 //
 //   total (1 - 2^-20) >= v_i column_j + row_i u_j
 //
-// in float32, where a row has row = [inexact] h and v = weight h, h = 2^-(sigma + shift/2) rounded
+// in float32, where a row has row = [inexact] h and v = weight h, h = 2^-(level + shift/2) rounded
 // up, and a column the like with `both` in its weight. Marks are zero before; ones are stored here.
 //
 //   PAIRS       1: integers 128 x + x' in two planes; the sums of x y, then of x y' and x' y
 constexpr float DOWN = 1 - 0x1p-20f, UP = 1 + 0x1p-20f;
 
-struct Lines { const s64 *sigma, *flags, *weight; };
+struct Lines { const s64 *level, *flags, *weight; };
 
 struct Finish {
   u8* marks;
@@ -36,10 +36,10 @@ struct Bound { float inexact, weight; };
 
 __device__ __forceinline__ Bound bound_of(const Lines& lines, u64 at, bool real, int shift,
                                           float both, int flag) {
-  const int sigma = real ? (int)lines.sigma[at] : 0;
+  const int level = real ? (int)lines.level[at] : 0;
   const bool inexact = real && (lines.flags[at] & flag);
   const float weight = real ? (float)lines.weight[at] : 0.f;
-  const float h = power(-sigma - shift) * UP;
+  const float h = power(-level - shift) * UP;
   return {(inexact ? 1.f : 0.f) * h, (weight + (inexact ? both : 0.f)) * h};
 }
 

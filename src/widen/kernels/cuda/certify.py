@@ -18,7 +18,7 @@ from widen.kernels.cuda.launcher import (
 from widen.kernels.tiles import HOPPER_CERTIFY, choose
 
 ADDRESSES = ("marks", *(f"{side}_{row}" for side in ("left", "right") for row in
-                        ("sigma", "flags", "weight")))  # fmt: skip
+                        ("level", "flags", "weight")))  # fmt: skip
 
 
 class Certificate(Finish):
@@ -41,7 +41,7 @@ def launcher(
 
     They are int8 (1 or 2, batch or 1, lines, pitch), k in a row, of which the sums take `terms`
     (and more up to a multiple of 128). The addresses: left, right, marks (batch, m, n) of zeros,
-    then rows sigma, flags and weight, int64, of left's lines and of right's. `shift` and `both` are
+    then rows level, flags and weight, int64, of left's lines and of right's. `shift` and `both` are
     those of `bounds.Certificate`; `inexact` is a bit of the flags.
     """
     key = (left.shape, right.shape, left.device, batch, k, terms, shift, both, inexact)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
@@ -50,18 +51,22 @@ def _binary(options: tuple[str, ...]) -> bytes:
     compiler = called(import_module("cuda.bindings.nvrtc").nvrtcVersion())
     driver = called(import_module("cuda.bindings.driver").cuDriverGetVersion())
     key = hashlib.sha256(repr((texts, options, compiler, driver)).encode()).hexdigest()
-    path = _cache_directory() / f"multiply-{key[:32]}.cubin"
-    if path.exists():
-        return path.read_bytes()
+    name = f"multiply-{key[:32]}.cubin"
+    with suppress(OSError, RuntimeError):  # it is not there yet, or there is no home at all
+        return (_cache_directory() / name).read_bytes()
     binary = _compiled(texts.pop("multiply.cu"), texts, options)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(binary)
-        os.replace(file.name, path)  # atomic: another process sees all of it or nothing
-    except OSError:
-        pass  # a home that cannot be written to: the next process compiles again
+    with suppress(OSError, RuntimeError):  # then the next process compiles again
+        _keep(binary, _cache_directory() / name)
     return binary
+
+
+def _keep(binary: bytes, path: Path) -> None:
+    """Write a file so that other processes see all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
+        written = Path(directory, path.name)
+        written.write_bytes(binary)
+        os.replace(written, path)
 
 
 @lru_cache(maxsize=64)

@@ -14,8 +14,8 @@ from widen.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
     LARGEST,
+    LEVEL,
     SCALE,
-    SIGMA,
     WEIGHT,
     decode,
     highest_bit,
@@ -33,13 +33,13 @@ GLANCE = tl.constexpr(4)  # tiles that a program looks at together, in which the
 
 @triton.jit
 def holds(
-    total, rounded_row, rounded_column, row_weight, column_weight, sigma, shift, both, always
+    total, rounded_row, rounded_column, row_weight, column_weight, levels, shift, both, always
 ):
     """`bounds.Certificate.holds` for a product of leading integers."""
     weights = always + tl.where(rounded_column, row_weight, 0)
     weights += tl.where(rounded_row, column_weight, 0)
     weights += tl.where(rounded_row & rounded_column, both, 0)
-    bound = shift_left(total, sigma.to(tl.int32) + shift)
+    bound = shift_left(total, levels.to(tl.int32) + shift)
     return (weights <= 0) | (weights <= bound)
 
 
@@ -50,7 +50,7 @@ def holds_at(total, row_table, column_table, heights, widths, shift, both, alway
         total, tl.load(row_table + FLAGS * heights) & INEXACT > 0,
         tl.load(column_table + FLAGS * widths) & INEXACT > 0, tl.load(row_table + WEIGHT * heights),
         tl.load(column_table + WEIGHT * widths),
-        tl.load(row_table + SIGMA * heights) + tl.load(column_table + SIGMA * widths),
+        tl.load(row_table + LEVEL * heights) + tl.load(column_table + LEVEL * widths),
         shift, both, always,
     )  # fmt: skip
 

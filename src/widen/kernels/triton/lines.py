@@ -16,6 +16,7 @@ from widen.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
     LARGEST,
+    LEVEL,
     NORM,
     NORM_BITS,
     NOTHING,
@@ -266,13 +267,13 @@ def floor_log2_ratio(numerator, denominator):
 
 
 @triton.jit
-def weight_of(q1, sigma, divisor, unit):
+def weight_of(q1, level, divisor, unit):
     """`Certificate.weight` of lines."""
     reduced = tl.maximum(highest_bit(q1) - 23, 0)
     one = tl.full(q1.shape, 1, tl.int64)
     rounded = (q1 + (one << reduced.to(tl.int64)) - 1) >> reduced.to(tl.int64)
     quotient = ((rounded << 22) + divisor - 1) // divisor
-    shift = reduced + sigma + unit - NORM_BITS - 22
+    shift = reduced + level + unit - NORM_BITS - 22
     down = tl.minimum(tl.maximum(-shift, 0), 61).to(tl.int64)
     up = tl.minimum(tl.maximum(shift, 0), 38).to(tl.int64)
     return tl.where(shift >= 0, quotient << up, (quotient + (one << down) - 1) >> down)
@@ -305,7 +306,7 @@ def _scale(
     inexact = (q1 > 0) & (wanted < s)
     at_goal = (q1 > 0) & (inexact | (full != 0))
     s = tl.where(special, NOTHING, tl.where(at_goal, wanted, s))
-    sigma = s + top
+    sigma, level = s + top, tl.where(special, NOTHING, wanted) + top
     # ||a'|| <= 2^(sigma - 15) sqrt(q2) + sqrt(2k)/2; a margin of 2/256 covers the floats.
     length = sigma.to(tl.float32) - 15.0 + 0.5 * tl.log2(tl.maximum(q2, 1).to(tl.float32))
     high, low = tl.maximum(length, rounding), tl.minimum(length, rounding)
@@ -317,7 +318,8 @@ def _scale(
     tl.store(at + SCALE * count, s.to(tl.int64), real)
     tl.store(at + SIGMA * count, sigma.to(tl.int64), real)
     tl.store(at + FLAGS * count, flags.to(tl.int64), real)
-    tl.store(at + WEIGHT * count, weight_of(q1, sigma, divisor, unit), real)
+    tl.store(at + WEIGHT * count, weight_of(q1, level, divisor, unit), real)
+    tl.store(at + LEVEL * count, level.to(tl.int64), real)
     tl.store(at + NORM * count, bound.to(tl.int64), real)
     held = real & ~empty
     tl.atomic_max(needs, tl.max(tl.where(held, bound, NOTHING), 0).to(tl.int64), sem="relaxed")

@@ -10,8 +10,8 @@ from widen.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
     LARGEST,
+    LEVEL,
     NOTHING,
-    SIGMA,
     WEIGHT,
     decode,
     highest_bit,
@@ -138,8 +138,8 @@ def decide(
         (tl.load(at_column + FLAGS * widths, j < n, other=0) & INEXACT > 0)[None, :],
         tl.load(at_row + WEIGHT * heights, i < m, other=0)[:, None],
         tl.load(at_column + WEIGHT * widths, j < n, other=0)[None, :],
-        tl.load(at_row + SIGMA * heights, i < m, other=0)[:, None]
-        + tl.load(at_column + SIGMA * widths, j < n, other=0)[None, :],
+        tl.load(at_row + LEVEL * heights, i < m, other=0)[:, None]
+        + tl.load(at_column + LEVEL * widths, j < n, other=0)[None, :],
         shift, both, always,
     )  # fmt: skip
     code = tl.load(marks + at, inside, other=0)

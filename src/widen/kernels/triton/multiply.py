@@ -8,7 +8,7 @@ import triton.language as tl
 from widen.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
-    SIGMA,
+    LEVEL,
     WEIGHT,
     wide,
 )
@@ -122,14 +122,14 @@ def certified(
 ):  # fmt: skip
     """Whether float32 sums of leading integers certify elements: lines i times lines j of tables.
 
-    `heights` and `widths` are all lines of the tables. In units of 2^(sigma + tau + shift),
+    `heights` and `widths` are all lines of the tables. In units of 2^(levels + shift),
     total >= (v/h)(column/w) + (row/h)((u + both)/w), rounded so that less is certified; exponents
     out of range give infinities or NaN.
     """
     at_row, at_column = rows_table + i, columns_table + j
-    sigma = tl.load(at_row + SIGMA * heights, row_real, other=0).to(tl.int32)
-    tau = tl.load(at_column + SIGMA * widths, column_real, other=0).to(tl.int32)
-    h, w = power(-sigma - shift // 2) * UP, power(-tau - shift + shift // 2) * UP
+    ours = tl.load(at_row + LEVEL * heights, row_real, other=0).to(tl.int32)
+    theirs = tl.load(at_column + LEVEL * widths, column_real, other=0).to(tl.int32)
+    h, w = power(-ours - shift // 2) * UP, power(-theirs - shift + shift // 2) * UP
     v = tl.load(at_row + WEIGHT * heights, row_real, other=0).to(tl.float32) * h
     u = tl.load(at_column + WEIGHT * widths, column_real, other=0).to(tl.float32)
     row = (tl.load(at_row + FLAGS * heights, row_real, other=0) & INEXACT > 0).to(tl.float32) * h

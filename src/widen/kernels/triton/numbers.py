@@ -25,8 +25,9 @@ DEPTH = tl.constexpr(3)  # -NOTHING - exponent of the last set bit
 SCALE = tl.constexpr(4)  # the exponent s: lines are scaled by 2^s and rounded
 SIGMA = tl.constexpr(5)  # s + exponent of the largest magnitude
 FLAGS = tl.constexpr(6)
-WEIGHT = tl.constexpr(7)  # of the certificate
+WEIGHT = tl.constexpr(7)  # `bounds.Certificate.weight`
 NORM = tl.constexpr(8)  # log2 of the 2-norm after scaling, in 1/256, rounded up
+LEVEL = tl.constexpr(9)  # `bounds.Certificate.level`
 
 FAR_OFF = tl.constexpr(1 << 30)  # place of the last bit of nothing
 MAGIC = tl.constexpr(12582912.0)  # 1.5 * 2^23: adding it rounds a small float to an integer
