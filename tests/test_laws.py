@@ -41,10 +41,12 @@ ORDER = [
     ["call"],
     ["native"],
     ["on_cpu", "tensor_words"],
+    ["tensor_batches"],
     ["tensors"],
     ["api"],
     ["papers"],
     ["cli"],
+    ["__main__"],
 ]
 APART = ["testing"]  # nobody imports it, and it imports nobody
 LEVEL = {name: level for level, line in enumerate(ORDER) for name in line}
@@ -57,12 +59,12 @@ LIBRARIES = {
     "device": {"torch"},  # the stages of tensors
     "repair_device": {"torch"},
     "on_cpu": {"torch", "ml_dtypes"},  # what the interface does with them
+    "tensor_batches": {"torch"},
     "tensor_words": {"torch"},
     "tensors": {"torch"},
     "cli": {"typer", "rich", "torch", "matplotlib"},  # the last for figures
     "papers": set(),
     "testing": {"flint", "gmpy2", "ml_dtypes"},
-    "arguments": {"array_api_compat", "ml_dtypes"},
 }
 STRANGE = {
     "numba", "torch", "triton", "cuda", "cupy", "jax", "matplotlib", "typer", "rich", "click",

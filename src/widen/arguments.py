@@ -44,12 +44,13 @@ def on_gpu(x: Any) -> bool:
 def library(**given: Any) -> str:
     """Where the given arrays live: "numpy", "cpu" (tensors there) or a GPU's name.
 
-    Encoded operands and what is None have no say, unless they are on a GPU.
+    What was encoded on a CPU has no say, but does not go to a GPU; what is None has none either.
     """
     places: dict[str, str] = {}
     for name, x in given.items():
         if is_tensor(x):
             places[name] = str(x.device)
+            format_of(x.dtype, name)
             if x.requires_grad and sys.modules["torch"].is_grad_enabled():
                 raise TypeError(
                     f"{name} requires a gradient, which widen does not give: use {name}.detach()"
@@ -71,6 +72,9 @@ def library(**given: Any) -> str:
     place = next(iter(found), "numpy")
     if place not in ("numpy", "cpu") and not place.startswith("cuda"):
         raise ValueError(f"tensors on {place} are not served; use a CUDA device or .cpu()")
+    for name, x in given.items():
+        if isinstance(x, Encoded) and x.device is None and place.startswith("cuda"):
+            raise ValueError(f"{name} was encoded on a CPU; encode a tensor that is on {place}")
     return place
 
 
@@ -117,7 +121,8 @@ def format_of(dtype: Any, name: str) -> Format:
         return PLAIN[word]
     known = f"widen multiplies {', '.join(PLAIN)} and widen.Words"
     if not isinstance(dtype, np.dtype):
-        raise TypeError(f"{name} holds {word}; {known}: give {name}.to(torch.float64)")
+        wide = "complex128" if word.startswith("complex") else "float64"
+        raise TypeError(f"{name} holds {word}; {known}: give {name}.to(torch.{wide})")
     fix = f"{name}.astype(float)"
     if dtype.kind == "V" and dtype.itemsize == 2:
         fix = f"{name}.view(ml_dtypes.bfloat16) if these are bfloat16 bits"
@@ -225,10 +230,18 @@ def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
     if out.shape != dims or out.dtype != np.dtype(fmt.name):
         raise ValueError(
             f"out has shape {out.shape} and dtype {out.dtype}; the result needs shape {dims} and "
-            f"dtype {fmt.name}: np.empty({dims}, np.{fmt.name})"
+            f"dtype {fmt.name}: give one that was made so"
         )
     if not out.flags.writeable:
         raise ValueError("out is read-only; give an array that can be written")
+    check_apart(out.shape, out.strides)
+
+
+def check_apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    """Whether a result's elements have memory of their own."""
+    repeated = (size > 1 and stride == 0 for size, stride in zip(shape, strides, strict=True))
+    if 0 not in shape and any(repeated):
+        raise ValueError("out repeats its elements, which share memory; give one of full size")
 
 
 def check_words(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
@@ -238,6 +251,8 @@ def check_words(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
         raise TypeError(f"out is a {type(out).__name__}; {need}: give widen.Words")
     if out.shape != dims or out.format != fmt:
         raise ValueError(f"out has shape {out.shape} and {out.format.name}; {need}")
+    for plane in out.planes:
+        check_apart(plane.shape, plane.stride() if is_tensor(plane) else plane.strides)
 
 
 def check_encoded(encoded: Encoded, side: str, fmt: Format, options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The four stages on a GPU: one plan, one stream, at most one small read of the device."""
+"""The four stages on a GPU: one plan, one stream, one small read of the device to plan with."""
 
 from __future__ import annotations
 
@@ -140,7 +140,13 @@ def prepare(problem: Problem) -> Prepared:
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
         plan = in_blocks(
-            replace(problem.plan, cap=caps[0], shape=problem.shape, workspace=problem.workspace)
+            replace(
+                problem.plan,
+                cap=caps[0],
+                shape=problem.shape,
+                workspace=problem.workspace,
+                result=fmt.name,
+            )
         )
         if problem.test is not None and plan.system == "triangle":
             plan = question.widest(_held(problem))  # nothing would be left out of what is not held

@@ -9,6 +9,7 @@ from widen.backends.operands import Array
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout
+from widen.words import products
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class Encoded:
 
     @property
     def nbytes(self) -> int:
-        """Bytes it owns."""
+        """Bytes of its planes and of the numbers it keeps."""
         return int(self.planes.nbytes + self.operand.nbytes)
 
     def planes_for(
@@ -87,6 +88,14 @@ class Encoded:
             lines=self.lines.cut(only, everything),
             planes=self.planes[:, only],
         )
+
+    __array_ufunc__ = None  # NumPy leaves a @ encoded to what follows
+
+    def __matmul__(self, other: Any) -> Any:
+        return products.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return products.matmul(other, self)
 
     def __repr__(self) -> str:
         return (

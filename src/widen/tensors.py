@@ -1,4 +1,4 @@
-"""PyTorch tensors in, tensors out: on a CPU as views of NumPy arrays, on a GPU by `device`."""
+"""Tensors on a GPU in, tensors out: calls checked, operands as lines, launches recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import torch
 
 from widen import arguments, device
 from widen import native as ordinary
-from widen.backends import torch_lines
 from widen.backends import torch_units as units
 from widen.backends.clock import Clock
 from widen.backends.recording import Kind, Recorder, Recordings
@@ -28,6 +27,7 @@ from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN, Format
 from widen.plan import Info, Plan
 from widen.planner import first_cap, typical_needs
+from widen.tensor_batches import merged, zeros
 from widen.tensor_words import (
     addend_lines,
     bits_of,
@@ -86,7 +86,7 @@ def plan(call: Call) -> Plan:
     check_unit(call.unit, call.device)
     if math.prod(call.dims) == 0 or call.inner_dims[0][-1] == 0:
         return empty_plan(call)
-    left, right = _merged(call)
+    left, right = merged(call)
     problem = Problem(
         left, right, call.contract, call.work, call.workspace, unit=call.unit, system=call.system
     )
@@ -100,7 +100,10 @@ def encode(
     """An operand on a GPU, encoded."""
     check_unit(unit, x.device)
     with torch.cuda.device(x.device):
-        operand = lines_of(copied(x), side, fmt.parts)  # a copy: it cannot go stale
+        own = copied(x)  # it cannot go stale
+        if math.prod(x.shape) == 0:  # no product with it reads it
+            own = torch.zeros([max(size, 1) for size in x.shape], device=x.device)
+        operand = lines_of(own, side, fmt.parts)
         return device.encode_operand(operand, tuple(x.shape), side, contract, fmt, unit, system)
 
 
@@ -143,6 +146,8 @@ def _kind_of_call(
     a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan | None
 ) -> Kind | None:
     """The kind of a call; None if there is no telling."""
+    if torch.version.hip:
+        return None  # launches are issued again by NVIDIA's driver
     return _recordings.kind(_key_of_call(a, b, out, choices, plan))
 
 
@@ -157,11 +162,14 @@ def _key_of_call(a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan 
         shared = right.data_ptr() - left.data_ptr()
     if out is not None and (result is None or any(_same_storage(x, out) for x in (left, right))):
         return None
-    return ours, theirs, shared, result, choices, plan
+    # 40.0 and True are equal to contracts, and none.
+    return ours, theirs, shared, result, choices, type(choices[0]), plan
 
 
 def _kind(x: Any) -> Any:
     if isinstance(x, Encoded):
+        if x.device is None:
+            return None  # it will be refused
         words = x.operand.words
         held = (x.operand.fmt, words.shape, words.stride(), x.unit, x.system)
         return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, held
@@ -267,7 +275,7 @@ def _ordinary_is_fast(call: Call, where: torch.device) -> bool:
     """Whether this GPU has float64 units worth the name; TF32 would not keep the contract."""
     if call.work.part.precision == 53:
         return torch.cuda.get_device_capability(where) in ((8, 0), (9, 0), (10, 0))
-    return not torch.backends.cuda.matmul.allow_tf32
+    return bool(torch.backends.cuda.matmul.fp32_precision != "tf32")
 
 
 def _target(call: Call, out: Any, where: torch.device) -> Any:
@@ -287,6 +295,7 @@ def _target(call: Call, out: Any, where: torch.device) -> Any:
                 f"out has shape {tuple(out.shape)}, {out.dtype}, on {out.device}; the result "
                 f"needs torch.empty({call.dims}, dtype={dtype}, device='{where}')"
             )
+        arguments.check_apart(out.shape, out.stride())
     operands: list[Any] = [call.left, call.right]
     owned = [x for x in operands if not isinstance(x, Encoded)]
     if any(share_memory(x, out) for x in owned) or not in_one_block(out):
@@ -304,17 +313,10 @@ def _run(
 ) -> Plan:  # fmt: skip
     parts = call.work.parts
     k = arguments.matrix_dims(call.inner_dims[0], "left")[-1]
-    if math.prod(call.dims) == 0 or (k == 0 and scaling is None):
-        for plane in planes(out):
-            plane.zero_()
-        if bound is not None:
-            bound.fill_(2.0**call.fmt.part.lowest / 2)
+    if math.prod(call.dims) == 0:
         return empty_plan(call)
-    if call.fmt.parts > parts:
-        for plane in planes(out):
-            (plane[1] if isinstance(out, Words) else plane.imag).zero_()
     unread = k == 0 or (scaling is not None and scaling.alpha == 0)
-    left, right = _zeros(call, out.device) if unread else _merged(call)
+    left, right = zeros(call, out.device) if unread else merged(call)
     batch, m, n = max(left.shape[0], right.shape[0]), left.shape[1], right.shape[1]
     if scaling is not None:
         scaling = scaling.reshaped(batch, m, n)
@@ -324,6 +326,9 @@ def _run(
     flat = reshaped(out, (batch, m, n))  # a copy where batch axes do not merge
     if not in_one_block(flat):
         flat = empty(call.fmt, (batch, m, n), out.device)
+    if call.fmt.parts > parts:
+        for plane in planes(flat):
+            (plane[1] if isinstance(flat, Words) else plane.imag).zero_()
     bits = bits_of(flat, parts)
     report = None
     if bound is not None:
@@ -342,45 +347,3 @@ def _run(
     if not share_memory(flat, out):
         copy_into(out, reshaped(flat, call.dims))
     return replace(ran, result=call.fmt.name, shape=(*ran.shape[:2], k, ran.shape[3]))
-
-
-def _zeros(call: Call, where: torch.device) -> tuple[Lines, Lines]:
-    """Operands of one column and one row of zeros, in place of what is not read."""
-    part = call.work.part.words[0]
-    dtype = torch_lines.INTEGERS[8 if part.precision == 53 else 4]
-    ours, theirs = (
-        torch.zeros((1, count, 1, call.work.parts), dtype=dtype, device=where).movedim(-1, 0)
-        for count in (math.prod(call.batch) * call.m, call.n)
-    )
-    return Lines(ours, part), Lines(theirs, part)
-
-
-def _merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:
-    """Operands with one batch axis; a batch times one matrix becomes one tall product.
-
-    Rows do not know of each other, so that changes no bits. Axes that broadcast in between are
-    copied.
-    """
-    sides: list[Any] = []
-    given: Any = call.sides
-    parts = call.work.parts
-    if all(isinstance(x, torch.Tensor) and x.ndim == 2 for x, _ in given):  # as most calls are
-        return lines_of(given[0][0], "left", parts), lines_of(given[1][0], "right", parts)
-    for x, side in given:
-        if isinstance(x, Encoded):
-            sides.append(x)
-            continue
-        dims = arguments.matrix_dims(tuple(x.shape), side)
-        matrices = reshaped(x, dims)
-        if math.prod(dims[:-2]) != 1:
-            matrices = expanded(matrices, (*call.batch, *dims[-2:]))
-        sides.append(matrices)
-    left, right = sides
-    count = right.shape[0] if isinstance(right, Encoded) else math.prod(right.shape[:-2])
-    if not isinstance(left, Encoded) and count == 1 and math.prod(left.shape[:-2]) > 1:
-        left = reshaped(left, (1, math.prod(call.batch) * call.m, left.shape[-1]))
-    ours, theirs = (
-        x if isinstance(x, Encoded) else lines_of(x, side, parts)
-        for x, side in ((left, "left"), (right, "right"))
-    )
-    return ours, theirs
