@@ -483,3 +483,69 @@ def test_info_of_nan_is_readable():
     _, info = widen.matmul(a, a, info=True)
     assert "proven" in str(info)
     assert "nan" not in str(info).split("bound")[1].split("\n")[0]
+
+
+# ── results, plans and tensors that are not what they seem ───────────────────────────────────
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_a_matrix_as_result():
+    """NumPy's own: it stays two-dimensional whatever one does."""
+    a = np.arange(12.0).reshape(3, 4)
+    for x in (a, a + 1j):
+        out = np.matrix(np.empty((3, 3), x.dtype))
+        assert widen.matmul(x, x.T, out=out) is out
+        assert np.array_equal(np.asarray(out), x @ x.T)
+        assert np.array_equal(widen.matmul(np.matrix(x), np.matrix(x.T)), x @ x.T)
+
+
+def test_results_whose_elements_share_memory_are_refused():
+    a, b = np.ones((2, 3)), np.ones((3, 4))
+    one = np.lib.stride_tricks.as_strided(np.empty((2, 1)), (2, 4), (8, 0), writeable=True)
+    with pytest.raises(ValueError, match="share memory"):
+        widen.matmul(a, b, out=one)
+    words = widen.Words(np.zeros((2, 4)), "float64x2")
+    planes = [np.lib.stride_tricks.as_strided(x, x.shape, (0, 8, 0)) for x in words.planes]
+    with pytest.raises(ValueError, match="share memory"):
+        widen.matmul(a, b, dtype="float64x2", out=widen.Words.of(words.format, planes))
+
+
+@pytest.mark.parametrize("plan", ["standard", 3, (2, 2)])
+def test_what_is_no_plan(plan):
+    with pytest.raises(TypeError, match=r"what widen\.plan gives"):
+        widen.matmul(np.ones((2, 2)), np.ones((2, 2)), plan=plan)
+
+
+@pytest.mark.parametrize(
+    "more", [{"unit": "int8"}, {"system": "digits"}, {"workspace": "1MB"}, {"accuracy": "fast"}]
+)
+def test_a_plan_and_something_else(more):
+    a = np.ones((2, 2))
+    plan = widen.plan(a, a)
+    with pytest.raises(ValueError, match="give one"):
+        widen.matmul(a, a, plan=plan, **more)
+    same = {name: getattr(plan, name) for name in ("unit", "system", "workspace")}
+    assert np.array_equal(widen.matmul(a, a, plan=plan, **same), a @ a)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_tensors_are_told_what_tensors_can_do():
+    torch = pytest.importorskip("torch")
+    a = torch.ones((3, 3), dtype=torch.float64)
+    for bad, fix in ((torch.int32, "float64"), (torch.complex32, "complex128")):
+        with pytest.raises(TypeError, match=rf"a holds .*: give a\.to\(torch\.{fix}\)"):
+            widen.matmul(a.to(bad), a)
+    with pytest.raises(ValueError, match="needs shape"):
+        widen.matmul(a, a, out=torch.empty((2, 3), dtype=torch.float64))
+    with pytest.raises(ValueError, match="share memory"):
+        widen.matmul(a, a, out=torch.empty((1, 1), dtype=torch.float64).expand(3, 3))
+    with pytest.raises(TypeError, match="b is a list"):
+        widen.plan(a, [[1.0]])
+
+
+def test_at_signs_with_encoded_operands():
+    a, b = np.random.default_rng(0).random((2, 4, 4))
+    ours, theirs = widen.encode(a, side="left"), widen.encode(b, side="right")
+    wanted = widen.matmul(a, b)
+    for found in (a @ theirs, ours @ b, ours @ theirs):
+        assert np.array_equal(found, wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
 import sys
 import threading
 import tracemalloc
@@ -294,3 +295,22 @@ def test_numbers_of_several_words(name, workspace, accuracy):
     a, b = draw_words("phi2", shape, 2, name)
     result = within(a, b, workspace, accuracy=accuracy)
     assert_same_words(result[:9], widen.matmul(a[:9], b, accuracy=accuracy))
+
+
+AFTER_THE_END = """
+import atexit, threading, time
+import numpy as np, widen
+a = np.random.default_rng(0).random((300, 300))
+wanted = widen.matmul(a, a)
+def work(name):
+    time.sleep(0.5)
+    print(name, np.array_equal(widen.matmul(a, a), wanted), flush=True)
+atexit.register(work, "handler")
+threading.Thread(target=work, args=("thread",)).start()
+"""
+
+
+def test_products_after_the_main_thread_has_ended():
+    """No thread starts then: those that there are do the work."""
+    done = subprocess.run([sys.executable, "-c", AFTER_THE_END], capture_output=True, text=True)
+    assert done.stdout.split() == ["thread", "True", "handler", "True"], done.stderr

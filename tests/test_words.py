@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 
@@ -526,6 +527,27 @@ def test_words_are_copied_and_pickled():
     shallow = copy.copy(x)
     shallow[0] = 1  # as NumPy's, memory of its own
     assert_same(x, some("complex128_complex64"))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.astype(x.format), lambda x: x.sum(keepdims=True), lambda x: x[:1].copy(),
+    lambda x: x.dot(Words(np.ones(1), x.format))[None],
+])  # fmt: skip
+def test_the_largest_numbers_are_kept(function):
+    """Within the last half unit below infinity two words add up to one, and the third counts."""
+    largest = np.finfo(float).max
+    x = Words.of(WIDE["float64x3"], [np.full((1, 1), y) for y in (largest, 2.0**970, -(2.0**900))])
+    with np.errstate(all="raise"):
+        assert_same(function(x), x)
+
+
+def test_read_only_words_go_to_tensors_in_silence():
+    x = some("float64x2")
+    for plane in x.planes:
+        plane.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(x.to_torch().to_arrays(), x)
 
 
 def test_matrix_products():

@@ -109,10 +109,18 @@ def matmul(
     array([[1.]])
     """
     if plan is not None:
+        if not isinstance(plan, Plan):
+            raise TypeError(f"plan={plan!r} is not a plan; give what widen.plan gives")
         if accuracy is not None and as_contract(accuracy) != plan.contract:
             raise ValueError(f"accuracy={accuracy!r} but the plan is for {plan.contract}; give one")
+        room = plan.workspace if workspace is None else arguments.workspace_bytes(workspace)
+        for name, given in (("unit", unit), ("system", system), ("workspace", room)):
+            if given not in (None, getattr(plan, name)):
+                raise ValueError(
+                    f"{name}={given!r} but the plan has {getattr(plan, name)!r}; give one"
+                )
         accuracy, unit, system = plan.contract, plan.unit, plan.system
-        dtype, workspace = dtype or plan.result, plan.workspace
+        dtype, workspace = plan.result if dtype is None else dtype, plan.workspace
     choices = (accuracy, dtype, unit, system, workspace)
     if (on_gpu(a) or on_gpu(b)) and not (info or native or progress is not None):
         from widen import tensors
@@ -264,8 +272,12 @@ def plan(
         k = arguments.matrix_dims(a, "left")[-1]
         if device not in (None, "cpu"):
             arguments.check_gpu(device)
-            from widen import tensors
-
+            try:
+                from widen import tensors
+            except ImportError as error:
+                raise ImportError(
+                    f"device={device!r} needs PyTorch and Triton: pip install 'widen[torch]'"
+                ) from error
             tensors.check_unit(unit)
             room = tensors.workspace(device, workspace)
             dims = (math.prod(batch), m, k, n)
@@ -280,7 +292,7 @@ def plan(
     if place == "cpu":
         from widen import on_cpu
 
-        a, b = (x if isinstance(x, Encoded) else on_cpu.as_array(x) for x in (a, b))
+        a, b = on_cpu.as_array(a), on_cpu.as_array(b)
     elif place.startswith("cuda"):
         from widen import tensors
 

@@ -85,6 +85,7 @@ def stack(x: Any) -> Stack:
     """An array or `Words` (of NumPy arrays) as views of its words."""
     if isinstance(x, Words):
         return Stack(tuple(plane.transpose(*range(1, plane.ndim), 0) for plane in x.planes))
+    x = np.asarray(x)  # a matrix keeps two axes whatever one does
     if x.dtype.kind != "c":
         return Stack((x[..., None],))
     real = x.real

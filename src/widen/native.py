@@ -84,7 +84,7 @@ def _range(x: Any, library: Any) -> tuple[float, float]:
 
 
 def _bound(call: Call, a: Any, b: Any, library: Any) -> Any:
-    """K u (|A||B|) and half an ulp of it, rounded up."""
+    """K u (|A||B|), rounded up, and the smallest number for what is below all others."""
     k, u = call.inner_dims[0][-1], 2.0**-call.fmt.precision
     size = library.matmul(library.abs(a), library.abs(b))
     wide = size.double() if hasattr(size, "double") else size.astype("float64")

@@ -14,9 +14,14 @@ from widen.words import Words
 
 
 def as_array(x: Any) -> Any:
-    """A tensor on a CPU (or `Words` of such) as a NumPy array (`Words` of such), a view."""
+    """A tensor on a CPU (or `Words` of such) as a NumPy array (`Words` of such), a view.
+
+    Anything else as it is.
+    """
     if isinstance(x, Words):
         return Words.of(x.format, [as_array(plane) for plane in x.planes])
+    if not isinstance(x, torch.Tensor):
+        return x
     x = x.detach().resolve_conj().resolve_neg()
     if x.dtype == torch.bfloat16:
         return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
@@ -40,9 +45,7 @@ def _planes(x: Words) -> list[torch.Tensor]:
 
 def through_numpy(function: Callable[..., Any], given: list[Any], out: Any, **more: Any) -> Any:
     """Call a function of the interface with tensors on a CPU as arrays; give tensors back."""
-    *arrays, target = (
-        as_array(x) if isinstance(x, (torch.Tensor, Words)) else x for x in (*given, out)
-    )
+    *arrays, target = map(as_array, (*given, out))
     result = function(*arrays, out=target, **more)
     value, record = result if isinstance(result, tuple) else (result, None)
     tensor = as_tensor(value) if out is None else out

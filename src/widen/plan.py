@@ -153,7 +153,7 @@ class Plan:
             f"  unit      {self.unit}: {self.products} exact products, "
             f"accumulator emptied every {min(self.depth, max(k, 1))} of {k}",
             f"  blocks    {blocks.rows} rows x {blocks.columns} columns x {blocks.inner} inner, "
-            f"within {self.workspace / 1e6:.0f} MB",
+            f"within {self.workspace / 1e6:.3g} MB",
         ]
         return "\n".join(lines + [f"  because   {reason}" for reason in self.why])
 

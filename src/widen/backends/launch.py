@@ -15,7 +15,8 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -82,7 +83,9 @@ def share(kernel: Callable[..., None], jobs: int, *arguments: Any) -> None:
                 return
             kernel(begin, min(begin + size, jobs), *arguments)
 
-    others = [_pool(threads - 1).submit(take) for _ in range(threads - 1)]
+    others: list[Future[None]] = []
+    with suppress(RuntimeError):  # at the end of a program no thread starts any more
+        others.extend(_pool(threads - 1).submit(take) for _ in range(threads - 1))
     try:
         take()
     finally:

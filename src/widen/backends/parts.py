@@ -42,7 +42,8 @@ def sum_tensors(products: Sequence[Any], words: int) -> Any:
     count, rows, columns = products[0].shape
     found = torch.zeros((words, rows, columns), dtype=torch.float64, device=products[0].device)
     size = rows * columns
-    for parts in products:
-        arguments = (parts, found, count, rows, columns, *parts.stride(), size)
-        launch_triton(add_parts, (-(-size // TILE),), arguments, (words, TILE))
+    with torch.cuda.device(found.device) if found.is_cuda else torch.no_grad():
+        for parts in products:
+            arguments = (parts, found, count, rows, columns, *parts.stride(), size)
+            launch_triton(add_parts, (-(-size // TILE),), arguments, (words, TILE))
     return found

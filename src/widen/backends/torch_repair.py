@@ -9,6 +9,7 @@ import torch
 from widen import bounds
 from widen.backends import torch as backend
 from widen.backends.torch import ROWS_OF_TABLE
+from widen.backends.torch_constants import UNFIT
 from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_scaled import Scaling
 from widen.backends.triton_launch import launch
@@ -26,7 +27,7 @@ LEAD_PRODUCT_BITS = 56.0
 """Products of leading integers are below 2^53 (`bounds.lead_bits`)."""
 
 NOWHERE = 1 << 20
-"""Norm of a line, in 1/256 bits, that no planes hold."""
+"""Further down than exponents of any number."""
 
 
 def is_open(marks: Tensor) -> Tensor:
@@ -125,7 +126,7 @@ class Balanced:
         """
         for table, moved, lost in zip(tables, self.moved, self.lost, strict=True):
             table[int(SCALE)] += moved
-            table[int(NORM)] += lost * NOWHERE
+            table[int(NORM)] += lost * UNFIT
         return tables
 
 

@@ -81,11 +81,15 @@ class Scaling:
             return 0, (52, 11)
         return self.addend.bits.shape[0], self.addend.fields
 
+    @property
+    def _alpha_bits(self) -> int:
+        """|re alpha| + |im alpha| < 2^this: one more than the larger one's if both are there."""
+        parts = abs(self.alpha.real), abs(self.alpha.imag)
+        return math.frexp(max(parts))[1] + int(min(parts) > 0)
+
     def told(self, device: torch.device) -> tuple[tuple[Any, ...], tuple[int, int]]:
         """What kernels for any moduli and words are told: c, strides, scalars; and c's fields."""
-        alpha = self.alpha
-        largest = max(abs(alpha.real), abs(alpha.imag))
-        bits = math.frexp(largest)[1] + int(alpha.real != 0 and alpha.imag != 0)
+        bits = self._alpha_bits
         scalars = np.array(self._numbers).view(np.int64).tolist()
         if self.addend is None:
             return (nowhere(device), *[0] * 5, 1, 0, *scalars, bits), (52, 11)
@@ -100,10 +104,7 @@ class Scaling:
         batches: tuple[int, int], fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
     ) -> Tensor:  # fmt: skip
         """Round alpha X + beta c into `out`; as `backends.torch.reconstruct`."""
-        used = tuple(int(x != 0) for x in self._numbers)
-        # |re| + |im| < 2^e, e one more than the larger one's if both are there.
-        largest = max(abs(self.alpha.real), abs(self.alpha.imag))
-        alpha_bits = math.frexp(largest)[1] + (used[0] and used[1])
+        used, alpha_bits = tuple(int(x != 0) for x in self._numbers), self._alpha_bits
         if out[0].numel() <= tiles.SMALL:
             return backend.reconstruct_any(
                 groups, layout, tables, batches, fmt, out, marks, slack=slack,

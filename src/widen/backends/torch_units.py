@@ -19,7 +19,7 @@ from widen import bounds
 from widen.backends import torch as backend
 from widen.backends import torch_halves, torch_words
 from widen.backends import torch_tables as told
-from widen.backends.torch_constants import BYTE_BITS, limit_of
+from widen.backends.torch_constants import BYTE_BITS, UNFIT, limit_of
 from widen.backends.torch_lines import Groups, Lines, Tensor
 from widen.backends.triton_launch import general, launch
 from widen.formats import FORMATS
@@ -42,9 +42,6 @@ STORAGE = {
 
 CAPABILITY = {"fp8": (8, 9), "bf16": (8, 0)}
 """The compute capability that units need, where not every GPU that runs Triton has it."""
-
-UNFIT = 1 << 20
-"""Added to the norm of a line whose integers are too wide for its digits."""
 
 
 @dataclass(frozen=True)

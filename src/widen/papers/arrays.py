@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-import numpy as np
-
 from widen.arguments import as_operand, is_tensor
-
-
-def namespace(x: Any) -> Any:
-    """The library an array is from: the names used here mean the same in NumPy and PyTorch.
-
-    >>> namespace(np.zeros(3)).__name__
-    'numpy'
-    """
-    return sys.modules["torch"] if is_tensor(x) else np
+from widen.backends.planes import library_of
 
 
 def matrix(x: Any, name: str, dtype: str) -> Any:
@@ -39,7 +28,7 @@ def exponents(x: Any) -> Any:
     >>> exponents(np.array([1.0, -0.75, 0.0])).tolist()
     [1, 0, -1022]
     """
-    bits = x.view(namespace(x).int64)
+    bits = x.view(library_of(x).int64)
     return ((bits >> 52) & 0x7FF) - 1022
 
 
@@ -49,7 +38,7 @@ def powers_of_two(e: Any) -> Any:
     >>> powers_of_two(np.array([-1, 0, 10, -2000])).tolist()
     [0.5, 1.0, 1024.0, 0.0]
     """
-    xp = namespace(e)
+    xp = library_of(e)
     return (xp.clip(e + 1023, 0, 2046) << 52).view(xp.float64)
 
 
@@ -59,13 +48,13 @@ def leading_bits(x: Any, count: int) -> Any:
     >>> leading_bits(np.array([1.9999, -3.9]), 2).tolist()
     [1.5, -3.0]
     """
-    xp = namespace(x)
+    xp = library_of(x)
     return (x.view(xp.int64) & -(1 << (53 - count))).view(xp.float64)
 
 
 def with_sign_of(magnitude: Any, x: Any) -> Any:
     """`magnitude`, not negative, with the sign of x."""
-    xp = namespace(x)
+    xp = library_of(x)
     return xp.where(x < 0, -magnitude, magnitude)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import widen
 from widen.backends.parts import sum_parts
-from widen.papers.arrays import namespace
+from widen.backends.planes import library_of
 from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting
 from widen.papers.multiple_double import counts
 from widen.papers.multiple_double.parts import parts_of_numbers, widths
@@ -147,7 +147,7 @@ def words_of(setting: Setting, shape: tuple[int, int], count: int, kind: str, st
     for at in range(1, count):
         share = setting.random(shape, 0.0, 100 * stream + at)
         found.append(found[-1] * share * 2.0**-53)
-    return namespace(first).stack(found)
+    return library_of(first).stack(found)
 
 
 def error(setting: Setting, *matrices: Any) -> float:
@@ -351,7 +351,7 @@ def example(setting: Setting, shape: tuple[int, int], stream: int) -> Any:
     """Positive double doubles of one exponent."""
     first = setting.random(shape, 0.0, 100 * stream) / 2 + 0.75
     second = setting.random(shape, 0.0, 100 * stream + 1) * 2.0**-54
-    return namespace(first).stack([first, second])
+    return library_of(first).stack([first, second])
 
 
 ITEMS = [

@@ -24,19 +24,18 @@ U = 2.0**-53
 
 @dataclass(frozen=True)
 class Variant:
-    """How a variant splits (its algorithm's number) and whether it adds groups in int32."""
+    """How a variant splits, and whether it adds groups in int32."""
 
     name: str
     way: str
-    splitting: int
     grouped: bool
 
 
 VARIANTS = {
-    "ozimmu": Variant("ozIMMU", "mask", 3, grouped=False),
-    "rn": Variant("ozIMMU_RN", "anew", 5, grouped=False),
-    "ef": Variant("ozIMMU_EF", "mask", 3, grouped=True),
-    "h": Variant("ozIMMU_H", "nearest", 8, grouped=True),
+    "ozimmu": Variant("ozIMMU", "mask", grouped=False),
+    "rn": Variant("ozIMMU_RN", "anew", grouped=False),
+    "ef": Variant("ozIMMU_EF", "mask", grouped=True),
+    "h": Variant("ozIMMU_H", "nearest", grouped=True),
 }
 """Of section 4: Algorithms 3 and 4; 5 and 4; 3 and 6; 8 and 6."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from widen.arguments import library
 from widen.backends import blocked
-from widen.papers.arrays import namespace
+from widen.backends.planes import library_of
 from widen.words import Words
 
 TYPES = {
@@ -90,7 +90,7 @@ def ozaki_matmul(a: Words, b: Words, slices: int = 12, order: str = "rows") -> W
     if order not in ORDERS:
         raise ValueError(f"order={order!r} is not known; use one of {', '.join(ORDERS)}")
     left, right = _matrices(a, b, ["float32x3"])
-    xp = namespace(left[0])
+    xp = library_of(left[0])
     if xp.__name__ == "torch" and xp.get_float32_matmul_precision() != "highest":
         raise ValueError(
             "float32 products are rounded to TF32 or bfloat16 here, which slices do not survive: "
@@ -112,7 +112,7 @@ def slice_matrix(words: tuple[Any, ...], slices: int, axis: int) -> list[Any]:
     length is n, and a slice is (A + T) - T. Line 16 as printed would take the last but one slice
     from the rest a second time; the last slice is the rest.
     """
-    xp = namespace(words[0])
+    xp = library_of(words[0])
     rest = xp.stack(list(words))
     extra = math.ceil((24 + math.log2(words[0].shape[axis])) / 2)
     found = []
@@ -134,7 +134,7 @@ def slice_matrix(words: tuple[Any, ...], slices: int, axis: int) -> list[Any]:
 
 def multiply_sliced(a: list[Any], b: list[Any], order: str = "rows") -> tuple[Any, ...]:
     """Lines 18 to 23: every product of slices by SGEMM, added up in TS arithmetic in some order."""
-    xp = namespace(a[0])
+    xp = library_of(a[0])
     first, *others = sorted(product(range(len(a)), range(len(b))), key=ORDERS[order])
     found = xp.matmul(a[first[0]], b[first[1]])
     total = xp.stack([found, xp.zeros_like(found), xp.zeros_like(found)])

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import widen
 from widen.backends import blocked
-from widen.backends.planes import cast
-from widen.papers.arrays import namespace
+from widen.backends.planes import cast, library_of
 from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting, lines
 from widen.papers.triple_single import multiply_sliced, slice_matrix
 
@@ -346,7 +345,7 @@ def errors(found: Any, exact: Any) -> tuple[float, float, float]:
         rest = rest - word
     wrong = abs(rest + exact[1])
     relative, against_largest = wrong / abs(exact[0]), wrong.max() / abs(exact[0]).max()
-    median = namespace(relative).median(relative)
+    median = library_of(relative).median(relative)
     return float(relative.max()), float(median), float(against_largest)
 
 

@@ -286,6 +286,8 @@ class Words(Operators):
             raise TypeError(
                 f"{self.format.name} to {fmt.name} would drop imaginary parts: use .real, .imag"
             )
+        if fmt == self.format:
+            return self.copy()  # its words are those of its numbers, up to the largest
         planes = list(self.planes)
         if fmt.parts > self.format.parts:
             planes = [
@@ -317,7 +319,9 @@ class Words(Operators):
         if import_torch is None:
             raise TypeError("to_torch needs PyTorch: import torch first")
         planes = [
-            plane if is_tensor(plane) else import_torch.from_numpy(np.ascontiguousarray(plane))
+            plane
+            if is_tensor(plane)
+            else import_torch.from_numpy(np.require(plane, None, ("C", "W")))
             for plane in self.planes
         ]
         target = new_planes(self.format, tuple(planes[0].shape), import_torch.device(device))

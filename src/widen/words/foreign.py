@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,18 @@ if TYPE_CHECKING:
     from widen.words.array import Words
 
 
+def _package(module: str, name: str) -> Any:
+    """A package whose numbers are asked for, or an error that says how to get it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"this needs {name}, which is not here: pip install {name}") from error
+
+
 def to_mpmath(x: Words) -> Any:
     """An mpf or mpc of a single number, an mpmath.matrix of a vector or a matrix."""
-    import mpmath
-    from mpmath import libmp
-
+    mpmath = _package("mpmath", "mpmath")
+    libmp = mpmath.libmp
     special = {np.inf: libmp.finf, -np.inf: libmp.fninf, 0.0: libmp.fzero}
 
     def raw(value: Exact) -> Any:
@@ -43,7 +51,7 @@ def to_mpmath(x: Words) -> Any:
 
 def to_gmpy2(x: Words) -> Any:
     """An mpfr or mpc, with as many bits as the number has; an object array of them."""
-    import gmpy2
+    gmpy2 = _package("gmpy2", "gmpy2")
 
     def real(value: Exact) -> Any:
         if not isinstance(value, Fraction):
@@ -73,8 +81,7 @@ def to_flint(x: Words, kind: str = "arb") -> Any:
 
     A matrix gives a matrix, a vector a matrix of one column, a single number a number.
     """
-    import flint
-
+    flint = _package("flint", "python-flint")
     kinds = {"arb": ("arb", "acb"), "fmpq": ("fmpq", None), "fmpz": ("fmpz", None)}
     if kind not in kinds:
         raise ValueError(f"kind={kind!r} is not known; use one of {', '.join(kinds)}")

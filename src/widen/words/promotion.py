@@ -29,7 +29,7 @@ def wide_format(dtype: Any) -> Wide:
         name = getattr(dtype, "__name__", name)
     raise TypeError(
         f"dtype={name} is not a format of several words; give one of {', '.join(WIDE)} "
-        f"(widen.float64x2 or 'float64x2')"
+        f"(widen.float64x2 or 'float64x2'); Words.to_numpy() gives plain floats"
     )
 
 

@@ -54,7 +54,7 @@ def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ..
     """Words (count, parts, outputs) as an array like another, special values as plain has them."""
     names = words_of(fmt)
     planes = [cast(word, name) for word, name in zip(words, names, strict=True)]
-    with np.errstate(invalid="ignore"):  # after an infinity
+    with np.errstate(invalid="ignore", over="ignore"):  # at and after an infinity
         planes = renormalise.ties_broken(planes)
     odd = ~np.isfinite(plain) | ~np.isfinite(words[0])
     first = np.where(~np.isfinite(plain), plain, planes[0] + 0).astype(names[0])  # no -0

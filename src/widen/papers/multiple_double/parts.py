@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from widen.papers.arrays import exponents, leading_bits, namespace, powers_of_two, with_sign_of
+from widen.backends.planes import library_of
+from widen.papers.arrays import exponents, leading_bits, powers_of_two, with_sign_of
 from widen.words.renormalise import two_sum
 
 QUARTERS = (13,) * 4
@@ -53,7 +54,7 @@ def equalise_signs(words: Any) -> Any:
     units in its last place, while x_l is at most half a unit. What x_l + b rounds off goes on to
     the words after it.
     """
-    xp = namespace(words)
+    xp = library_of(words)
     kept = list(words)
     for at in range(len(kept) - 1):
         high, low = kept[at], kept[at + 1]
@@ -72,7 +73,7 @@ def balance_exponents(parts: Sequence[Any], bits: Sequence[int]) -> list[Any]:
     Where the exponents of x_0 and x_1 differ by more than 13, b = 2^-14 goes from x_0 to x_1 (x_0
     having the exponent 0); likewise for the parts after them. Parts that are zero stay so.
     """
-    xp = namespace(parts[0])
+    xp = library_of(parts[0])
     kept, top = list(parts), exponents(parts[0])
     for at, below in enumerate(accumulate(bits[:-1])):
         high, low = kept[at], kept[at + 1]
@@ -91,7 +92,7 @@ def parts_of_numbers(words: Any, *, equalise: bool, balance: bool) -> Any:
     for word, bits in zip(words, widths(len(words)), strict=True):
         parts = split(word, bits)
         found += balance_exponents(parts, bits) if balance else parts
-    return namespace(words).stack(found)
+    return library_of(words).stack(found)
 
 
 def parts_of_lines(words: Any, axis: int) -> Any:
@@ -102,7 +103,7 @@ def parts_of_lines(words: Any, axis: int) -> Any:
     products that matter are exact for inner dimensions up to 2^20, and nothing needs balancing. The
     last part takes all that is left, rounded.
     """
-    xp = namespace(words)
+    xp = library_of(words)
     top = exponents(xp.amax(abs(words[0]), axis, keepdims=True))
     if int(top.max()) > LARGEST_EXPONENT:
         raise ValueError(

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from widen.arguments import library
 from widen.backends.parts import sum_parts
-from widen.papers.arrays import exponents, namespace
+from widen.backends.planes import library_of
+from widen.papers.arrays import exponents
 from widen.papers.multiple_double.parts import parts_of_lines, parts_of_numbers
 from widen.papers.multiple_double.rewriting import WAYS, extract, rewrite
 from widen.words import Words
@@ -82,7 +83,7 @@ def multiply_words(
     found = []
     for part_of_a in groups(left, group):
         for part_of_b in groups(right, group):
-            product = namespace(a).matmul(*rewrite(part_of_a, part_of_b, way))
+            product = library_of(a).matmul(*rewrite(part_of_a, part_of_b, way))
             found.append(extract(product, len(left), way))
     return sum_parts(found, len(a))
 
@@ -102,7 +103,7 @@ def groups(parts: Any, by: str | None) -> Iterator[Any]:
             if kept is None:
                 yield parts
             elif kept.any():
-                yield namespace(parts).where(kept, parts, 0.0)
+                yield library_of(parts).where(kept, parts, 0.0)
 
 
 def _check(a: Any, b: Any, way: int, group: str | None, grid: str) -> None:
@@ -119,7 +120,7 @@ def _check(a: Any, b: Any, way: int, group: str | None, grid: str) -> None:
             )
         if x.ndim != 2 or 0 in x.shape:
             raise ValueError(f"{name} has shape {x.shape}; give a matrix that is not empty")
-        if not bool(namespace(x.planes[0]).isfinite(x.planes[0]).all()):
+        if not bool(library_of(x.planes[0]).isfinite(x.planes[0]).all()):
             raise ValueError(
                 f"{name} holds an infinity or a NaN, which cannot be split; use widen.matmul"
             )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from widen.papers.arrays import namespace
+from widen.backends.planes import library_of
 
 WAYS = (1, 2)
 
@@ -39,7 +39,7 @@ def rewrite(a: Any, b: Any, way: int) -> tuple[Any, Any]:
     >>> rewrite(parts, parts, way=2)[1].tolist()
     [[1.0, 2.0, 3.0], [0.0, 1.0, 2.0], [0.0, 0.0, 1.0]]
     """
-    moveaxis = namespace(a).moveaxis
+    moveaxis = library_of(a).moveaxis
     (parts, m, k), n = a.shape, b.shape[2]
     if way == 1:  # rows (i, s) and columns (k, q), times rows (k, q)
         return _lower(moveaxis(a, 0, 2)), moveaxis(b, 0, 1).reshape(parts * k, n)
@@ -49,7 +49,7 @@ def rewrite(a: Any, b: Any, way: int) -> tuple[Any, Any]:
 
 def _lower(numbers: Any) -> Any:
     """Every number as a lower triangular Toeplitz matrix of its parts, given on the last axis."""
-    xp = namespace(numbers)
+    xp = library_of(numbers)
     rows, columns, parts = numbers.shape
     padded = xp.concatenate([numbers, xp.zeros_like(numbers[..., :1])], -1)
     place = [[s - q if s >= q else parts for q in range(parts)] for s in range(parts)]
@@ -59,7 +59,7 @@ def _lower(numbers: Any) -> Any:
 
 def extract(c: Any, parts: int, way: int) -> Any:
     """(parts, m, n): the parts of the product from the float64 product."""
-    moveaxis = namespace(c).moveaxis
+    moveaxis = library_of(c).moveaxis
     rows, columns = c.shape
     if way == 1:
         return moveaxis(c.reshape(rows // parts, parts, columns), 1, 0)

@@ -1,0 +1,7 @@
+"""`python -m widen` is `widen`."""
+
+import sys
+
+from widen.cli import main
+
+sys.exit(main())
