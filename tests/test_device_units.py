@@ -105,7 +105,7 @@ def test_planes(unit, system, family):
     contract = CONTRACTS["correct"]
     a, b = draw(family, (4, 11, 3), 9)
     for at, (x, side) in enumerate(((a, "left"), (b, "right"))):
-        operand, table, goal = surveyed(x, side, contract, 70)
+        operand, table, goal, _ = surveyed(x, side, contract, 70)
         lines = x if at == 0 else x.T
         defined = [definition.quantise(definition.numbers(line), goal) for line in lines]
         engine = engine_for(unit, system, 150.0, (80, 80), 11)
