@@ -230,7 +230,7 @@ def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
     if out.shape != dims or out.dtype != np.dtype(fmt.name):
         raise ValueError(
             f"out has shape {out.shape} and dtype {out.dtype}; the result needs shape {dims} and "
-            f"dtype {fmt.name}: give one that was made so"
+            f"dtype {fmt.name}: np.empty({dims}, np.{fmt.name}), or such a tensor"
         )
     if not out.flags.writeable:
         raise ValueError("out is read-only; give an array that can be written")

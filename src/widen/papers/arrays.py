@@ -25,6 +25,7 @@ def exponents(x: Any) -> Any:
 
     Zeros and subnormal numbers have -1022.
 
+    >>> import numpy as np
     >>> exponents(np.array([1.0, -0.75, 0.0])).tolist()
     [1, 0, -1022]
     """
@@ -35,6 +36,7 @@ def exponents(x: Any) -> Any:
 def powers_of_two(e: Any) -> Any:
     """2^e as float64, for int64 e from -1022 to 1023; 0 below that.
 
+    >>> import numpy as np
     >>> powers_of_two(np.array([-1, 0, 10, -2000])).tolist()
     [0.5, 1.0, 1024.0, 0.0]
     """
@@ -45,6 +47,7 @@ def powers_of_two(e: Any) -> Any:
 def leading_bits(x: Any, count: int) -> Any:
     """The `count` leading bits of every float64's significand; the others are cut off.
 
+    >>> import numpy as np
     >>> leading_bits(np.array([1.9999, -3.9]), 2).tolist()
     [1.5, -3.0]
     """
