@@ -142,11 +142,11 @@ class Certificate:
         v_i [column inexact] + u_j [row inexact] + both [neither exact] + always
             <= floor(D 2^(sigma + tau + shift)).
 
-    Rows that were rounded are at the goal's scale. One that is exact may have stopped before it, by
-    2^d: V is then multiplied by 0, and U 2^tau and D 2^(sigma+tau) know of d only as a factor of
-    both sides (where products are left out, and `always` counts, every line is at the goal). So all
-    lines are looked at as if they were there: `level` is their sigma, and no weight is so small
-    that rounding it up matters.
+    Lines that were rounded are at the goal's scale. One that is exact may have stopped 2^d before
+    it. If that is the column, V counts nothing, and U and D 2^(sigma+tau), which are compared, are
+    both 2^d below what they would be at the goal (where products are left out, and `always` counts,
+    every line is there). So all lines are weighed as if they were: `level` is their sigma there,
+    and no weight is so small that rounding it up matters.
     """
 
     divisor: int
