@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import subprocess
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -549,3 +551,32 @@ def test_at_signs_with_encoded_operands():
     wanted = widen.matmul(a, b)
     for found in (a @ theirs, ours @ b, ours @ theirs):
         assert np.array_equal(found, wanted)
+
+
+WITHOUT = """
+import sys
+sys.modules[sys.argv[1]] = None
+import numpy as np, widen
+class Tensor:
+    is_cuda = True
+for call in (
+    lambda: widen.plan((2, 2), (2, 2), device="cuda", workspace="1GB"),
+    lambda: widen.matmul(Tensor(), Tensor()),
+):
+    try:
+        call()
+    except ImportError as error:
+        print(error)
+assert widen.matmul(np.ones((2, 2)), np.ones((2, 2)))[0, 0] == 2
+"""
+
+
+@pytest.mark.parametrize("package", ["triton", "torch"])
+def test_a_gpu_without_what_it_needs(package):
+    """Words, not the name of a module deep inside; and arrays are multiplied all the same."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, package], capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    assert all("needs PyTorch and Triton" in line and "widen[torch]" in line for line in lines)

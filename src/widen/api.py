@@ -30,6 +30,17 @@ from widen.problem import encode_operand, quantise_both
 from widen.words import products
 
 
+def _for_gpus() -> Any:
+    """What calls on a GPU go through; the rest of the library does without PyTorch and Triton."""
+    try:
+        from widen import tensors
+    except ImportError as error:
+        raise ImportError(
+            f"a GPU needs PyTorch and Triton ({error}): pip install 'widen[torch]'"
+        ) from error
+    return tensors
+
+
 @overload
 def matmul(
     a: Any, b: Any, *, accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ...,
@@ -123,8 +134,7 @@ def matmul(
         dtype, workspace = plan.result if dtype is None else dtype, plan.workspace
     choices = (accuracy, dtype, unit, system, workspace)
     if (on_gpu(a) or on_gpu(b)) and not (info or native or progress is not None):
-        from widen import tensors
-
+        tensors = _for_gpus()
         found = tensors.again(a, b, choices, out, plan)
         if found is not None:
             return found
@@ -137,8 +147,7 @@ def matmul(
             workspace=workspace, info=info, progress=progress, native=native, plan=plan,
         )  # fmt: skip
     if place.startswith("cuda"):
-        from widen import tensors
-
+        tensors = _for_gpus()
         return tensors.matmul(place, a, b, choices, out, info, progress, plan, native)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
     if plan is not None:
@@ -224,8 +233,7 @@ def gemm(
     is_complex |= addend is not None and format_of(addend.dtype, "c").parts == 2
     room: Any = workspace
     if place.startswith("cuda"):
-        from widen import tensors
-
+        tensors = _for_gpus()
         room = tensors.workspace(place, workspace)
     call = check_call(a, b, accuracy, dtype, unit, system, room, complex_scalars=is_complex)
     if place.startswith("cuda"):
@@ -272,16 +280,12 @@ def plan(
         k = arguments.matrix_dims(a, "left")[-1]
         if device not in (None, "cpu"):
             arguments.check_gpu(device)
-            try:
-                from widen import tensors
-            except ImportError as error:
-                raise ImportError(
-                    f"device={device!r} needs PyTorch and Triton: pip install 'widen[torch]'"
-                ) from error
+            tensors = _for_gpus()
             tensors.check_unit(unit)
             room = tensors.workspace(device, workspace)
             dims = (math.prod(batch), m, k, n)
-            return tensors.typical_plan(contract, fmt, dims, room, unit, system, device)
+            typical: Plan = tensors.typical_plan(contract, fmt, dims, room, unit, system, device)
+            return typical
         cap = first_cap(fmt.precision, k) if contract.correct else None
         return make_plan(
             contract, fmt, (math.prod(batch), m, k, n), typical_needs(contract, fmt, k), unit=unit,
@@ -294,8 +298,7 @@ def plan(
 
         a, b = on_cpu.as_array(a), on_cpu.as_array(b)
     elif place.startswith("cuda"):
-        from widen import tensors
-
+        tensors = _for_gpus()
         call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
         return for_call(tensors.plan(call), call)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
@@ -359,9 +362,9 @@ def encode(
     chosen, _ = unit_for(unit)
     check_system(system)
     if place.startswith("cuda"):
-        from widen import tensors
-
-        return tensors.encode(array, side, as_contract(accuracy), fmt, unit, system)
+        tensors = _for_gpus()
+        encoded: Encoded = tensors.encode(array, side, as_contract(accuracy), fmt, unit, system)
+        return encoded
     with np.errstate(all="ignore"):
         return encode_operand(stack(array), side, as_contract(accuracy), fmt, chosen, system)
 
