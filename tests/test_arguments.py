@@ -557,11 +557,13 @@ WITHOUT = """
 import sys
 sys.modules[sys.argv[1]] = None
 import numpy as np, widen
+from widen.backends.planes import for_gpus
 class Tensor:
     is_cuda = True
 for call in (
     lambda: widen.plan((2, 2), (2, 2), device="cuda", workspace="1GB"),
     lambda: widen.matmul(Tensor(), Tensor()),
+    lambda: for_gpus("widen.backends.words_torch"),
 ):
     try:
         call()
@@ -578,5 +580,5 @@ def test_a_gpu_without_what_it_needs(package):
         [sys.executable, "-c", WITHOUT, package], capture_output=True, text=True, check=True
     )
     lines = done.stdout.splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert all("needs PyTorch and Triton" in line and "widen[torch]" in line for line in lines)

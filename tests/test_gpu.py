@@ -189,11 +189,11 @@ def test_errors():
     with pytest.raises(TypeError, match="float64"):
         widen.matmul(a.long(), b)
     with pytest.raises(TypeError, match="detach"):
-        widen.matmul(a.requires_grad_(), b)
+        widen.encode(a.clone().requires_grad_(), side="left")
     with pytest.raises(ValueError, match="move them to one place"):
-        widen.gemm(a.detach(), b, A[0], beta=1.0)
+        widen.gemm(a, b, A[0], beta=1.0)
     with pytest.raises(ValueError, match="use one of 'int8'"):
-        widen.matmul(a.detach(), b, unit="fp32")
+        widen.matmul(a, b, unit="fp32")
 
 
 C = RNG.standard_normal((3, 40, 30))

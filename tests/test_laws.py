@@ -42,7 +42,8 @@ ORDER = [
     ["native"],
     ["on_cpu", "tensor_words"],
     ["tensor_batches"],
-    ["tensors"],
+    ["tensors", "torch_operator"],
+    ["routes"],
     ["api"],
     ["papers"],
     ["cli"],
@@ -62,6 +63,7 @@ LIBRARIES = {
     "tensor_batches": {"torch"},
     "tensor_words": {"torch"},
     "tensors": {"torch"},
+    "torch_operator": {"torch"},
     "cli": {"typer", "rich", "torch", "matplotlib"},  # the last for figures
     "papers": set(),
     "testing": {"flint", "gmpy2", "ml_dtypes"},
@@ -105,7 +107,8 @@ def imported(path):
             found += [f"{module}.{alias.name}" for alias in node.names]
         elif (
             isinstance(node, ast.Call)
-            and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module"
+            and getattr(node.func, "attr", getattr(node.func, "id", ""))
+            in ("import_module", "for_gpus")
             and isinstance(node.args[0], (ast.Constant, ast.JoinedStr))
         ):
             found += re.findall(r"[\w.]+", ast.unparse(node.args[0]).strip("f'\""))[:1]

@@ -7,18 +7,16 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from widen import arguments
-from widen import native as ordinary
-from widen.arguments import as_operand, format_of, on_gpu
+from widen import arguments, routes
+from widen.arguments import as_operand, format_of
+from widen.backends.planes import eager, for_gpus
 from widen.batches import pieces, stack
 from widen.call import (
     Accuracy,
     Progress,
     check_call,
-    check_plan,
     empty_plan,
     for_call,
-    product,
 )
 from widen.contract import as_contract
 from widen.encoded import Encoded
@@ -28,17 +26,6 @@ from widen.plan import Info, Plan
 from widen.planner import check_system, first_cap, make_plan, typical_needs, unit_for
 from widen.problem import encode_operand, quantise_both
 from widen.words import products
-
-
-def _for_gpus() -> Any:
-    """What calls on a GPU go through; the rest of the library does without PyTorch and Triton."""
-    try:
-        from widen import tensors
-    except ImportError as error:
-        raise ImportError(
-            f"a GPU needs PyTorch and Triton ({error}): pip install 'widen[torch]'"
-        ) from error
-    return tensors
 
 
 @overload
@@ -119,46 +106,8 @@ def matmul(
     >>> widen.matmul(a, b, accuracy="correct")
     array([[1.]])
     """
-    if plan is not None:
-        if not isinstance(plan, Plan):
-            raise TypeError(f"plan={plan!r} is not a plan; give what widen.plan gives")
-        if accuracy is not None and as_contract(accuracy) != plan.contract:
-            raise ValueError(f"accuracy={accuracy!r} but the plan is for {plan.contract}; give one")
-        room = plan.workspace if workspace is None else arguments.workspace_bytes(workspace)
-        for name, given in (("unit", unit), ("system", system), ("workspace", room)):
-            if given not in (None, getattr(plan, name)):
-                raise ValueError(
-                    f"{name}={given!r} but the plan has {getattr(plan, name)!r}; give one"
-                )
-        accuracy, unit, system = plan.contract, plan.unit, plan.system
-        dtype, workspace = plan.result if dtype is None else dtype, plan.workspace
     choices = (accuracy, dtype, unit, system, workspace)
-    if (on_gpu(a) or on_gpu(b)) and not (info or native or progress is not None):
-        tensors = _for_gpus()
-        found = tensors.again(a, b, choices, out, plan)
-        if found is not None:
-            return found
-    place = arguments.library(a=a, b=b, out=out)
-    if place == "cpu":
-        from widen import on_cpu
-
-        return on_cpu.through_numpy(
-            matmul, [a, b], out, accuracy=accuracy, dtype=dtype, unit=unit, system=system,
-            workspace=workspace, info=info, progress=progress, native=native, plan=plan,
-        )  # fmt: skip
-    if place.startswith("cuda"):
-        tensors = _for_gpus()
-        return tensors.matmul(place, a, b, choices, out, info, progress, plan, native)
-    call = check_call(a, b, accuracy, dtype, unit, system, workspace)
-    if plan is not None:
-        check_plan(call, plan)
-    if native:
-        if out is not None:
-            arguments.check_out(out, call.dims, call.fmt)
-        found = ordinary.product(call, out, info, np, on_gpu=False)
-        if found is not None:
-            return found
-    return product(call, 1.0, 0.0, None, out, info, progress)
+    return routes.matmul(a, b, choices, out, info, progress, plan, native)
 
 
 @overload
@@ -215,32 +164,11 @@ def gemm(
     >>> widen.gemm(a, x, c, alpha=-1.0, beta=1.0, accuracy="correct")    # c - a x, exactly rounded
     array([-8.32667268e-17, -5.55111512e-17])
     """
-    place = arguments.library(a=a, b=b, c=c, out=out)
-    if place == "cpu":
-        from widen import on_cpu
-
-        return on_cpu.through_numpy(
-            gemm, [a, b, c], out, alpha=alpha, beta=beta, accuracy=accuracy, dtype=dtype, unit=unit,
-            system=system, workspace=workspace, info=info, progress=progress,
-        )  # fmt: skip
-    alpha, beta = arguments.scalar(alpha, "alpha"), arguments.scalar(beta, "beta")
-    addend = None
-    if beta != 0:
-        if c is None:
-            raise ValueError(f"beta={beta} but there is no c; give c, or beta=0")
-        addend = arguments.as_addend(c)
-    is_complex = any(isinstance(x, complex) for x in (alpha, beta))
-    is_complex |= addend is not None and format_of(addend.dtype, "c").parts == 2
-    room: Any = workspace
-    if place.startswith("cuda"):
-        tensors = _for_gpus()
-        room = tensors.workspace(place, workspace)
-    call = check_call(a, b, accuracy, dtype, unit, system, room, complex_scalars=is_complex)
-    if place.startswith("cuda"):
-        return tensors.gemm(call, alpha, beta, addend, out, info, progress)
-    return product(call, alpha, beta, addend, out, info, progress)
+    choices = (accuracy, dtype, unit, system, workspace)
+    return routes.gemm(a, b, c, (alpha, beta), choices, out, info, progress)
 
 
+@eager
 def plan(
     a: Any,
     b: Any,
@@ -280,7 +208,7 @@ def plan(
         k = arguments.matrix_dims(a, "left")[-1]
         if device not in (None, "cpu"):
             arguments.check_gpu(device)
-            tensors = _for_gpus()
+            tensors = for_gpus("widen.tensors")
             tensors.check_unit(unit)
             room = tensors.workspace(device, workspace)
             dims = (math.prod(batch), m, k, n)
@@ -298,7 +226,7 @@ def plan(
 
         a, b = on_cpu.as_array(a), on_cpu.as_array(b)
     elif place.startswith("cuda"):
-        tensors = _for_gpus()
+        tensors = for_gpus("widen.tensors")
         call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
         return for_call(tensors.plan(call), call)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
@@ -313,6 +241,7 @@ def plan(
     return for_call(found, call)
 
 
+@eager
 def encode(
     x: Any,
     *,
@@ -362,7 +291,7 @@ def encode(
     chosen, _ = unit_for(unit)
     check_system(system)
     if place.startswith("cuda"):
-        tensors = _for_gpus()
+        tensors = for_gpus("widen.tensors")
         encoded: Encoded = tensors.encode(array, side, as_contract(accuracy), fmt, unit, system)
         return encoded
     with np.errstate(all="ignore"):

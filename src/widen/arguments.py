@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from widen import bounds
+from widen.backends.planes import is_compiled
 from widen.backends.planes import is_tensor as is_tensor
 from widen.encoded import Encoded
 from widen.formats import (
@@ -41,6 +43,25 @@ def on_gpu(x: Any) -> bool:
     return bool(getattr(x, "is_cuda", False))
 
 
+def is_transformed(*given: Any) -> bool:
+    """Whether PyTorch differentiates, maps or traces what becomes of these."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    everything = is_compiled() or torch._C._are_functorch_transforms_active()
+    dual = torch.autograd.forward_ad
+    for x in given:
+        if isinstance(x, torch.Tensor) and (
+            everything
+            or (x.requires_grad and torch.is_grad_enabled())
+            or type(x) not in (torch.Tensor, torch.nn.Parameter)
+            or x.is_meta
+            or (dual._current_level >= 0 and dual.unpack_dual(x).tangent is not None)
+        ):
+            return True
+    return False
+
+
 def library(**given: Any) -> str:
     """Where the given arrays live: "numpy", "cpu" (tensors there) or a GPU's name.
 
@@ -53,7 +74,7 @@ def library(**given: Any) -> str:
             format_of(x.dtype, name)
             if x.requires_grad and sys.modules["torch"].is_grad_enabled():
                 raise TypeError(
-                    f"{name} requires a gradient, which widen does not give: use {name}.detach()"
+                    f"{name} requires a gradient, which this does not give: use {name}.detach()"
                 )
         elif isinstance(x, Encoded):
             if x.device is not None:
@@ -140,10 +161,10 @@ def result_format(dtype: Any, default: Format) -> Format:
     if isinstance(dtype, (Binary, Multiple, Complex)):
         name = dtype.name
     else:
-        try:
-            name = np.dtype(dtype).name
-        except TypeError:
-            name = str(dtype).removeprefix("torch.")
+        name = str(dtype).removeprefix("torch.")
+        if name not in RESULTS:
+            with suppress(TypeError):
+                name = np.dtype(dtype).name
     if name not in RESULTS:
         raise ValueError(
             f"dtype={name} is not a result's format; use one of {', '.join(PLAIN_RESULTS)}, or of "
@@ -308,14 +329,16 @@ def scalar(value: Any, name: str) -> complex | float:
                 f"{name} is a tensor on {value.device}, and reading it would wait for the device; "
                 f"give {name}.item(), or a tensor on the CPU"
             )
+        if is_transformed(value):
+            raise TypeError(f"{name} has no gradient and no vmap; give a number, {name}.item()")
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise TypeError(f"{name}={value!r} is not a number; give a float or a complex number")
     try:
         number = complex(value)
     except OverflowError:
-        number = complex(np.inf)
-    if not np.isfinite(number):
+        number = complex(math.inf)
+    if not (math.isfinite(number.real) and math.isfinite(number.imag)):
         raise ValueError(f"{name}={value!r} is not finite; apply it to the result instead")
     if number != value:
         raise ValueError(f"{name}={value!r} is not a float64; give {name}=float({value!r})")

@@ -29,6 +29,9 @@ Accuracy = str | int | Contract | None
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, from 0 to 1."""
 
+Choices = tuple[Any, Any, Any, Any, Any]
+"""Accuracy, dtype, unit, system and workspace, as a caller gave them."""
+
 
 @dataclass(frozen=True)
 class Call:

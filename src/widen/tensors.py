@@ -19,7 +19,7 @@ from widen.backends.torch_bounds import error_bound
 from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_repair import REPAIRED
 from widen.backends.torch_scaled import Scaling
-from widen.call import Call, check_call, check_plan, empty_plan
+from widen.call import Call, Choices, check_call, check_plan, empty_plan
 from widen.contract import Contract
 from widen.device import Prepared, Problem
 from widen.device_plan import Question, cached_plan
@@ -111,10 +111,10 @@ _recordings = Recordings()
 
 
 def matmul(
-    place: str, a: Any, b: Any, choices: tuple[Any, Any, Any, Any, Any], out: Any, info: bool,
+    place: str, a: Any, b: Any, choices: Choices, out: Any, info: bool,
     progress: Callable[[float], None] | None, plan: Plan | None, native: bool,
 ) -> Any:  # fmt: skip
-    """`api.matmul` of operands on a GPU; `choices` are accuracy, dtype, unit, system, workspace."""
+    """`widen.matmul` of operands on a GPU."""
     plain = not (info or native or progress is not None)
     kind = _kind_of_call(a, b, out, choices, plan) if plain else None
     accuracy, dtype, unit, system, room = choices
@@ -124,9 +124,7 @@ def matmul(
     return product(call, out, info, progress, plan, native, kind=kind)
 
 
-def again(
-    a: Any, b: Any, choices: tuple[Any, Any, Any, Any, Any], out: Any, plan: Plan | None
-) -> Any:
+def again(a: Any, b: Any, choices: Choices, out: Any, plan: Plan | None) -> Any:
     """The product by launches recorded of a call of this kind, which was checked, or None."""
     kind = _recordings.known(_key_of_call(a, b, out, choices, plan))
     if kind is None:
@@ -142,16 +140,14 @@ def again(
         return None  # it will be explained
 
 
-def _kind_of_call(
-    a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan | None
-) -> Kind | None:
+def _kind_of_call(a: Any, b: Any, out: Any, choices: Choices, plan: Plan | None) -> Kind | None:
     """The kind of a call; None if there is no telling."""
     if torch.version.hip:
         return None  # launches are issued again by NVIDIA's driver
     return _recordings.kind(_key_of_call(a, b, out, choices, plan))
 
 
-def _key_of_call(a: Any, b: Any, out: Any, choices: tuple[Any, ...], plan: Plan | None) -> Any:
+def _key_of_call(a: Any, b: Any, out: Any, choices: Choices, plan: Plan | None) -> Any:
     """All that a call's launches depend on, or None if they might depend on more."""
     ours, theirs, result = _kind(a), _kind(b), None if out is None else _kind(out)
     if ours is None or theirs is None:
@@ -173,10 +169,8 @@ def _kind(x: Any) -> Any:
         words = x.operand.words
         held = (x.operand.fmt, words.shape, words.stride(), x.unit, x.system)
         return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, held
-    if type(x) is not torch.Tensor or x.is_conj() or x.is_neg():
+    if not isinstance(x, torch.Tensor) or x.is_conj() or x.is_neg():
         return None
-    if x.requires_grad and torch.is_grad_enabled():
-        return None  # it will be refused
     return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16
 
 

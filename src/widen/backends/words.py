@@ -7,7 +7,6 @@ number for both parts of a complex one.
 from __future__ import annotations
 
 import math
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,9 @@ from widen.backends.launch import launch
 from widen.backends.planes import (
     Planes,
     block_of,
+    eager,
     empty,
+    for_gpus,
     is_tensor,
     library_of,
     new_planes,
@@ -41,6 +42,7 @@ def kernel_of(part: Multiple, operation: str, parts: int) -> str:
     return "several"
 
 
+@eager
 def apply(
     operation: str, part: Multiple, x: Planes, y: Planes | None, parts: int, shape: tuple[int, ...]
 ) -> Planes:
@@ -58,7 +60,7 @@ def apply(
     if place is not None and place.type != "cpu":
         if place.type != "cuda":
             raise ValueError(f"tensors on {place} are not served; use a CUDA device or .cpu()")
-        device = import_module("widen.backends.words_torch")
+        device = for_gpus("widen.backends.words_torch")
         device.apply(operation, kernel_of(part, operation, parts), operands, result)
         return z
     blocks = [_array(block) for pair in (*operands, result) for block in pair]
@@ -100,6 +102,7 @@ def _array(block: Any) -> Any:
     return np.require(block, requirements=["C", "A", "W"])
 
 
+@eager
 def totals(
     part: Multiple, x: Array, y: Array | None, signs: list[int], scaled: bool = False
 ) -> tuple[Array, Array]:

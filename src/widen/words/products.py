@@ -1,4 +1,4 @@
-"""Products of `Words` by `widen.matmul`; and sums, dot products and norms as products, on a GPU.
+"""`widen.matmul` for those who stand below it; sums, dot products and norms as products on a GPU.
 
 The interface stands above this room: it says what multiplies when it is imported, and `widen`
 imports it before anybody has a `Words`.
@@ -27,9 +27,14 @@ def use(matmul: Callable[..., Any], gemm: Callable[..., Any]) -> None:
     _interface.update(matmul=matmul, gemm=gemm)
 
 
-def matmul(x: Any, y: Any) -> Any:
-    """The matrix product of words, or of words and a plain array, as `widen.matmul` gives it."""
-    return _interface["matmul"](x, y)
+def matmul(x: Any, y: Any, **options: Any) -> Any:
+    """`widen.matmul`."""
+    return _interface["matmul"](x, y, **options)
+
+
+def gemm(x: Any, y: Any, c: Any = None, **options: Any) -> Any:
+    """`widen.gemm`."""
+    return _interface["gemm"](x, y, c, **options)
 
 
 def serve(*given: Words) -> bool:
@@ -43,14 +48,14 @@ def serve(*given: Words) -> bool:
 def total(lines: Words) -> Words:
     """Sums of rows: a product with ones."""
     ones = library_of(lines.planes[0]).ones_like(lines.planes[0][0, 0])
-    found: Words = _interface["matmul"](lines, ones, dtype=lines.format, accuracy="correct")
+    found: Words = matmul(lines, ones, dtype=lines.format, accuracy="correct")
     return found
 
 
 def dot(x: Words, y: Words) -> Words:
     """The dot product of two vectors."""
     fmt = common_format(x.format, y.format)
-    found: Words = _interface["matmul"](x, y, dtype=fmt, accuracy="correct")
+    found: Words = matmul(x, y, dtype=fmt, accuracy="correct")
     return found
 
 
@@ -77,7 +82,7 @@ def norm(lines: Words) -> Words | None:
         if most > largest:
             return None
         scaled = arithmetic.times_power(rows, (most - exponent)[:, None])
-        squares = _interface["gemm"](
+        squares = gemm(
             scaled.reshape(outputs, 1, -1), scaled.reshape(outputs, -1, 1), alpha=4.0**-most,
             dtype=fmt, accuracy="correct",
         ).reshape(outputs)  # fmt: skip

@@ -1,0 +1,273 @@
+"""The product as a PyTorch operator, `torch.ops.widen.gemm`: what autograd, compilers and vmap see.
+
+Calls that PyTorch does not look into do without it, since an operator takes the host longer.
+Gradients are products too, and keep the contract of the product they belong to: the axes along
+which an operand was repeated become part of the inner dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from widen import arguments
+from widen.backends.planes import is_compiled
+from widen.call import Choices, check_call
+from widen.contract import as_contract
+from widen.formats import PLAIN, PLAIN_RESULTS, complex_of
+from widen.words import products
+
+Tensor = torch.Tensor
+Numbers = list[float]
+"""Alpha or beta: an operator takes no complex numbers, but their parts."""
+
+
+def gemm(
+    a: Any, b: Any, c: Any, scalars: tuple[complex, complex],
+    choices: Choices, native: bool, **unserved: Any,
+) -> Tensor | None:  # fmt: skip
+    """Alpha a b + beta c, where the scalars are alpha and beta.
+
+    An operator cannot have what is `unserved`: None if a compiler can do without, or an error.
+    """
+    accuracy, dtype, unit, system, room = choices
+    if dtype is not None:
+        dtype = arguments.result_format(dtype, PLAIN["float32"]).name
+    foreign = {name: x for name, x in (("a", a), ("b", b), ("c", c)) if not _is_served(x, name)}
+    refused = [
+        *(f"{name} as {type(x).__name__}" for name, x in foreign.items()),
+        *(f"{name}=" for name, x in unserved.items() if x is not None and x is not False),
+        *([] if dtype in (None, *PLAIN_RESULTS) else [f"dtype={dtype}"]),
+    ]
+    if refused and is_compiled():
+        return None
+    if refused:
+        raise TypeError(
+            f"a product that PyTorch differentiates or maps cannot have {', '.join(refused)}: "
+            "leave that out, or use .detach() or torch.no_grad()"
+        )
+    if c is not None and not isinstance(c, Tensor):
+        wide = torch.complex128 if isinstance(c, complex) else torch.float64
+        c = torch.full((), c, dtype=wide, device=a.device)
+    left, right = a, b
+    if a.ndim == 1:
+        left = a.unsqueeze(0)
+        c = c.unsqueeze(-2) if c is not None and c.ndim else c
+    if b.ndim == 1:
+        right = b.unsqueeze(1)
+        c = c.unsqueeze(-1) if c is not None and c.ndim else c
+    found = _call(
+        left, right, c, *map(_parts, scalars),
+        str(as_contract("standard" if accuracy is None else accuracy)), dtype, unit, system,
+        None if room is None else arguments.workspace_bytes(room), native,
+    )  # fmt: skip
+    if b.ndim == 1:
+        found = found.squeeze(-1)
+    return found.squeeze(-2 if b.ndim > 1 else -1) if a.ndim == 1 else found
+
+
+def _is_served(x: Any, name: str) -> bool:
+    return isinstance(x, Tensor) or (name == "c" and isinstance(x, (type(None), float, complex)))
+
+
+def _parts(number: Any) -> Numbers:
+    return [number.real, number.imag] if isinstance(number, complex) else [float(number)]
+
+
+def _number(parts: Numbers) -> complex:
+    return complex(*parts) if len(parts) == 2 else parts[0]
+
+
+def _conjugate(parts: Numbers) -> complex:
+    return _number(parts).conjugate()
+
+
+def _accuracy(word: str) -> str | int:
+    return int(word) if word.isdigit() else word
+
+
+@torch.library.custom_op(
+    "widen::gemm",
+    mutates_args=(),
+    schema="(Tensor a, Tensor b, Tensor? c, float[] alpha, float[] beta, str accuracy, "
+    "str? dtype, str? unit, str? system, int? workspace, bool native) -> Tensor",
+    tags=(torch.Tag.cudagraph_unsafe,),  # the planes that data need are read from the device
+)
+def _gemm(
+    a: Tensor, b: Tensor, c: Tensor | None, alpha: Numbers, beta: Numbers, accuracy: str,
+    dtype: str | None, unit: str | None, system: str | None, workspace: int | None, native: bool,
+) -> Tensor:  # fmt: skip
+    """The operator: matrices or batches of them, nothing but tensors and words."""
+    options: dict[str, Any] = {
+        "accuracy": _accuracy(accuracy), "dtype": dtype, "unit": unit, "system": system,
+        "workspace": workspace,
+    }  # fmt: skip
+    # What has no gradient and is no subclass does not come back here.
+    left, right, addend = (
+        x if x is None else x.as_subclass(torch.Tensor).detach() for x in (a, b, c)
+    )
+    found: Tensor
+    if c is None and alpha == [1.0]:
+        found = products.matmul(left, right, native=native, **options)
+    else:
+        scalars = {"alpha": _number(alpha), "beta": _number(beta)}
+        found = products.gemm(left, right, addend, **scalars, **options)
+    return found
+
+
+@_gemm.register_fake
+def _without_numbers(
+    a: Tensor, b: Tensor, c: Tensor | None, alpha: Numbers, beta: Numbers, *rest: Any
+) -> Tensor:
+    """What the operator gives where only shapes and formats are asked for."""
+    accuracy, dtype, unit, system, workspace, _ = rest
+    scalars = len(alpha) == 2 or len(beta) == 2 or (c is not None and c.is_complex())
+    call = check_call(
+        a, b, _accuracy(accuracy), dtype, unit, system, workspace, complex_scalars=scalars
+    )
+    return a.new_empty(call.dims, dtype=getattr(torch, call.fmt.name))
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:3])
+    ctx.save_for_forward(*inputs[:3])
+    ctx.scalars, ctx.choices = inputs[3:5], inputs[5:]
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    a, b, c = ctx.saved_tensors
+    alpha, beta = map(_conjugate, ctx.scalars)
+    choices = ctx.choices
+    ours = theirs = addend = None
+    if ctx.needs_input_grad[0]:
+        ours = _of_left(grad, a, b, alpha, choices)
+    if ctx.needs_input_grad[1]:
+        theirs = _of_left(grad.mT, b.mT, a.mT, alpha, choices).mT
+    if ctx.needs_input_grad[2]:
+        addend = _of_addend(grad, c, beta, choices)
+    return ours, theirs, addend, *(None,) * 8
+
+
+def _of_left(
+    grad: Tensor, a: Tensor, b: Tensor, alpha: complex, choices: tuple[Any, ...]
+) -> Tensor:
+    """The gradient of a: alpha grad b^H, summed over the axes along which a was repeated."""
+    batch = grad.shape[:-2]
+    kept, repeated = _axes(a.shape[:-2], batch)
+    b = b[(None,) * (grad.ndim - b.ndim)]
+    rows, columns = len(batch), len(batch) + 1
+    left = grad.permute(*kept, rows, *repeated, columns)
+    right = b.conj().permute(*kept, *repeated, columns, rows)
+    inner = math.prod(grad.shape[axis] for axis in (*repeated, columns))
+    left = left.reshape(*left.shape[: len(kept) + 1], inner)
+    right = right.reshape(*right.shape[: len(kept)], inner, right.shape[-1])
+    return _product(left, right, alpha, a, choices)
+
+
+def _of_addend(grad: Tensor, c: Tensor, beta: complex, choices: tuple[Any, ...]) -> Tensor:
+    """The gradient of c: beta grad, summed over the axes along which c was repeated."""
+    kept, repeated = _axes(c.shape, grad.shape)
+    if not repeated:
+        return _as(beta * grad, c)
+    left = grad.permute(*kept, *repeated)
+    left = left.reshape(*left.shape[: len(kept)], 1, -1)
+    ones = left.new_ones(left.shape[-1], 1)
+    return _product(left, ones, beta, c, choices)
+
+
+def _axes(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Axes of `whole` that something of this shape has, and those along which it was repeated."""
+    missing = len(whole) - len(shape)
+    repeated = [
+        axis
+        for axis, size in enumerate(whole)
+        if size != 1 and (axis < missing or shape[axis - missing] == 1)
+    ]
+    return [axis for axis in range(len(whole)) if axis not in repeated], repeated
+
+
+def _product(
+    left: Tensor, right: Tensor, scalar: complex, x: Tensor, choices: tuple[Any, ...]
+) -> Tensor:
+    """Scalar times left right, as a gradient of x."""
+    accuracy, _, *rest = choices
+    fmt = PLAIN[str(x.dtype).removeprefix("torch.")]
+    part = (fmt if fmt.part.name in PLAIN_RESULTS else PLAIN["float32"]).part
+    is_complex = left.is_complex() or right.is_complex() or isinstance(scalar, complex)
+    dtype = (complex_of(part) if is_complex else part).name
+    found = _call(left, right, None, _parts(scalar), [0.0], accuracy, dtype, *rest)
+    return _as(found, x).reshape(x.shape)
+
+
+def _as(grad: Tensor, x: Tensor) -> Tensor:
+    """A gradient in the format of x, whose imaginary part does not count if x has none."""
+    if grad.is_complex() and not x.is_complex():
+        grad = grad.real
+    return grad.to(x.dtype)
+
+
+def _tangent(ctx: Any, *tangents: Any) -> Tensor:
+    """Alpha (da b + a db) + beta dc, as one product of twice the inner dimension."""
+    a, b, c = ctx.saved_tensors
+    da, db = (
+        torch.zeros_like(x) if dx is None else dx
+        for x, dx in zip((a, b), tangents[:2], strict=True)
+    )
+    dc = torch.zeros_like(c) if c is not None and tangents[2] is None else tangents[2]
+    left, right = torch.cat((da, a), -1), torch.cat((b, db), -2)
+    return _call(left, right, dc, *ctx.scalars, *ctx.choices)
+
+
+def _mapped(
+    product: Callable[..., Tensor], info: Any, axes: tuple[Any, ...], *given: Any
+) -> tuple[Tensor, int]:
+    """The product of operands with mapped axes: one more axis of the batch, before all others."""
+    rank = max(
+        x.ndim - (axis is not None)
+        for x, axis in zip(given[:3], axes[:3], strict=True)
+        if x is not None
+    )
+
+    def moved(x: Tensor | None, axis: int | None) -> Tensor | None:
+        if x is None or axis is None:
+            return x
+        x = x.movedim(axis, 0)
+        return x[(slice(None), *(None,) * (rank + 1 - x.ndim))]
+
+    a, b, c = (moved(x, axis) for x, axis in zip(given[:3], axes[:3], strict=True))
+    if axes[0] is None and axes[1] is None:  # c alone is mapped
+        assert a is not None
+        a = a[(None,) * (rank + 1 - a.ndim)].expand(info.batch_size, *(-1,) * rank)
+    return product(a, b, c, *given[3:]), 0
+
+
+_gemm.register_autograd(_backward, setup_context=_remember)
+_gemm.register_vmap(partial(_mapped, _gemm))
+
+
+class _Gemm(torch.autograd.Function):
+    """The operator again: torch.func takes these, and compilers take that."""
+
+    @staticmethod
+    def forward(*given: Any) -> Tensor:
+        found: Tensor = _gemm(*given)
+        return found
+
+    setup_context = staticmethod(_remember)
+    backward = staticmethod(_backward)
+    jvp = staticmethod(_tangent)
+
+    @staticmethod
+    def vmap(*given: Any) -> tuple[Tensor, int]:
+        return _mapped(_Gemm.apply, *given)
+
+
+def _call(*given: Any) -> Tensor:
+    """The product, in whichever of the two ways PyTorch can look into."""
+    call = _gemm if is_compiled() else _Gemm.apply
+    found: Tensor = call(*given)  # type: ignore[no-untyped-call]
+    return found
