@@ -96,19 +96,19 @@ def test_gradients_keep_the_contract(device, accuracy):
         assert_same_bits(array(b.grad), wt.correctly_rounded(left, right))
 
 
-def test_gradients_have_the_operands_formats(device):
-    formats = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
-    for ours in formats:
-        for theirs in formats:
-            a, b = (numbers(device, (3, 4), dtype=x)[0] for x in (ours, theirs))
-            found = widen.matmul(a, b.mT)
-            found.abs().sum().backward()
-            assert (a.grad.dtype, b.grad.dtype) == (ours, theirs)
-            plain = [x.detach().to(torch.complex128).requires_grad_() for x in (a, b)]
-            (plain[0] @ plain[1].mT).abs().sum().backward()
-            for x, y in zip((a, b), plain, strict=True):
-                wanted = y.grad if x.is_complex() else y.grad.real
-                assert torch.allclose(x.grad.to(wanted.dtype), wanted, rtol=2e-2, atol=2e-2)
+@pytest.mark.parametrize(("ours", "theirs"), [
+    (torch.float16, torch.float16), (torch.bfloat16, torch.float32), (torch.float32, torch.float64),
+    (torch.float64, torch.complex64), (torch.complex64, torch.bfloat16),
+])  # fmt: skip
+def test_gradients_have_the_operands_formats(device, ours, theirs):
+    a, b = (numbers(device, (3, 4), dtype=x)[0] for x in (ours, theirs))
+    widen.matmul(a, b.mT).abs().sum().backward()
+    assert (a.grad.dtype, b.grad.dtype) == (ours, theirs)
+    plain = [x.detach().to(torch.complex128).requires_grad_() for x in (a, b)]
+    (plain[0] @ plain[1].mT).abs().sum().backward()
+    for x, y in zip((a, b), plain, strict=True):
+        wanted = y.grad if x.is_complex() else y.grad.real
+        assert torch.allclose(x.grad.to(wanted.dtype), wanted, rtol=2e-2, atol=2e-2)
 
 
 def test_forward_mode(device):
@@ -223,6 +223,14 @@ def test_a_compiled_product_is_one_graph(device, compiled):
         assert torch.equal(x, y)
 
 
+def test_workspaces_of_any_kind(device):
+    a, b = numbers(device, (3, 4), (4, 5))
+    for workspace in ("64MB", 10**8, 1e16, np.float64(1e8)):
+        assert widen.matmul(a, b, workspace=workspace).requires_grad
+    with pytest.raises(ValueError, match="workspace='much' is not a size"):
+        widen.matmul(a, b, workspace="much")
+
+
 def test_sizes_that_change(device, compiled):
     fast = compiled(widen.matmul, fullgraph=True, dynamic=True)
     for n in (3, 7, 9):
@@ -258,7 +266,7 @@ def test_the_operator_is_registered_as_pytorch_wants_it(device):
     a, b, c = numbers(device, (2, 3, 4), (4, 5), (5,))
     operator = torch.ops.widen.gemm.default
     plain = ("standard", None, None, None, None, False)
-    scaled = ("45", "complex128", None, None, 10**8, False)
+    scaled = ("45", "complex128", None, None, "100000000", False)
     for given in [(a, b, None, [1.0], [0.0], *plain), (a, b, c, [2.0, 1.0], [1.0], *scaled)]:
         results = torch.library.opcheck(operator, given)
         assert set(results.values()) == {"SUCCESS"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -178,6 +179,41 @@ def test_kinds_tell_calls_apart():
     assert tensors._kind_of_call(x, y, x[:, :4], choices, None) is None
     assert tensors._kind_of_call(x, y.to(torch.complex128).conj(), None, choices, None) is None
     assert tensors._kind_of_call(x, y, None, ([], None, None, None, None), None) is None
+
+
+def in_an_operator():
+    return torch._C._AutoDispatchBelowAutograd()
+
+
+@pytest.mark.parametrize("where", [nullcontext, torch.inference_mode, in_an_operator])
+def test_copies_of_operands_are_not_recorded(where):
+    """PyTorch does not say everywhere that `reshape` copies."""
+    with where():
+        x = torch.ones(2, 3, 5, device=ON)
+        for change, is_lost in [
+            (lambda x: x.mT.reshape(10, 3), True),
+            (lambda x: x.mT.contiguous(), True),
+            (lambda x: x.to(torch.float64), True),
+            (lambda x: x.expand(4, 2, 3, 5).reshape(8, 3, 5), True),
+            (lambda x: x.reshape(6, 5).mT[1:].unsqueeze(0).unbind(1), False),
+        ]:
+            with Recorder([x, x]) as recorder:
+                change(x)
+            assert recorder.lost == is_lost
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(ON == "cpu", reason="there is no GPU")
+@pytest.mark.parametrize("where", [nullcontext, torch.inference_mode])
+@pytest.mark.parametrize("shapes", [((2, 40, 50), (1, 50, 30)), ((2, 1, 40, 50), (3, 50, 30))])
+def test_operands_that_are_copied_are_copied_every_time(where, shapes):
+    rng = np.random.default_rng(6)
+    with where():
+        for _ in range(4):
+            a, b = (rng.standard_normal(shape) for shape in shapes)
+            wanted = widen.matmul(a, b)
+            ours = as_tensor(np.ascontiguousarray(np.swapaxes(a, -1, -2))).to(ON).mT
+            assert_same_bits(widen.matmul(ours, as_tensor(b).to(ON)).cpu().numpy(), wanted)
 
 
 @pytest.mark.skipif(ON == "cpu", reason="there is no GPU")

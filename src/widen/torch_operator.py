@@ -63,7 +63,7 @@ def gemm(
     found = _call(
         left, right, c, *map(_parts, scalars),
         str(as_contract("standard" if accuracy is None else accuracy)), dtype, unit, system,
-        None if room is None else arguments.workspace_bytes(room), native,
+        None if room is None else str(room if isinstance(room, str) else int(room)), native,
     )  # fmt: skip
     if b.ndim == 1:
         found = found.squeeze(-1)
@@ -94,12 +94,12 @@ def _accuracy(word: str) -> str | int:
     "widen::gemm",
     mutates_args=(),
     schema="(Tensor a, Tensor b, Tensor? c, float[] alpha, float[] beta, str accuracy, "
-    "str? dtype, str? unit, str? system, int? workspace, bool native) -> Tensor",
+    "str? dtype, str? unit, str? system, str? workspace, bool native) -> Tensor",
     tags=(torch.Tag.cudagraph_unsafe,),  # the planes that data need are read from the device
 )
 def _gemm(
     a: Tensor, b: Tensor, c: Tensor | None, alpha: Numbers, beta: Numbers, accuracy: str,
-    dtype: str | None, unit: str | None, system: str | None, workspace: int | None, native: bool,
+    dtype: str | None, unit: str | None, system: str | None, workspace: str | None, native: bool,
 ) -> Tensor:  # fmt: skip
     """The operator: matrices or batches of them, nothing but tensors and words."""
     options: dict[str, Any] = {

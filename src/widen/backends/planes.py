@@ -37,16 +37,17 @@ def is_compiled() -> bool:
 
 def eager(function: Callable[P, R]) -> Callable[P, R]:
     """A function that torch.compile calls as it is: what it traced would be other arithmetic."""
-    untraced: list[Callable[P, R]] = []
+    untraced: Callable[P, R] | None = None
 
     @wraps(function)
     def called(*given: P.args, **options: P.kwargs) -> R:
+        nonlocal untraced
         dynamo = sys.modules.get("torch._dynamo")
         if dynamo is None:
             return function(*given, **options)
-        if not untraced:
-            untraced.append(dynamo.disable(function))
-        return untraced[0](*given, **options)
+        if untraced is None:
+            untraced = dynamo.disable(function)
+        return untraced(*given, **options)
 
     return called
 

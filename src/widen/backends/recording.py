@@ -114,7 +114,7 @@ class Recorder(TorchDispatchMode):
         elif func is torch.ops.aten.clone.default and args[0].is_contiguous():
             self._taken(found, zero=False)
             self.launched((found, args[0]), lambda new, old: new.copy_(old), tensors=True)
-        elif not func.is_view:
+        elif not (func.is_view and _is_in(found, args)):
             self.give_up()
         return found
 
@@ -202,6 +202,16 @@ class Recorder(TorchDispatchMode):
         recording.first += in_time(self.steps[:last], takes, ready)
         recording.last += in_time(self.steps[last:], takes, ready)
         return recording
+
+
+def _is_in(found: Any, given: Sequence[Any]) -> bool:
+    """Whether all that was found is in memory that was given.
+
+    In inference mode, and inside of operators, PyTorch calls `reshape` a view when it copies.
+    """
+    there = {x.untyped_storage().data_ptr() for x in given if isinstance(x, torch.Tensor)}
+    made = found if isinstance(found, (list, tuple)) else [found]
+    return all(x.untyped_storage().data_ptr() in there for x in made)
 
 
 class _Listening(threading.local):
