@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import widen
 import widen.testing as wt
@@ -260,6 +261,26 @@ def test_what_a_compiler_leaves_alone(device, compiled):
     assert compiled(lambda a, b: widen.plan(a, b).shape)(a, b) == (1, 3, 4, 5)
     assert bool((compiled(lambda x: x * x + x)(wide) == wide * wide + wide).all())
     assert bool((compiled(lambda x, b: x @ b)(wide, b) == wide @ b).all())
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight)
+
+    def forward(self, x):
+        return torch.relu(widen.matmul(x, self.weight, accuracy="correct"))
+
+
+def test_an_exported_product(device):
+    a, b = numbers(device, (3, 4), (4, 5), grad=False)
+    layer = Layer(b)
+    for graph in [
+        torch.export.export(layer, (a,)).module(),
+        make_fx(layer)(a),  # which traces with the tensors themselves
+    ]:
+        assert torch.ops.widen.gemm.default in [node.target for node in graph.graph.nodes]
+        assert torch.equal(graph(a - 1), layer(a - 1))
 
 
 def test_the_operator_is_registered_as_pytorch_wants_it(device):

@@ -48,7 +48,11 @@ def is_transformed(*given: Any) -> bool:
     torch = sys.modules.get("torch")
     if torch is None:
         return False
-    everything = is_compiled() or torch._C._are_functorch_transforms_active()
+    everything = (
+        is_compiled()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
     dual = torch.autograd.forward_ad
     for x in given:
         if isinstance(x, torch.Tensor) and (

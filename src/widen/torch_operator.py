@@ -102,20 +102,26 @@ def _gemm(
     dtype: str | None, unit: str | None, system: str | None, workspace: str | None, native: bool,
 ) -> Tensor:  # fmt: skip
     """The operator: matrices or batches of them, nothing but tensors and words."""
-    options: dict[str, Any] = {
-        "accuracy": _accuracy(accuracy), "dtype": dtype, "unit": unit, "system": system,
-        "workspace": workspace,
-    }  # fmt: skip
-    # What has no gradient and is no subclass does not come back here.
-    left, right, addend = (
-        x if x is None else x.as_subclass(torch.Tensor).detach() for x in (a, b, c)
-    )
+
+    def plain(x: Tensor) -> Tensor:  # without a gradient, and no subclass: it does not come back
+        return x.as_subclass(torch.Tensor).detach()
+
+    addend = None if c is None else plain(c)
+    choices = (accuracy, dtype, unit, system, workspace, native)
+    return _by_interface(plain(a), plain(b), addend, alpha, beta, *choices)
+
+
+def _by_interface(
+    a: Tensor, b: Tensor, c: Tensor | None, alpha: Numbers, beta: Numbers, accuracy: str, *rest: Any
+) -> Tensor:
+    """The same by `widen.matmul` or `widen.gemm`, which may call the operator."""
+    *choices, native = _accuracy(accuracy), *rest
+    options = dict(zip(("accuracy", "dtype", "unit", "system", "workspace"), choices, strict=True))
     found: Tensor
     if c is None and alpha == [1.0]:
-        found = products.matmul(left, right, native=native, **options)
+        found = products.matmul(a, b, native=native, **options)
     else:
-        scalars = {"alpha": _number(alpha), "beta": _number(beta)}
-        found = products.gemm(left, right, addend, **scalars, **options)
+        found = products.gemm(a, b, c, alpha=_number(alpha), beta=_number(beta), **options)
     return found
 
 
@@ -139,44 +145,30 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    """Gradients: alpha G B^H, alpha A^H G and beta G, with conjugate scalars."""
     a, b, c = ctx.saved_tensors
     alpha, beta = map(_conjugate, ctx.scalars)
-    choices = ctx.choices
-    ours = theirs = addend = None
+    rows, columns = grad.ndim - 2, grad.ndim - 1
+    found: list[Tensor | None] = [None] * 3
     if ctx.needs_input_grad[0]:
-        ours = _of_left(grad, a, b, alpha, choices)
+        kept, repeated = _axes(a.shape[:-2], grad.shape[:-2])
+        left = _matrices(grad, grad.ndim, kept, [rows], [*repeated, columns])
+        right = _matrices(b.conj(), grad.ndim, kept, [*repeated, columns], [rows])
+        found[0] = _gradient(left, right, alpha, a, ctx.choices)
     if ctx.needs_input_grad[1]:
-        theirs = _of_left(grad.mT, b.mT, a.mT, alpha, choices).mT
+        kept, repeated = _axes(b.shape[:-2], grad.shape[:-2])
+        left = _matrices(a.conj(), grad.ndim, kept, [columns], [*repeated, rows])
+        right = _matrices(grad, grad.ndim, kept, [*repeated, rows], [columns])
+        found[1] = _gradient(left, right, alpha, b, ctx.choices)
     if ctx.needs_input_grad[2]:
-        addend = _of_addend(grad, c, beta, choices)
-    return ours, theirs, addend, *(None,) * 8
-
-
-def _of_left(
-    grad: Tensor, a: Tensor, b: Tensor, alpha: complex, choices: tuple[Any, ...]
-) -> Tensor:
-    """The gradient of a: alpha grad b^H, summed over the axes along which a was repeated."""
-    batch = grad.shape[:-2]
-    kept, repeated = _axes(a.shape[:-2], batch)
-    b = b[(None,) * (grad.ndim - b.ndim)]
-    rows, columns = len(batch), len(batch) + 1
-    left = grad.permute(*kept, rows, *repeated, columns)
-    right = b.conj().permute(*kept, *repeated, columns, rows)
-    inner = math.prod(grad.shape[axis] for axis in (*repeated, columns))
-    left = left.reshape(*left.shape[: len(kept) + 1], inner)
-    right = right.reshape(*right.shape[: len(kept)], inner, right.shape[-1])
-    return _product(left, right, alpha, a, choices)
-
-
-def _of_addend(grad: Tensor, c: Tensor, beta: complex, choices: tuple[Any, ...]) -> Tensor:
-    """The gradient of c: beta grad, summed over the axes along which c was repeated."""
-    kept, repeated = _axes(c.shape, grad.shape)
-    if not repeated:
-        return _as(beta * grad, c)
-    left = grad.permute(*kept, *repeated)
-    left = left.reshape(*left.shape[: len(kept)], 1, -1)
-    ones = left.new_ones(left.shape[-1], 1)
-    return _product(left, ones, beta, c, choices)
+        kept, repeated = _axes(c.shape, grad.shape)
+        if repeated:
+            left = _matrices(grad, grad.ndim, kept, [], repeated)
+            ones = left.new_ones(left.shape[-1], 1)
+            found[2] = _gradient(left, ones, beta, c, ctx.choices)
+        else:
+            found[2] = _as(beta * grad, c)
+    return *found, *(None,) * 8
 
 
 def _axes(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[list[int], list[int]]:
@@ -190,7 +182,15 @@ def _axes(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[list[int], li
     return [axis for axis in range(len(whole)) if axis not in repeated], repeated
 
 
-def _product(
+def _matrices(x: Tensor, ndim: int, kept: list[int], rows: list[int], columns: list[int]) -> Tensor:
+    """X, with `ndim` axes, as a batch of matrices: which axes are the batch, rows and columns."""
+    x = x[(None,) * (ndim - x.ndim)]
+    ours, theirs = (math.prod(x.shape[axis] for axis in axes) for axes in (rows, columns))
+    batch = [x.shape[axis] for axis in kept]
+    return x.permute(*kept, *rows, *columns).reshape(*batch, ours, theirs)
+
+
+def _gradient(
     left: Tensor, right: Tensor, scalar: complex, x: Tensor, choices: tuple[Any, ...]
 ) -> Tensor:
     """Scalar times left right, as a gradient of x."""
@@ -199,7 +199,7 @@ def _product(
     part = (fmt if fmt.part.name in PLAIN_RESULTS else PLAIN["float32"]).part
     is_complex = left.is_complex() or right.is_complex() or isinstance(scalar, complex)
     dtype = (complex_of(part) if is_complex else part).name
-    found = _call(left, right, None, _parts(scalar), [0.0], accuracy, dtype, *rest)
+    found = _by_interface(left, right, None, _parts(scalar), [0.0], accuracy, dtype, *rest)
     return _as(found, x).reshape(x.shape)
 
 
