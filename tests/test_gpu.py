@@ -346,3 +346,29 @@ def test_soak():
     sys.modules["soak"] = soak  # dataclasses look their module up
     spec.loader.exec_module(soak)
     assert [outcome for outcome in map(soak.work, soak.cases(SOAK, 0, 11)) if outcome] == []
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.mem_get_info()[1] < 100e9, reason="a smaller GPU"
+)
+def test_more_numbers_than_an_int32_counts():
+    """As operands of either side, and as a result: lines have the bits they have alone."""
+
+    def lines(count):
+        return torch.tensor([0, 1, count // 2, (1 << 31) // 31_000, count - 1], device="cuda")
+
+    tall = torch.randn(70_000, 31_000, dtype=torch.float32, device="cuda")
+    thin = torch.randn(31_000, 24, dtype=torch.float32, device="cuda")
+    assert tall.numel() > 1 << 31
+    rows = lines(70_000)
+    wanted = widen.matmul(tall[rows], thin)
+    assert torch.equal(widen.matmul(tall, thin)[rows], wanted)
+    wanted = widen.matmul(thin.mT, tall[rows].mT)
+    assert torch.equal(widen.matmul(thin.mT, tall.mT)[:, rows], wanted)
+    del tall
+    a, b = thin.view(46_500, 16), thin.view(46_500, 16).mT
+    found = widen.matmul(a, b)
+    assert found.numel() > 1 << 31
+    rows = lines(46_500).clamp(max=46_499)
+    assert torch.equal(found[rows][:, rows.flip(0)], widen.matmul(a[rows], b[:, rows.flip(0)]))
+    assert not found.isnan().any()
