@@ -167,6 +167,15 @@ def test_estimates_sum_all_columns_of_b():
     assert determine_slices(a, b) == determine_slices(a, b[:, :4096])
 
 
+def test_estimates_beyond_the_range_are_not_worth_a_warning():
+    a, b = draw("graded against", (33, 200, 70), 1)
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(abs(a) @ abs(b).sum(axis=1)).all()
+    slices, fast = determine_slices(a, b)
+    assert dgemm_tc(a, b, info=True)[1].slices[0][0] == slices > 10
+    assert not fast
+
+
 def test_memory_that_is_too_small_for_all_products_makes_strips(monkeypatch):
     from widen.backends import float_slices as slices
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, overload
 
+import numpy as np
+
 from widen.papers.slicing import (
     Operands,
     Ran,
@@ -196,6 +198,7 @@ def magnitudes_of(given: Operands) -> Any:
     return verbs.contiguous(verbs.halved(lanes))
 
 
+@np.errstate(over="ignore")  # estimates beyond the range ask for more slices
 def enough_slices(verbs: Any, rows: Any, weights: Any, scheme: Scheme) -> tuple[Slices, bool]:
     """Algorithms 1 and 3 together: slices of A, and whether fast mode applies.
 
