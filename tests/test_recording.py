@@ -9,6 +9,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.multiprocessing.reductions import StorageWeakRef
 
 import widen
@@ -179,6 +180,37 @@ def test_kinds_tell_calls_apart():
     assert tensors._kind_of_call(x, y, x[:, :4], choices, None) is None
     assert tensors._kind_of_call(x, y.to(torch.complex128).conj(), None, choices, None) is None
     assert tensors._kind_of_call(x, y, None, ([], None, None, None, None), None) is None
+
+
+def test_a_call_asks_for_its_recording_first(monkeypatch):
+    """Unless more is asked for than a product, and not before PyTorch knows of it."""
+    a, b = torch.ones(3, 4, dtype=torch.float64), torch.ones(4, 5, dtype=torch.float64)
+    asked = []
+
+    class Known:
+        def again(self, operands, out):
+            asked.append(operands)
+            return torch.full((3, 5), 7.0)
+
+    monkeypatch.setattr(tensors._recordings, "known", lambda key: None if key is None else Known())
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: None, raising=False)
+    weight = torch.nn.Parameter(b)
+    with torch.no_grad():
+        for right in (b, weight):
+            assert widen.matmul(a, right)[0, 0] == 7
+    assert asked == [[a, b], [a, weight]]
+    asked.clear()
+    assert widen.matmul(a, b, info=True)[0][0, 0] == 4
+    assert widen.matmul(a, b, native=True, accuracy="fast")[0, 0] == 4
+    assert widen.matmul(a, b, progress=lambda _: None)[0, 0] == 4
+    assert asked == []
+    # By way of the operator, which asks too, with tensors of its own.
+    assert widen.matmul(a, weight).requires_grad
+    with torch.autograd.forward_ad.dual_level():
+        found = widen.matmul(torch.autograd.forward_ad.make_dual(a, a), b)
+        assert torch.autograd.forward_ad.unpack_dual(found).tangent is not None
+    graph = make_fx(lambda a, b: widen.matmul(a, b))(a, b).graph
+    assert torch.ops.widen.gemm.default in [node.target for node in graph.nodes]
 
 
 def in_an_operator():

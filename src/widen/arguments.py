@@ -36,11 +36,14 @@ _UNITS_OF_MEMORY = {
 }  # fmt: skip
 
 
-def on_gpu(x: Any) -> bool:
-    """Whether x is a tensor on a GPU, or encoded there."""
-    if isinstance(x, Encoded):
-        x = x.planes
-    return bool(getattr(x, "is_cuda", False))
+def is_traced() -> bool:
+    """Whether PyTorch maps, traces or watches whatever happens to tensors here."""
+    torch = sys.modules.get("torch")
+    return torch is not None and (
+        is_compiled()
+        or bool(torch._C._are_functorch_transforms_active())
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
 
 
 def is_transformed(*given: Any) -> bool:
@@ -48,12 +51,7 @@ def is_transformed(*given: Any) -> bool:
     torch = sys.modules.get("torch")
     if torch is None:
         return False
-    everything = (
-        is_compiled()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
-    dual = torch.autograd.forward_ad
+    everything, dual = is_traced(), torch.autograd.forward_ad
     for x in given:
         if isinstance(x, torch.Tensor) and (
             everything

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from widen import arguments
 from widen import native as ordinary
-from widen.arguments import format_of, on_gpu
+from widen.arguments import format_of
 from widen.backends.planes import eager, for_gpus
 from widen.call import Choices, Progress, check_call, check_plan, product
 from widen.contract import as_contract
@@ -20,6 +21,13 @@ def matmul(
     plan: Plan | None, native: bool,
 ) -> Any:  # fmt: skip
     """`widen.matmul`."""
+    if plan is not None:
+        choices = _choices_of(plan, choices)
+    again = getattr(sys.modules.get("widen.tensors"), "again", None)  # once a GPU was used
+    if again is not None and not (info or native or progress is not None):
+        found = again(a, b, choices, out, plan)
+        if found is not None:
+            return found
     if arguments.is_transformed(a, b, out):
         from widen import torch_operator
 
@@ -37,12 +45,6 @@ def _matmul(
     a: Any, b: Any, choices: Choices, out: Any, info: bool, progress: Progress | None,
     plan: Plan | None, native: bool,
 ) -> Any:  # fmt: skip
-    if plan is not None:
-        choices = _choices_of(plan, choices)
-    if (on_gpu(a) or on_gpu(b)) and not (info or native or progress is not None):
-        found = for_gpus("widen.tensors").again(a, b, choices, out, plan)
-        if found is not None:
-            return found
     place = arguments.library(a=a, b=b, out=out)
     if place == "cpu":
         from widen import on_cpu

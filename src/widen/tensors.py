@@ -126,6 +126,8 @@ def matmul(
 
 def again(a: Any, b: Any, choices: Choices, out: Any, plan: Plan | None) -> Any:
     """The product by launches recorded of a call of this kind, which was checked, or None."""
+    if arguments.is_traced() or torch.autograd.forward_ad._current_level >= 0:
+        return None
     kind = _recordings.known(_key_of_call(a, b, out, choices, plan))
     if kind is None:
         return None
@@ -169,8 +171,10 @@ def _kind(x: Any) -> Any:
         words = x.operand.words
         held = (x.operand.fmt, words.shape, words.stride(), x.unit, x.system)
         return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, held
-    if not isinstance(x, torch.Tensor) or x.is_conj() or x.is_neg():
+    if type(x) not in (torch.Tensor, torch.nn.Parameter) or x.is_conj() or x.is_neg():
         return None
+    if x.requires_grad and torch.is_grad_enabled():
+        return None  # it goes another way
     return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16
 
 
