@@ -97,6 +97,12 @@ def matmul(
     -------
     ndarray or tensor, or (ndarray or tensor, Info)
 
+    Notes
+    -----
+    Products of tensors have gradients, which keep the contract too, and may be mapped by
+    `torch.vmap` and compiled by `torch.compile`. There is no gradient with `out`, `info`,
+    `progress` or `plan`, of an `Encoded`, or of several words.
+
     Examples
     --------
     >>> import numpy as np, widen
@@ -154,7 +160,8 @@ def gemm(
         Array (or tensor) that broadcasts to the result's shape. With ``beta=0`` it is not read. It
         may be `out` itself.
     alpha, beta
-        Finite numbers. With ``alpha=0``, a and b are not read.
+        Finite numbers. With ``alpha=0``, a and b are not read. They have no gradients; those of a,
+        b and c are there as for `matmul`.
 
     Examples
     --------
