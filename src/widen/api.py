@@ -9,7 +9,7 @@ import numpy as np
 
 from widen import arguments, routes
 from widen.arguments import as_operand, format_of
-from widen.backends.planes import eager, for_gpus
+from widen.backends.optional import eager, for_gpus
 from widen.batches import pieces, stack
 from widen.call import (
     Accuracy,

@@ -10,7 +10,7 @@ import numpy as np
 from widen import arguments
 from widen import native as ordinary
 from widen.arguments import format_of
-from widen.backends.planes import eager, for_gpus
+from widen.backends.optional import eager, for_gpus
 from widen.call import Choices, Progress, check_call, check_plan, product
 from widen.contract import as_contract
 from widen.plan import Plan

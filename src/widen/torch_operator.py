@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from widen import arguments
-from widen.backends.planes import is_compiled
+from widen.backends.optional import is_compiled
 from widen.call import Choices, check_call
 from widen.contract import as_contract
 from widen.formats import PLAIN, PLAIN_RESULTS, complex_of

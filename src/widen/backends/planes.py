@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from functools import wraps
-from importlib import import_module
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
 from widen.formats import Complex, Multiple
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 Wide = Multiple | Complex
 """A format of several words, real or complex."""
@@ -24,42 +18,8 @@ Planes = tuple[Any, ...]
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether x is a PyTorch tensor, without importing PyTorch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
-
-
-def is_compiled() -> bool:
-    """Whether torch.compile is tracing what happens here."""
-    torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.compiler.is_dynamo_compiling())
-
-
-def eager(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that torch.compile calls as it is: what it traced would be other arithmetic."""
-    untraced: Callable[P, R] | None = None
-
-    @wraps(function)
-    def called(*given: P.args, **options: P.kwargs) -> R:
-        nonlocal untraced
-        dynamo = sys.modules.get("torch._dynamo")
-        if dynamo is None:
-            return function(*given, **options)
-        if untraced is None:
-            untraced = dynamo.disable(function)
-        return untraced(*given, **options)
-
-    return called
-
-
-def for_gpus(module: str) -> Any:
-    """A module that needs PyTorch and Triton, without which the rest of the library does."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"a GPU needs PyTorch and Triton ({error}): pip install 'widen[torch]'"
-        ) from error
+    """Whether x is a PyTorch tensor, without importing PyTorch, which may be half imported."""
+    return isinstance(x, getattr(sys.modules.get("torch"), "Tensor", ()))
 
 
 def library_of(x: Any) -> Any:

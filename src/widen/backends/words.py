@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from widen.backends.launch import launch
+from widen.backends.optional import eager, for_gpus
 from widen.backends.planes import (
     Planes,
     block_of,
-    eager,
     empty,
-    for_gpus,
     is_tensor,
     library_of,
     new_planes,
