@@ -1,10 +1,12 @@
 """Random products on a GPU against the CPU, bit for bit: `python bench/soak.py --cases 2000`.
 
-Shapes, strides, formats, contracts and families of matrices are drawn from a seed and the case's
-number, so that any case can be repeated (`--first 417 --cases 1`). Some are large enough for the
-kernels that are compiled for one layout and one list of moduli. Several processes share the GPU:
-most of the time is the CPU's, and the compiler's where kernels are new. A line says how far it is;
-the last one says how many cases were done, and how many differ.
+Shapes, batches, strides, formats, contracts and families of matrices are drawn from a seed and the
+case's number, so that any case can be repeated (`--first 417 --cases 1`). Some are large enough for
+the kernels that are compiled for one layout and one list of moduli. Every product is computed again
+with its lines in another order, by launches that were recorded if they were; half of all cases in
+inference mode. Several processes share the GPU: most of the time is the CPU's, and the compiler's
+where kernels are new. A line says how far it is; the last one says how many cases were done, and
+how many differ.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import importlib
+import math
 import multiprocessing
 import os
 import sys
@@ -32,6 +35,10 @@ ACCURACIES = ("standard", "correct", "fast", 45, 20)
 LAYOUTS = ("plain", "transposed", "stepped", "offset")
 SIZES, LARGE_SIZES, LARGE = (1, 90), (360, 620), 0.05
 """Of shapes, those of large ones, and how many are large."""
+
+BATCHES = ((), ()), ((3,), ()), ((), (2,)), ((2,), (2,)), ((2, 1), (3,)), ((1, 2), (2, 1))
+BATCHED = 0.3
+"""Axes before the matrices of either operand, and how many of the others have some."""
 
 Operand = Any  # an array or Words
 
@@ -54,23 +61,46 @@ class Case:
         m, k, n = (int(size) for size in rng.integers(*sizes, 3))
         family = list(wt.FAMILIES)[int(rng.integers(len(wt.FAMILIES)))]
         layouts = [LAYOUTS[int(rng.integers(len(LAYOUTS)))] for _ in range(2)]
-        if name.startswith("complex"):
-            pair = wt.complex_pair(wt.FAMILIES[family], rng, m, k, n)
-        else:
-            pair = wt.FAMILIES[family].make(rng, m, k, n)
-        with np.errstate(all="ignore"):
-            a, b = (in_format(rng, x, name) for x in pair)
+        batches = BATCHES[0]
+        if sizes == SIZES and rng.random() < BATCHED:
+            batches = BATCHES[int(rng.integers(1, len(BATCHES)))]
+
+        def pair() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+            if name.startswith("complex"):
+                return wt.complex_pair(wt.FAMILIES[family], rng, m, k, n)
+            return wt.FAMILIES[family].make(rng, m, k, n)
+
+        items = [pair() for _ in range(max(math.prod(batch) for batch in batches))]
+        operands = []
+        for side, batch in enumerate(batches):
+            matrices = np.stack([item[side] for item in items[: math.prod(batch)]])
+            with np.errstate(all="ignore"):
+                operands.append(in_format(rng, matrices.reshape(*batch, *matrices.shape[1:]), name))
         said = {"case": self.number, "format": name, "accuracy": accuracy, "family": family}
-        return said | {"shape": (m, k, n), "layouts": layouts}, a, b
+        said |= {"shape": (m, k, n), "batches": batches, "layouts": layouts}
+        return said | {"inference": bool(rng.random() < 0.5)}, *operands
 
     def on_gpu(self) -> list[np.ndarray[Any, Any]]:
-        """The product on the GPU, in arrays: one, or one for each word."""
+        """The product on the GPU, twice, in arrays: one, or one for each word.
+
+        The second time rows and columns come last first, and so do those of its result.
+        """
+        import torch
+
         import widen
 
-        said, a, b = self.draw()
-        x, y = (laid_out(z, layout) for z, layout in zip((a, b), said["layouts"], strict=True))
-        found = widen.matmul(x, y, accuracy=said["accuracy"])
-        return [plane.cpu().numpy() for plane in planes_of(found)]
+        said, *operands = self.draw()
+        found: list[np.ndarray[Any, Any]] = []
+        for turned in (False, True):
+            x, y = (
+                laid_out(operand, layout, axis if turned else None)
+                for operand, layout, axis in zip(operands, said["layouts"], (-2, -1), strict=True)
+            )
+            with torch.inference_mode(said["inference"]):
+                product = planes_of(widen.matmul(x, y, accuracy=said["accuracy"]))
+            arrays = [plane.cpu().numpy() for plane in product]
+            found += [z[..., ::-1, ::-1] for z in arrays] if turned else arrays
+        return found
 
     def differs(self) -> dict[str, Any] | None:
         """What the case is, if the GPU's bits are not the CPU's."""
@@ -78,7 +108,7 @@ class Case:
 
         said, a, b = self.draw()
         wanted = planes_of(widen.matmul(a, b, accuracy=said["accuracy"]))
-        wrong = sum(differing(*pair) for pair in zip(self.on_gpu(), wanted, strict=True))
+        wrong = sum(differing(*pair) for pair in zip(self.on_gpu(), 2 * wanted, strict=True))
         return said | {"elements": wrong} if wrong else None
 
 
@@ -104,13 +134,15 @@ def planes_of(x: Operand) -> list[Any]:
     return list(x.planes) if isinstance(x, widen.Words) else [x]
 
 
-def laid_out(x: Operand, layout: str) -> Any:
-    """The same numbers on the GPU, with other strides."""
+def laid_out(x: Operand, layout: str, turned: int | None = None) -> Any:
+    """The same numbers on the GPU, with other strides, and an axis turned round."""
     import torch
 
     import widen
 
     tensor = torch.from_numpy(np.stack(planes_of(x))).cuda()
+    if turned is not None:
+        tensor = tensor.flip(turned)
     *outer, rows, columns = tensor.shape
     if layout == "transposed":
         tensor = tensor.mT.contiguous().mT
