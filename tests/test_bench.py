@@ -351,3 +351,28 @@ def test_bench_on_a_gpu(words):
         assert row["within_bound"]
         assert row["error_u"] <= row["bound_u"]
         assert row["multiply_tops"] > 0
+
+
+class Clock:
+    """A machine on which every call takes so long."""
+
+    def __init__(self, seconds):
+        self.left = iter(seconds)
+
+    def seconds(self, function):
+        function()
+        return next(self.left)
+
+
+def test_progress_is_not_told_between_short_calls(monkeypatch):
+    monkeypatch.setattr(measure, "TELL_AFTER", 60)
+    told, calls = [], []
+    times = [9.0, 9.0, 9.0, 3.0, 1.0, 2.0]
+    typical = measure.typical(lambda: calls.append(len(told)), Clock(times), 3, told.append)
+    assert typical == 2.0
+    assert calls == [0] * 6
+    assert told == [1.0]
+    told.clear()
+    monkeypatch.setattr(measure, "TELL_AFTER", -1)
+    measure.typical(lambda: None, Clock(times), 3, told.append)
+    assert told == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1, 1])

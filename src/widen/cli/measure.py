@@ -16,6 +16,9 @@ Tick = Callable[[float], None]
 
 SEED = 1
 WARM_UPS = 3
+TELL_AFTER = 0.1
+"""Seconds between two reports of progress."""
+
 SAMPLE = 32
 """Rows and columns whose elements are checked in exact arithmetic."""
 
@@ -107,11 +110,17 @@ def measure(case: Case, machine: Cpu, repeats: int, tick: Tick) -> dict[str, Any
 
 
 def typical(function: Callable[[], object], machine: Cpu, repeats: int, tick: Tick) -> float:
-    """Return the median time of a call, after warm-up."""
-    times = []
+    """Return the median time of a call, after warm-up.
+
+    No progress is told of between short calls: it would cool what the next one is launched with.
+    """
+    times, told = [], perf_counter()
     for done in range(1, WARM_UPS + repeats + 1):
         times.append(machine.seconds(function))
-        tick(done / (WARM_UPS + repeats))
+        if perf_counter() - told > TELL_AFTER:
+            tick(done / (WARM_UPS + repeats))
+            told = perf_counter()
+    tick(1.0)
     return median(times[WARM_UPS:])
 
 
