@@ -112,7 +112,7 @@ def measure(case: Case, machine: Cpu, repeats: int, tick: Tick) -> dict[str, Any
 def typical(function: Callable[[], object], machine: Cpu, repeats: int, tick: Tick) -> float:
     """Return the median time of a call, after warm-up.
 
-    No progress is told of between short calls: it would cool what the next one is launched with.
+    No progress is told of between short calls, so that nothing else comes between them.
     """
     times, told = [], perf_counter()
     for done in range(1, WARM_UPS + repeats + 1):
