@@ -232,6 +232,21 @@ def test_workspaces_of_any_kind(device):
         widen.matmul(a, b, workspace="much")
 
 
+@pytest.mark.parametrize("accuracy", ["standard", 45])
+def test_cuda_graphs_of_a_compiler_go_around_it(device, accuracy):
+    if device == "cpu":
+        pytest.skip("CUDA graphs are a GPU's")
+    torch.compiler.reset()
+    a, b = numbers(device, (50, 30), (30, 40), grad=False)
+
+    def layer(a, b):
+        return torch.relu(widen.matmul(a + 1, b, accuracy=accuracy)) * 2
+
+    fast = torch.compile(layer, mode="reduce-overhead", fullgraph=True)
+    for turn in range(4):  # warm-ups, a capture, replays
+        assert torch.equal(fast(a + turn, b).clone(), layer(a + turn, b))
+
+
 def test_sizes_that_change(device, compiled):
     fast = compiled(widen.matmul, fullgraph=True, dynamic=True)
     for n in (3, 7, 9):

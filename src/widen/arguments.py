@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from widen import bounds
-from widen.backends.optional import is_compiled
+from widen.backends.optional import is_transformed
 from widen.backends.planes import is_tensor as is_tensor
 from widen.encoded import Encoded
 from widen.formats import (
@@ -34,32 +34,6 @@ _UNITS_OF_MEMORY = {
     "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
     "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
 }  # fmt: skip
-
-
-def is_traced() -> bool:
-    """Whether PyTorch maps, traces or watches whatever happens to tensors here."""
-    torch = sys.modules["torch"]
-    return (
-        is_compiled()
-        or bool(torch._C._are_functorch_transforms_active())
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
-
-
-def is_transformed(*given: Any) -> bool:
-    """Whether PyTorch differentiates, maps or traces what becomes of these."""
-    tensors = [x for x in given if is_tensor(x)]
-    if not tensors:
-        return False
-    torch = sys.modules["torch"]
-    dual = torch.autograd.forward_ad
-    return is_traced() or any(
-        (x.requires_grad and torch.is_grad_enabled())
-        or type(x) not in (torch.Tensor, torch.nn.Parameter)
-        or x.is_meta
-        or (dual._current_level >= 0 and dual.unpack_dual(x).tangent is not None)
-        for x in tensors
-    )
 
 
 def library(**given: Any) -> str:

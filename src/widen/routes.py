@@ -10,7 +10,7 @@ import numpy as np
 from widen import arguments
 from widen import native as ordinary
 from widen.arguments import format_of
-from widen.backends.optional import eager, for_gpus
+from widen.backends.optional import eager, for_gpus, is_transformed
 from widen.call import Choices, Progress, check_call, check_plan, product
 from widen.contract import as_contract
 from widen.plan import Plan
@@ -28,7 +28,7 @@ def matmul(
         found = again(a, b, choices, out, plan)
         if found is not None:
             return found
-    if arguments.is_transformed(a, b, out):
+    if is_transformed(a, b, out):
         from widen import torch_operator
 
         found = torch_operator.gemm(
@@ -93,7 +93,7 @@ def gemm(
         c = None
     elif c is None:
         raise ValueError(f"beta={beta} but there is no c; give c, or beta=0")
-    if arguments.is_transformed(a, b, c, out):
+    if is_transformed(a, b, c, out):
         from widen import torch_operator
 
         found = torch_operator.gemm(

@@ -14,6 +14,7 @@ from widen import arguments, device
 from widen import native as ordinary
 from widen.backends import torch_units as units
 from widen.backends.clock import Clock
+from widen.backends.optional import is_traced
 from widen.backends.recording import Kind, Recorder, Recordings
 from widen.backends.torch_bounds import error_bound
 from widen.backends.torch_lines import Lines, Tensor
@@ -126,7 +127,7 @@ def matmul(
 
 def again(a: Any, b: Any, choices: Choices, out: Any, plan: Plan | None) -> Any:
     """The product by launches recorded of a call of this kind, which was checked, or None."""
-    if arguments.is_traced() or torch.autograd.forward_ad._current_level >= 0:
+    if is_traced() or torch.autograd.forward_ad._current_level >= 0:
         return None
     kind = _recordings.known(_key_of_call(a, b, out, choices, plan))
     if kind is None:

@@ -1,4 +1,4 @@
-"""PyTorch and Triton, which may not be there: what to hide from them, and what to say."""
+"""PyTorch and Triton, which may not be there: who looks on, what to hide, and what to say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
+from widen.backends.planes import is_tensor
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -15,6 +17,32 @@ R = TypeVar("R")
 def is_compiled() -> bool:
     """Whether torch.compile is tracing what happens to tensors here."""
     return bool(sys.modules["torch"].compiler.is_dynamo_compiling())
+
+
+def is_traced() -> bool:
+    """Whether PyTorch maps, traces or watches whatever happens to tensors here."""
+    torch = sys.modules["torch"]
+    return (
+        is_compiled()
+        or bool(torch._C._are_functorch_transforms_active())
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
+
+
+def is_transformed(*given: Any) -> bool:
+    """Whether PyTorch differentiates, maps or traces what becomes of these."""
+    tensors = [x for x in given if is_tensor(x)]
+    if not tensors:
+        return False
+    torch = sys.modules["torch"]
+    dual = torch.autograd.forward_ad
+    return is_traced() or any(
+        (x.requires_grad and torch.is_grad_enabled())
+        or type(x) not in (torch.Tensor, torch.nn.Parameter)
+        or x.is_meta
+        or (dual._current_level >= 0 and dual.unpack_dual(x).tangent is not None)
+        for x in tensors
+    )
 
 
 def eager(function: Callable[P, R]) -> Callable[P, R]:
