@@ -269,6 +269,15 @@ def test_a_product_imports_no_other_array_library():
     assert set(heavy) <= {"numba", "llvmlite", "scipy"}  # numba asks for scipy where it is there
 
 
+def test_gradients_do_not_import_a_compiler():
+    """Two seconds or three, which PyTorch's way through a custom operator takes once."""
+    imported = in_a_new_process(
+        "import torch, widen, sys; a = torch.eye(2, dtype=torch.float64, requires_grad=True);"
+        "widen.matmul(a, a).sum().backward(); print('torch._dynamo' in sys.modules)"
+    )
+    assert imported == ["False"]
+
+
 def test_importing_widen_is_quick():
     # The one place where time is looked at, as a promise to users; generous, and warm.
     code = "import time; s = time.perf_counter(); import widen; print(time.perf_counter() - s)"
