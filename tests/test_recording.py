@@ -204,7 +204,7 @@ def test_a_call_asks_for_its_recording_first(monkeypatch):
     assert widen.matmul(a, b, native=True, accuracy="fast")[0, 0] == 4
     assert widen.matmul(a, b, progress=lambda _: None)[0, 0] == 4
     assert asked == []
-    # By way of the operator, which asks too, with tensors of its own.
+    # By way of gradients and the operator, which ask too.
     assert widen.matmul(a, weight).requires_grad
     with torch.autograd.forward_ad.dual_level():
         found = widen.matmul(torch.autograd.forward_ad.make_dual(a, a), b)

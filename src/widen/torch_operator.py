@@ -1,6 +1,7 @@
 """The product as a PyTorch operator, `torch.ops.widen.gemm`: what autograd, compilers and vmap see.
 
-Calls that PyTorch does not look into do without it, since an operator takes the host longer.
+Calls that PyTorch does not look into do without it, and those that only autograd sees have its
+gradients without it, since an operator takes the host longer.
 Gradients are products too, and keep the contract of the product they belong to: the axes along
 which an operand was repeated become part of the inner dimension.
 """
@@ -250,11 +251,11 @@ _gemm.register_vmap(partial(_mapped, _gemm))
 
 
 class _Gemm(torch.autograd.Function):
-    """The operator again: torch.func takes these, and compilers take that."""
+    """The same with the same gradients: torch.func takes these, and compilers take that."""
 
     @staticmethod
     def forward(*given: Any) -> Tensor:
-        # Where nobody else looks on an operator would only take longer.
+        # Where only autograd looks on, an operator would take longer and import a compiler.
         found: Tensor = (_gemm if is_transformed(*given[:3]) else _by_interface)(*given)
         return found
 
