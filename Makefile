@@ -36,7 +36,7 @@ test-page: $(VENV)/.installed-page
 	$(BIN)/python -m pytest -m page tests/test_page.py $(ARGS)
 
 test-gpu: $(VENV)/.installed-gpu
-	$(BIN)/python -m pytest -n $(GPU_JOBS) --dist worksteal -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py tests/test_operator.py tests/test_recording.py tests/test_words_arithmetic.py $(ARGS)
+	$(BIN)/python -m pytest -n $(GPU_JOBS) --dist worksteal -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py tests/test_digests.py tests/test_operator.py tests/test_recording.py tests/test_words_arithmetic.py $(ARGS)
 
 soak: $(VENV)/.installed-gpu
 	$(BIN)/python bench/soak.py --processes $(GPU_JOBS) $(ARGS)
