@@ -67,7 +67,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """All of them: every format as an operand of either side with every contract, the rest drawn."""
+    """All of them: every format on the left with every contract; the rest is drawn."""
     names = list(FORMATS)
     pairs = itertools.cycle(itertools.product(names, ACCURACIES))
     found = []
@@ -96,7 +96,7 @@ def cases() -> list[Case]:
                 rng.choice(LAYOUTS),
                 call,
                 rng.random() < 0.15,
-            )  # fmt: skip
+            )
         )
     return found
 
