@@ -37,7 +37,7 @@ def contract(shape: tuple[int, int, int], dtype: str, accuracy: str | int, small
     import torch
 
     import widen
-    from widen.kernels import tiles
+    from widen.gpu import tiles
 
     tiles.SMALL = small
     a, b = operands(shape, dtype)
@@ -125,7 +125,7 @@ def batches(shape: tuple[int, int, int], dtype: str) -> None:
     import torch
 
     import widen
-    from widen.kernels import tiles
+    from widen.gpu import tiles
 
     tiles.SMALL = 0
     with np.errstate(invalid="ignore"):  # an infinity times a complex number

@@ -206,7 +206,7 @@ def run(chosen: list[Case], processes: int, limit: float) -> Iterator[dict[str, 
         return
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    import widen.kernels.numba as kernels
+    import widen.cpu.kernels as kernels
 
     modules = [f"{kernels.__name__}.{module.name}" for module in iter_modules(kernels.__path__)]
     first = [*modules, *chosen[: len(FORMATS) * len(ACCURACIES)]]

@@ -44,6 +44,6 @@ def few_threads_per_worker():
 @pytest.fixture
 def own_kernels(monkeypatch):
     """Small products too get GPU kernels compiled for their layout and their moduli."""
-    from widen.kernels import tiles
+    from widen.gpu import tiles
 
     monkeypatch.setattr(tiles, "SMALL", 0)

@@ -21,8 +21,8 @@ from widen.backends.clock import Clock
 from widen.contract import CONTRACTS, as_contract
 from widen.device import Problem
 from widen.formats import FORMATS
-from widen.kernels.triton import numbers
-from widen.kernels.triton.reconstruct import REPAIRED
+from widen.gpu.kernels.triton import numbers
+from widen.gpu.kernels.triton.reconstruct import REPAIRED
 from widen.on_cpu import as_tensor
 from widen.planner import first_cap
 from widen.systems import residues

@@ -203,7 +203,7 @@ class TestOnAGpu:
                 widen.matmul(torch.from_numpy(a).cuda(), encoded)
 
     def test_kernels_compile_where_there_is_no_home(self, monkeypatch):
-        from widen.kernels.cuda import compiler, launcher, multiply
+        from widen.gpu.kernels.cuda import compiler, launcher, multiply
 
         if not launcher.available(torch.device("cuda")):
             pytest.skip("there is no Hopper GPU")

@@ -42,7 +42,7 @@ CALLS = {
 ])  # fmt: skip
 def test_kernels_stay_inside(monkeypatch, call, small):
     if not small:
-        monkeypatch.setattr("widen.kernels.tiles.SMALL", 0)
+        monkeypatch.setattr("widen.gpu.tiles.SMALL", 0)
     with kernels_stay_inside(monkeypatch) as found:
         CALLS[call]()
     assert found.looked_at > 1000

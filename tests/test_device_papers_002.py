@@ -9,7 +9,7 @@ import torch
 from helpers import assert_same_bits
 from test_papers_002 import awkward, variants
 from widen.backends import torch_slices as on_gpu
-from widen.kernels.tiles import HOPPER
+from widen.gpu.tiles import HOPPER
 from widen.papers import ozimmu as system
 from widen.papers.ozimmu import VARIANTS, ozimmu, schedule
 
@@ -56,8 +56,8 @@ def test_a_gpu_gives_the_same_bits_at_size(variant, shape):
 @pytest.mark.gpu
 @pytest.mark.parametrize("tile", HOPPER, ids=lambda tile: f"{tile.rows}x{tile.columns}")
 def test_every_tile_of_the_hopper_kernel_adds_every_pair(tile):
-    from widen.kernels.cuda.launcher import available
-    from widen.kernels.cuda.sums import multiply_sums
+    from widen.gpu.kernels.cuda.launcher import available
+    from widen.gpu.kernels.cuda.sums import multiply_sums
 
     if not available(torch.device("cuda")):
         pytest.skip("this kernel needs a Hopper GPU")

@@ -17,7 +17,7 @@ from widen.backends import torch as backend
 from widen.backends import torch_constants as constants
 from widen.backends import torch_small
 from widen.bounds import Certificate
-from widen.kernels import tiles
+from widen.gpu import tiles
 from widen.systems import residues
 
 SHAPE = (2, 5, 3) if ON == "cpu" else (33, 70, 41)

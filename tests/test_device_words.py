@@ -22,7 +22,7 @@ from widen.backends.torch_scaled import Scaling
 from widen.contract import as_contract
 from widen.device import Problem
 from widen.formats import FORMATS, PLAIN
-from widen.kernels.triton.numbers import SCALE
+from widen.gpu.kernels.triton.numbers import SCALE
 from widen.systems import residues
 from widen.words.conversions import planes_of_values
 

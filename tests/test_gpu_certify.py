@@ -13,7 +13,7 @@ import widen
 from helpers import assert_same_bits
 from widen.backends import torch as backend
 from widen.bounds import Certificate, Goal
-from widen.kernels.triton import numbers
+from widen.gpu.kernels.triton import numbers
 
 LEVEL, FLAGS, WEIGHT = (int(getattr(numbers, name)) for name in ("LEVEL", "FLAGS", "WEIGHT"))
 NO_GOAL = Goal(1, 1, 0)  # tables say what it would

@@ -14,7 +14,7 @@ import widen
 from widen import tensors
 from widen.backends import torch as backend
 from widen.backends import triton_launch
-from widen.kernels import tiles
+from widen.gpu import tiles
 
 pytestmark = [
     pytest.mark.gpu,
@@ -66,7 +66,7 @@ def test_machine_code_has_no_float64_arithmetic(tmp_path, monkeypatch, small):
 
 def test_machine_code_of_hopper_has_no_float64_arithmetic(tmp_path, monkeypatch):
     """The same of what NVRTC compiled: products and certificates, in one plane and in two."""
-    from widen.kernels.cuda import certify, compiler, launcher, multiply
+    from widen.gpu.kernels.cuda import certify, compiler, launcher, multiply
 
     if not launcher.available(torch.device("cuda")):
         pytest.skip("there is no Hopper GPU")

@@ -126,7 +126,7 @@ def test_there_is_something_to_check():
     assert len(MODULES) > 30
     assert rooms_imported(ROOT / "api.py") >= {"contract", "planner"}
     assert rooms_imported(ROOT / "stages.py") >= {"backends", "planner", "ledger"}
-    assert "numba" in {name.split(".")[0] for name in imported(ROOT / "kernels/numba/limbs.py")}
+    assert "numba" in {name.split(".")[0] for name in imported(ROOT / "cpu/kernels/limbs.py")}
 
 
 @modules
@@ -361,7 +361,7 @@ def rotations(source):
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "kernels/triton").glob("*.py")), ids=lambda x: x.stem
+    "path", sorted((ROOT / "gpu/kernels/triton").glob("*.py")), ids=lambda x: x.stem
 )
 def test_kernels_do_not_rotate_variables(path):
     assert rotations(path.read_text(encoding="utf-8")) == []

@@ -13,7 +13,7 @@ import transcription_002 as paper
 import widen
 from helpers import assert_same_bits
 from widen.backends import slices as on_cpu
-from widen.kernels.cuda.sums import NO_TILE, OVERHEAD, deal
+from widen.gpu.kernels.cuda.sums import NO_TILE, OVERHEAD, deal
 from widen.papers import ozimmu as system
 from widen.papers.ozimmu import VARIANTS, ozimmu, schedule
 

@@ -23,7 +23,7 @@ from widen.backends.recording import Kind, Recorder
 from widen.contract import as_contract
 from widen.device import Problem
 from widen.formats import FORMATS
-from widen.kernels import tiles
+from widen.gpu import tiles
 from widen.on_cpu import as_tensor
 from widen.tensors import lines_of
 

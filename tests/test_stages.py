@@ -21,7 +21,7 @@ from widen.backends import numpy as backend
 from widen.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS, RESULTS, Binary
-from widen.kernels.numba import lines as kernels
+from widen.cpu.kernels import lines as kernels
 from widen.planner import choose_layout, first_cap
 from widen.systems import SYSTEMS, digits, residues
 from widen.systems.digits import digit_count

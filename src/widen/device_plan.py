@@ -33,7 +33,7 @@ def first_kept(k: int, parts: int) -> int:
 
 
 class Side(NamedTuple):
-    """What a side needs, as `kernels.triton.lines.scale` leaves it."""
+    """What a side needs, as `gpu.kernels.triton.lines.scale` leaves it."""
 
     norm: int
     sigma: int
@@ -135,7 +135,7 @@ class Question:
         return MOST_BITS if self.wide else BYTE_BITS
 
     def decide(self, needs: list[list[list[int]]]) -> Choice:
-        """The choice for `needs`, (caps, sides, 5), as `kernels.triton.lines.scale` leaves them.
+        """The choice for `needs`, (caps, sides, 5), as `gpu.kernels.triton.lines.scale` leaves them.
 
         For "correct" any quantisation will do that leaves little to repair: the cheaper one of
         every bit and of the planner's first cap.

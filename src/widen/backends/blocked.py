@@ -13,12 +13,12 @@ import numpy as np
 
 from widen.backends.launch import launch
 from widen.backends.planes import dtype_name, is_tensor
-from widen.kernels import tiles
+from widen.gpu import tiles
 
 ONE, MIXED, PAIR, TRIPLE = 0, 1, 2, 3
 """Kinds of numbers: ordinary ones, float64 and float32, two words of one format, three float32."""
 CPU_TILE = (32, 128)
-"""Rows and columns of a job's tile (kernels/numba/blocked.py)."""
+"""Rows and columns of a job's tile (cpu/kernels/blocked.py)."""
 
 
 def kind_of(words: Sequence[Any]) -> int:
@@ -54,7 +54,7 @@ def multiply_tensors(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
     import torch
 
     from widen.backends.triton_launch import launch as launch_triton
-    from widen.kernels.triton import blocked
+    from widen.gpu.kernels.triton import blocked
 
     a, b = ([word.contiguous() for word in x] for x in (a, b))
     (m, inner), n = a[0].shape, b[0].shape[1]
@@ -85,7 +85,7 @@ def accumulate_tensors(c: Any, x: Any) -> None:
     import torch
 
     from widen.backends.triton_launch import launch as launch_triton
-    from widen.kernels.triton import blocked
+    from widen.gpu.kernels.triton import blocked
 
     assert c.is_contiguous()
     size, block = x.numel(), tiles.TRIPLES

@@ -24,7 +24,7 @@ NOTHING = -(1 << 20)
 """Top of a line of zeros."""
 
 LANES, ROW_LANES = 128, 32
-"""How sums of an estimate are gathered (`kernels.numba.float_slices`)."""
+"""How sums of an estimate are gathered (`cpu.kernels.float_slices`)."""
 
 ROOM = 1 << 28
 """Bytes of products held at a time, so that they stay in memory near the processor."""

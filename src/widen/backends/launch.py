@@ -33,7 +33,7 @@ _loaded: dict[str, Callable[..., None]] = {}
 
 
 def launch(kernel: str, jobs: int, work: int, *arguments: Any) -> None:
-    """Run the kernel named "module.function" of `widen.kernels.numba` on all its jobs.
+    """Run the kernel named "module.function" of `widen.cpu.kernels` on all its jobs.
 
     Kernels are compiled (or read from the cache on disk) when first asked for.
     """
@@ -41,7 +41,7 @@ def launch(kernel: str, jobs: int, work: int, *arguments: Any) -> None:
     if found is None:
         module, function = kernel.split(".")
         with _compiling:
-            found = getattr(import_module(f"widen.kernels.numba.{module}"), function)
+            found = getattr(import_module(f"widen.cpu.kernels.{module}"), function)
         _loaded[kernel] = found
     if work <= SMALL:
         found(0, jobs, *arguments)

@@ -37,7 +37,7 @@ def sum_tensors(products: Sequence[Any], words: int) -> Any:
     import torch
 
     from widen.backends.triton_launch import launch as launch_triton
-    from widen.kernels.triton.parts import add_parts
+    from widen.gpu.kernels.triton.parts import add_parts
 
     count, rows, columns = products[0].shape
     found = torch.zeros((words, rows, columns), dtype=torch.float64, device=products[0].device)

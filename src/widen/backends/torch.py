@@ -22,13 +22,13 @@ from widen.backends.torch_lines import Groups, Lines, Numbers, Target
 from widen.backends.triton_launch import general, launch
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary, Part
-from widen.kernels import tiles
-from widen.kernels.tiles import ProductTile
-from widen.kernels.triton import crt, crt_scaled, elements, lines
-from widen.kernels.triton import encode as encode_kernels
-from widen.kernels.triton import multiply as multiply_kernels
-from widen.kernels.triton import reconstruct as reconstruct_kernels
-from widen.kernels.triton.numbers import FLAGS, INEXACT, LEVEL, WEIGHT
+from widen.gpu import tiles
+from widen.gpu.tiles import ProductTile
+from widen.gpu.kernels.triton import crt, crt_scaled, elements, lines
+from widen.gpu.kernels.triton import encode as encode_kernels
+from widen.gpu.kernels.triton import multiply as multiply_kernels
+from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
+from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, LEVEL, WEIGHT
 from widen.systems import Residues
 
 Tensor = torch.Tensor
@@ -41,7 +41,7 @@ ROWS_OF_TABLE = 10
 def survey(
     operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int
 ) -> None:
-    """Tables of lines (`kernels.triton.numbers`), zero before, up to their norms; and their leads.
+    """Tables of lines (`gpu.kernels.triton.numbers`), zero before, up to their norms; and their leads.
 
     One operand or both: both take the same launches.
     """
@@ -190,7 +190,7 @@ def multiply_into(left: Tensor, right: Tensor, planes: Planes, k: int, out: Tens
         torch_small.multiply_into(left, right, planes, k, out)
         return
     if _hopper(left.device):
-        from widen.kernels.cuda import multiply as cuda
+        from widen.gpu.kernels.cuda import multiply as cuda
 
         moduli, coefficients = zip(*planes, strict=True)
         recorder = listener()
@@ -218,7 +218,7 @@ def multiply_into(left: Tensor, right: Tensor, planes: Planes, k: int, out: Tens
 def _hopper(device: torch.device) -> bool:
     if device.type != "cuda":
         return False
-    from widen.kernels.cuda.launcher import available
+    from widen.gpu.kernels.cuda.launcher import available
 
     return available(device)
 
@@ -249,7 +249,7 @@ def certify(
         torch_small.certify_into(left, right, tables, terms, shift, both, marks)
         return marks
     if _hopper(left.device):
-        from widen.kernels.cuda.certify import launcher
+        from widen.gpu.kernels.cuda.certify import launcher
 
         marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
         run = launcher(left, right, batch, k, terms, shift, both, int(INEXACT))

@@ -7,7 +7,7 @@ import torch
 from widen import bounds
 from widen.backends.error_bounds import TINY, Losses, bound_of, power
 from widen.formats import Part
-from widen.kernels.triton.numbers import FLAGS, INEXACT, LARGEST, SCALE, SIGMA, SPECIAL, SUM
+from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, LARGEST, SCALE, SIGMA, SPECIAL, SUM
 
 Tensor = torch.Tensor
 

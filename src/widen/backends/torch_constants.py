@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from widen.backends.recording import quietly
-from widen.kernels import tiles
-from widen.kernels.triton import crt, crt_groups
-from widen.kernels.triton.encode import BIAS
+from widen.gpu import tiles
+from widen.gpu.kernels.triton import crt, crt_groups
+from widen.gpu.kernels.triton.encode import BIAS
 from widen.systems import Residues
 from widen.systems.moduli import balanced
 
@@ -101,7 +101,7 @@ HIGHEST_POINT = 47
 def any_reconstruction(
     layout: Residues, few: bool, device: torch.device, *, apart: bool = False
 ) -> tuple[Tensor, int]:
-    """Table of `kernels.triton.crt_groups`, and limbs of X, 0 if it is put together in memory.
+    """Table of `gpu.kernels.triton.crt_groups`, and limbs of X, 0 if it is put together in memory.
 
     Groups that are not full have the product of other moduli too, times 0: no P_G is small. The
     last row has -P, and where the point of a sum of 1/P_G is. `few`: X has one of few lengths, so
@@ -163,7 +163,7 @@ def any_room(table: Tensor, parts: int) -> int:
 def words_encoding(
     layout: Residues, count: int, columns: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Constants and weights of `kernels.triton.encode_words.residues`, int32 and int8.
+    """Constants and weights of `gpu.kernels.triton.encode_words.residues`, int32 and int8.
 
     Integers have `count` bytes.
     """

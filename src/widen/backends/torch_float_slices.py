@@ -21,10 +21,10 @@ from widen.backends.float_slices import LANES, NOTHING, ROW_LANES, halved
 from widen.backends.torch_constants import constant
 from widen.backends.torch_units import STORAGE
 from widen.backends.triton_launch import launch
-from widen.kernels import tiles
-from widen.kernels.triton import float_slices as kernels
-from widen.kernels.triton import groups as group_kernels
-from widen.kernels.triton import soft64
+from widen.gpu import tiles
+from widen.gpu.kernels.triton import float_slices as kernels
+from widen.gpu.kernels.triton import groups as group_kernels
+from widen.gpu.kernels.triton import soft64
 from widen.units import UNITS
 
 Tensor = torch.Tensor

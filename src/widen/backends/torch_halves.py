@@ -12,8 +12,8 @@ from widen.backends import torch as backend
 from widen.backends import torch_constants as constants
 from widen.backends.torch_lines import Tensor
 from widen.backends.triton_launch import launch
-from widen.kernels import tiles
-from widen.kernels.triton import halves
+from widen.gpu import tiles
+from widen.gpu.kernels.triton import halves
 from widen.systems import Residues
 
 OPERATIONS_A_BYTE = 330

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 
 from widen.formats import BINARY, Binary
-from widen.kernels import tiles
+from widen.gpu import tiles
 
 Tensor = torch.Tensor
 

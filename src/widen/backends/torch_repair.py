@@ -15,11 +15,11 @@ from widen.backends.torch_scaled import Scaling
 from widen.backends.triton_launch import launch
 from widen.bounds import Certificate, Goal
 from widen.formats import BINARY, Binary
-from widen.kernels import tiles
-from widen.kernels.triton import many
-from widen.kernels.triton.numbers import NORM, SCALE
-from widen.kernels.triton.reconstruct import REPAIRED as REPAIRED_CODE
-from widen.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
+from widen.gpu import tiles
+from widen.gpu.kernels.triton import many
+from widen.gpu.kernels.triton.numbers import NORM, SCALE
+from widen.gpu.kernels.triton.reconstruct import REPAIRED as REPAIRED_CODE
+from widen.gpu.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
 from widen.systems import Residues, residues
 
 REPAIRED = int(REPAIRED_CODE)

@@ -17,8 +17,8 @@ from widen.backends.torch_constants import constant
 from widen.backends.torch_lines import Lines, Tensor
 from widen.bounds import Certificate
 from widen.formats import Binary
-from widen.kernels import tiles
-from widen.kernels.triton import scaled
+from widen.gpu import tiles
+from widen.gpu.kernels.triton import scaled
 from widen.systems import Residues
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.triton_launch import launch
-from widen.kernels import tiles
-from widen.kernels.triton import short_lines
+from widen.gpu import tiles
+from widen.gpu.kernels.triton import short_lines
 
 
 def _short_tiles(operands: Sequence[Lines]) -> list[tiles.LineTile]:

@@ -18,9 +18,9 @@ from widen.backends.slices import Slices, Sum
 from widen.backends.torch import Tensor
 from widen.backends.torch_constants import constant
 from widen.backends.triton_launch import launch
-from widen.kernels import tiles
-from widen.kernels.triton import groups as group_kernels
-from widen.kernels.triton import slices as kernels
+from widen.gpu import tiles
+from widen.gpu.kernels.triton import groups as group_kernels
+from widen.gpu.kernels.triton import slices as kernels
 
 WAYS = {"mask": kernels.mask, "nearest": kernels.nearest}
 
@@ -74,7 +74,7 @@ def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Tensor:
     out = torch.empty((len(sums), 1, m, pitch), dtype=torch.int32, device=ours.device)
     order = tuple(reversed(sums))  # the longest first: no long tile at the end
     if backend._hopper(ours.device):
-        from widen.kernels.cuda.sums import multiply_sums
+        from widen.gpu.kernels.cuda.sums import multiply_sums
 
         multiply_sums(ours, theirs, out, k, order)
         return out
@@ -118,7 +118,7 @@ def _terms(sums: tuple[Sum, ...], device: torch.device) -> Tensor:
 
 @cache
 def _pairs(sums: tuple[Sum, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Tables of `kernels.triton.groups.products`."""
+    """Tables of `gpu.kernels.triton.groups.products`."""
     firsts, pairs = [0], []
     for left, right, count in sums:
         pairs += [[left + q, right - q] for q in range(count)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from widen.backends import torch_constants as constants
 from widen.backends.torch_lines import Tensor
 from widen.backends.triton_launch import launch
-from widen.kernels import tiles
-from widen.kernels.triton import small
+from widen.gpu import tiles
+from widen.gpu.kernels.triton import small
 
 
 def will_do(left: Tensor, right: Tensor, k: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from widen.backends.torch_constants import constant
-from widen.kernels.triton import groups as group_kernels
+from widen.gpu.kernels.triton import groups as group_kernels
 from widen.plan import Layout
 from widen.systems import Digits, Residues
 
@@ -30,7 +30,7 @@ def _table(rows: Any, device: torch.device) -> Tensor:
 
 @cache
 def remainders(layout: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Constants and powers of `kernels.triton.planes.residues`."""
+    """Constants and powers of `gpu.kernels.triton.planes.residues`."""
     powers = [[pow(2, j, p) for j in range(LONGEST_POWER)] for p in layout.moduli]
     return _table(_moduli(layout), device), _table(powers, device)
 
@@ -47,13 +47,13 @@ def _moduli(layout: Residues) -> list[list[int]]:
 
 
 def _added(limbs: int) -> int:
-    """What `kernels.triton.planes_words.limbs_of` adds: 128 in every byte."""
+    """What `gpu.kernels.triton.planes_words.limbs_of` adds: 128 in every byte."""
     return ((1 << 32 * limbs) - 1) // 255 * 128
 
 
 @cache
 def words_remainders(layout: Residues, limbs: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Constants and weights of `kernels.triton.planes_words.residues`."""
+    """Constants and weights of `gpu.kernels.triton.planes_words.residues`."""
     weights = [
         [*(pow(2, 32 * j, p) for j in range(limbs)), -_added(limbs) % p] for p in layout.moduli
     ]
@@ -62,7 +62,7 @@ def words_remainders(layout: Residues, limbs: int, device: torch.device) -> tupl
 
 @cache
 def words_offset(layout: Digits, side: int, limbs: int, device: torch.device) -> Tensor:
-    """The offset of `kernels.triton.planes_words.digits`."""
+    """The offset of `gpu.kernels.triton.planes_words.digits`."""
     beta = layout.beta
     every = sum(1 << beta * d + beta - 1 for d in range(layout.counts[side]))
     offset = every - _added(limbs)
@@ -95,7 +95,7 @@ def _term(group: int, w: int, p: int) -> list[int]:
 
 @cache
 def direct(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Terms and moduli of `kernels.triton.groups.as_residues`.
+    """Terms and moduli of `gpu.kernels.triton.groups.as_residues`.
 
     Residues by the carrier's own moduli have one group a byte. Otherwise X is a sum of weighted
     groups; complex numbers give re, 0 and re + im, as which reconstruction takes three products.
@@ -128,7 +128,7 @@ def direct(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Ten
 def through_x(
     layout: Residues, carrier: Residues, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Tables of `kernels.triton.groups.through_x`."""
+    """Tables of `gpu.kernels.triton.groups.through_x`."""
     terms = [
         [
             [_term(max(group, 0), w, p) for group, w in of_p]
@@ -153,7 +153,7 @@ def through_x(
 
 @cache
 def apart(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Terms and moduli of `kernels.triton.groups.as_residues` for residues of each part of X."""
+    """Terms and moduli of `gpu.kernels.triton.groups.as_residues` for residues of each part of X."""
     rows: list[list[list[int]]]
     if isinstance(layout, Residues):
         rows = [

@@ -23,10 +23,10 @@ from widen.backends.torch_constants import BYTE_BITS, UNFIT, limit_of
 from widen.backends.torch_lines import Groups, Lines, Tensor
 from widen.backends.triton_launch import general, launch
 from widen.formats import FORMATS
-from widen.kernels import tiles
-from widen.kernels.triton import groups as group_kernels
-from widen.kernels.triton import planes as plane_kernels
-from widen.kernels.triton.numbers import FLAGS, INEXACT, NORM, SIGMA
+from widen.gpu import tiles
+from widen.gpu.kernels.triton import groups as group_kernels
+from widen.gpu.kernels.triton import planes as plane_kernels
+from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, NORM, SIGMA
 from widen.plan import Blocks, Layout, Plan
 from widen.systems import Digits, Residues, residues
 from widen.units import UNITS

@@ -20,9 +20,9 @@ from widen.backends.torch_scaled import Scaling
 from widen.backends.triton_launch import general, launch
 from widen.bounds import Certificate
 from widen.formats import Part
-from widen.kernels import tiles
-from widen.kernels.triton import elements_words, encode_words, planes_words
-from widen.kernels.triton import words as line_kernels
+from widen.gpu import tiles
+from widen.gpu.kernels.triton import elements_words, encode_words, planes_words
+from widen.gpu.kernels.triton import words as line_kernels
 from widen.plan import Layout
 from widen.systems import Digits, Residues
 

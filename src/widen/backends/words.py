@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 OPERATIONS = {"add": 0, "subtract": 1, "multiply": 2, "divide": 3, "root": 4}
 TILE = 512
-"""Elements of a tile of the CPU kernels (kernels/numba/words.py)."""
+"""Elements of a tile of the CPU kernels (cpu/kernels/words.py)."""
 
 
 def kernel_of(part: Multiple, operation: str, parts: int) -> str:

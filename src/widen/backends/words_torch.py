@@ -8,9 +8,9 @@ import torch
 
 from widen.backends.triton_launch import launch
 from widen.backends.words import OPERATIONS
-from widen.kernels.triton.word_pairs import pairs, triples
-from widen.kernels.triton.word_rows import several
-from widen.kernels.triton.word_tuples import few
+from widen.gpu.kernels.triton.word_pairs import pairs, triples
+from widen.gpu.kernels.triton.word_rows import several
+from widen.gpu.kernels.triton.word_tuples import few
 
 BLOCK = 1024
 FEW = 4

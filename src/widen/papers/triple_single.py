@@ -2,7 +2,7 @@
 
 A TS number is an unevaluated sum of three float32, a DF number of two, a D+S number of a float64
 and a float32, a DD number of two float64. Their additions and multiplications are in
-kernels/numba/triples.py and pairs.py, kernels/triton/triples.py and word_pairs.py.
+cpu/kernels/triples.py and pairs.py, gpu/kernels/triton/triples.py and word_pairs.py.
 """
 
 from __future__ import annotations

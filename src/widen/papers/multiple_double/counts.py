@@ -23,7 +23,7 @@ def average(words: int) -> float:
 
 
 def rounded(terms: int, words: int) -> int:
-    """Any terms to canonical words (kernels/numba/rows.py: `grow`, then `round_words`)."""
+    """Any terms to canonical words (cpu/kernels/rows.py: `grow`, then `round_words`)."""
     grown = TWO_SUM * (terms * (terms - 1) // 2)
     each = sum(FAST_TWO_SUM * (terms - 1 - at) + 4 for at in range(min(words, terms - 1)))
     return grown + each + FAST_TWO_SUM

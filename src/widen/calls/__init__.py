@@ -1,0 +1,1 @@
+"""A call becomes a problem: arguments checked, the way it goes, batches cut, gradients."""

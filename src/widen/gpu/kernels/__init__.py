@@ -1,0 +1,1 @@
+"""Device code for GPUs, no policy."""

@@ -1,0 +1,80 @@
+"""CUDA C++ compiled by NVRTC at run time, kept on disk, and loaded: no nvcc, no toolkit headers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+
+def called(result: tuple[Any, ...]) -> Any:
+    """What a driver or NVRTC function gives beside its status, which must be success."""
+    if int(result[0]) != 0:
+        raise RuntimeError(f"CUDA: {result[0]!r}")
+    return result[1] if len(result) == 2 else result[1:]
+
+
+def _cache_directory() -> Path:
+    return Path.home() / ".cache" / "widen"
+
+
+def _compiled(source: str, headers: dict[str, str], options: tuple[str, ...]) -> bytes:
+    nvrtc = import_module("cuda.bindings.nvrtc")
+    texts, names = [x.encode() for x in headers.values()], [x.encode() for x in headers]
+    program = called(
+        nvrtc.nvrtcCreateProgram(source.encode(), b"multiply.cu", len(names), texts, names)
+    )
+    status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
+    if int(status) != 0:
+        log = b" " * called(nvrtc.nvrtcGetProgramLogSize(program))
+        nvrtc.nvrtcGetProgramLog(program, log)
+        raise RuntimeError(f"NVRTC refused multiply.cu: {status!r}\n{log.decode()}")
+    binary: bytes = b" " * called(nvrtc.nvrtcGetCUBINSize(program))
+    called(nvrtc.nvrtcGetCUBIN(program, binary))
+    nvrtc.nvrtcDestroyProgram(program)
+    return binary
+
+
+def _binary(options: tuple[str, ...]) -> bytes:
+    """The compiled kernel, from the cache on disk where it is there: keyed by all that made it."""
+    texts = {
+        path.name: path.read_text()
+        for path in sorted(files("widen.gpu.kernels.cuda").iterdir(), key=lambda path: path.name)
+        if path.name.endswith((".cu", ".cuh"))
+    }
+    compiler = called(import_module("cuda.bindings.nvrtc").nvrtcVersion())
+    driver = called(import_module("cuda.bindings.driver").cuDriverGetVersion())
+    key = hashlib.sha256(repr((texts, options, compiler, driver)).encode()).hexdigest()
+    name = f"multiply-{key[:32]}.cubin"
+    with suppress(OSError, RuntimeError):  # it is not there yet, or there is no home at all
+        return (_cache_directory() / name).read_bytes()
+    binary = _compiled(texts.pop("multiply.cu"), texts, options)
+    with suppress(OSError, RuntimeError):  # then the next process compiles again
+        _keep(binary, _cache_directory() / name)
+    return binary
+
+
+def _keep(binary: bytes, path: Path) -> None:
+    """Write a file so that other processes see all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
+        written = Path(directory, path.name)
+        written.write_bytes(binary)
+        os.replace(written, path)
+
+
+@lru_cache(maxsize=64)
+def function(options: tuple[str, ...], shared_bytes: int, device: int) -> Any:
+    """The kernel, loaded on a device. Its context must be current."""
+    driver = import_module("cuda.bindings.driver")
+    module = called(driver.cuModuleLoadData(_binary(options)))
+    function = called(driver.cuModuleGetFunction(module, b"multiply"))
+    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    called(driver.cuFuncSetAttribute(function, attribute, shared_bytes))
+    return function

@@ -1,0 +1,261 @@
+"""Launches `multiply.cu` with one of its ends, on Hopper GPUs: tensor maps, the order of tiles.
+
+Compiled by NVRTC at first use (a second), for the device only: no nvcc, no toolkit headers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from widen.gpu.kernels.cuda.compiler import called, function
+from widen.gpu.tiles import Tile
+
+GROUP = 8
+"""Rows of clusters walked together, so that the tiles in flight are nearly a square."""
+
+
+class Divisor(ctypes.Structure):
+    """`Divisor` of walk.cuh."""
+
+    _fields_ = tuple((name, ctypes.c_uint32) for name in ("value", "factor", "shift"))
+
+
+class Work(ctypes.Structure):
+    """`Work` of walk.cuh, which is aligned to 64 bytes."""
+
+    _fields_ = (
+        ("left", ctypes.c_ubyte * 128),
+        ("right", ctypes.c_ubyte * 128),
+        *((name, ctypes.c_int32) for name in ("height", "inner")),
+        *((name, ctypes.c_int32) for name in ("batch", "left_batch", "right_batch")),
+        *((name, ctypes.c_int32) for name in ("tiles", "rows", "group")),
+        *((name, Divisor) for name in ("slice", "band", "high", "last_high", "batches")),
+        ("padding", ctypes.c_ubyte * 36),
+    )
+
+
+assert ctypes.sizeof(Work) % 64 == 0
+
+
+class Finish(ctypes.Structure):
+    """What an end of the kernel reads: first the addresses it is launched with, then numbers."""
+
+
+def divisor(value: int) -> Divisor:
+    """What gives n // value = (n + (n factor >> 32)) >> shift for 0 <= n < 2^31.
+
+    That is floor(n m / 2^(32 + shift)), m = 2^32 + factor = (2^(32 + shift) + e) / value with
+    0 <= e < value <= 2^shift: too much by n e / 2^(32 + shift) / value < 1 / value, so rounded down
+    it is right. n < 2^31 keeps the sum in 32 bits.
+    """
+    shift = (value - 1).bit_length()
+    return Divisor(value, -(-(2 ** (32 + shift)) // value) - 2**32, shift)
+
+
+# ── compilation ──────────────────────────────────────────────────────────────────────────────────
+
+
+@lru_cache(maxsize=64)
+def options(
+    tile: Tile, *, certify: bool = False, integers: bool = False, permuted: bool = False,
+    long: bool = False, pairs: bool = False, wide: bool = False,
+) -> tuple[str, ...]:  # fmt: skip
+    """Of the compiler. Registers: 64K a multiprocessor, in eights, most of them to consumers."""
+    registers = {2: (240, 24), 3: (160, 32)}[tile.consumers]
+    macros = {
+        "CONSUMERS": tile.consumers,
+        "BLOCKS": tile.blocks,
+        "TILE_N": tile.columns,
+        "STAGES": tile.stages,
+        "CLUSTER": tile.cluster,
+        "SHARE_LEFT": int(tile.share_left),
+        "CERTIFY": int(certify),
+        "INTEGERS": int(integers),
+        "PERMUTED": int(permuted),
+        "LONG": int(long),
+        "PAIRS": int(pairs),
+        "WIDE": int(wide),
+        "CONSUMER_REGISTERS": registers[0],
+        "PRODUCER_REGISTERS": registers[1],
+    }
+    return (
+        "--gpu-architecture=sm_90a",
+        "--std=c++17",
+        *(f"--define-macro={name}={value}" for name, value in macros.items()),
+    )
+
+
+# ── launch ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@lru_cache(maxsize=1024)
+def _tensor_map(
+    pointer: int, sizes: tuple[int, ...], strides: tuple[int, ...], box: tuple[int, ...]
+) -> bytes:
+    """How TMA reads a tensor of bytes in boxes, fastest dimension first; beyond `sizes`, zeros."""
+    driver = import_module("cuda.bindings.driver")
+    encoded = called(
+        driver.cuTensorMapEncodeTiled(
+            driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8,
+            len(sizes),
+            pointer,
+            [driver.cuuint64_t(size) for size in sizes],
+            [driver.cuuint64_t(stride) for stride in strides],
+            [driver.cuuint32_t(side) for side in box],
+            [driver.cuuint32_t(1) for _ in sizes],
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    )
+    return ctypes.string_at(encoded.getPtr(), 128)
+
+
+Map = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Sizes, strides and box of a tensor map."""
+
+
+def plain_map(planes: Any, k: int, box: int) -> Map:
+    """Boxes of 128 bytes by `box` rows of a slice (a plane of a batch)."""
+    count, batch, rows, pitch = planes.shape
+    return (k, rows, count * batch), (pitch, rows * pitch), (128, box, 1)
+
+
+def permuted_map(planes: Any, k: int, box: int) -> Map:
+    """The same, each 64 rows seen as 8 x 8 and transposed: the fast store (multiply.cu)."""
+    count, batch, rows, pitch = planes.shape
+    sizes = (k, 8, 8, -(-rows // 64), count * batch)
+    return sizes, (8 * pitch, pitch, 64 * pitch, rows * pitch), (128, 8, 8, box // 64, 1)
+
+
+def permutable(right: Any) -> bool:
+    """Whether `permuted_map` stays inside right's memory.
+
+    It reads whole groups of 64 rows. Within the tensor that is harmless (columns from n on are
+    undefined), and after its end as well if the storage goes on for as many rows.
+    """
+    count, batch, rows, pitch = right.shape
+    read = ((count * batch - 1) * rows + -(-rows // 64) * 64) * pitch
+    return bool(right.storage_offset() + read <= right.untyped_storage().nbytes())
+
+
+def processors(device: Any) -> int:
+    """Multiprocessors of a GPU."""
+    properties = import_module("torch").cuda.get_device_properties(device)
+    return int(properties.multi_processor_count)
+
+
+def work(left: Any, right: Any, planes: int, batch: int, inner: int, tile: Tile) -> Work:
+    """The tiles of `planes` products of a batch, whose sums are so long."""
+    if inner < 1:  # the kernel would wait for a first step for ever
+        raise ValueError(f"sums of {inner} terms; expected at least one")
+    rows, columns = left.shape[2], right.shape[2]
+    high, wide = tile.clusters(rows, columns)
+    group = min(GROUP, high)
+    made = Work(height=rows, inner=inner, batch=batch)
+    made.left_batch, made.right_batch = left.shape[1], right.shape[1]
+    made.tiles, made.rows, made.group = high * wide * planes * batch, high, group
+    made.slice, made.band = divisor(high * wide), divisor(group * wide)
+    made.batches = divisor(batch)
+    made.high, made.last_high = divisor(group), divisor(high % group or group)
+    return made
+
+
+NO_CONTEXT = 201
+"""`CUDA_ERROR_INVALID_CONTEXT`."""
+
+
+class Launcher:
+    """Launches of one shape, at any addresses."""
+
+    REMEMBERED = 64
+    """Addresses whose tensor maps are kept: PyTorch gives the same memory again and again."""
+
+    def __init__(
+        self, device: Any, job: Work, finish: Finish, maps: tuple[Map, Map], tile: Tile,
+        compiled: tuple[str, ...],
+    ) -> None:  # fmt: skip
+        torch = import_module("torch")
+        self._stream = torch._C._cuda_getCurrentRawStream
+        self._launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel  # bindings take 10 us more
+        self._fixed: tuple[Any, ...] | None = None
+        self._device, self._options, self._maps = device.index, compiled, maps
+        self._shared = tile.shared_bytes
+        blocks = min(job.tiles, processors(device) // tile.cluster) * tile.cluster
+        self._shape = (blocks, 1, 1, tile.threads, 1, 1)
+        self._start = ctypes.sizeof(Work)
+        # All that the kernel reads but for addresses, passed by value: a graph can capture it. The
+        # kernel's record ends on a multiple of 64 bytes.
+        self._template = bytes(job) + bytes(finish) + bytes(64)
+        self._jobs: dict[tuple[int, ...], tuple[Any, Any]] = {}
+
+    def __call__(self, *addresses: int) -> None:
+        """Launch on the current stream of the planes' device, the current one.
+
+        Addresses are those of left and right, and what the end begins with.
+        """
+        _, parameters = self._jobs.get(addresses) or self._at(addresses)
+        fixed = self._fixed or self._loaded()
+        stream = ctypes.c_void_p(self._stream(self._device))
+        status = self._launch(*fixed, stream, parameters, None)
+        if status == NO_CONTEXT:  # a thread that has not used the device
+            status = self._launch(*self._loaded(), stream, parameters, None)
+        if status:
+            raise RuntimeError(f"CUDA: the launch was answered {status}")
+
+    def _loaded(self) -> tuple[Any, ...]:
+        """The kernel and its shape, as `cuLaunchKernel` takes them."""
+        driver = import_module("cuda.bindings.driver")
+        if int(called(driver.cuCtxGetCurrent())) == 0:
+            called(driver.cuCtxSetCurrent(called(driver.cuDevicePrimaryCtxRetain(self._device))))
+        kernel = function(self._options, self._shared, self._device)
+        numbers = (*self._shape, self._shared)
+        self._fixed = ctypes.c_void_p(int(kernel)), *(ctypes.c_uint32(x) for x in numbers)
+        return self._fixed
+
+    def _at(self, addresses: tuple[int, ...]) -> tuple[Any, Any]:
+        """The job for planes at these addresses, and the kernel's parameters."""
+        job = ctypes.create_string_buffer(self._template, len(self._template))
+        base = ctypes.addressof(job)
+        for at, (address, layout) in enumerate(zip(addresses, self._maps, strict=False)):
+            ctypes.memmove(base + 128 * at, _tensor_map(address, *layout), 128)
+        others = (ctypes.c_uint64 * (len(addresses) - 2))(*addresses[2:])
+        ctypes.memmove(base + self._start, others, ctypes.sizeof(others))
+        if len(self._jobs) >= self.REMEMBERED:
+            self._jobs.clear()
+        made = self._jobs[addresses] = job, (ctypes.c_void_p * 1)(base)
+        return made
+
+
+def check_planes(device: Any, *named: tuple[str, Any, Any]) -> None:
+    """Tensors of a name and a type that bulk copies can read: 4-d, contiguous, in 16s."""
+    for name, tensor, dtype in named:
+        if tensor.dtype != dtype or tensor.ndim != 4 or not tensor.is_contiguous():
+            raise ValueError(f"{name}: got {described(tensor)}; expected 4-d contiguous {dtype}")
+        if tensor.device != device or tensor.device.type != "cuda":
+            raise ValueError(f"{name}: on {tensor.device}; expected left's CUDA device")
+        if tensor.shape[3] % 16 or tensor.data_ptr() % 16:
+            raise ValueError(f"{name}: row pitch {tensor.shape[3]}; expected a multiple of 16")
+
+
+def described(tensor: Any) -> str:
+    """A tensor in an error message."""
+    return f"{tensor.dtype} {tuple(tensor.shape)}, strides {tensor.stride()}"
+
+
+@lru_cache(maxsize=64)
+def available(device: Any) -> bool:
+    """Whether `multiply.cu` runs on a device: Hopper, and NVRTC is there (it is with PyTorch)."""
+    torch = import_module("torch")
+    device = torch.device(device)
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
+        return False
+    try:
+        import_module("cuda.bindings.nvrtc").nvrtcVersion()
+    except (ImportError, RuntimeError):  # no bindings, or no library
+        return False
+    return True

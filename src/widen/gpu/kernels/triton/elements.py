@@ -1,0 +1,338 @@
+"""Single elements on a GPU: certified again, repaired by exact dot products, or special.
+
+Programs look through the marks of all elements and work on those that are set, so nobody needs to
+know how many there are.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from widen.gpu.kernels.triton.dot import exact_dot
+from widen.gpu.kernels.triton.numbers import (
+    FLAGS,
+    INEXACT,
+    LARGEST,
+    LEVEL,
+    SCALE,
+    WEIGHT,
+    decode,
+    highest_bit,
+    is_special,
+    leading,
+    shift_left,
+    wide,
+)
+from widen.gpu.kernels.triton.reconstruct import REPAIRED, SPECIAL_ELEMENT, UNCERTIFIED, UNFIT
+from widen.gpu.kernels.triton.rounding import rounded, store_float
+
+RUN = tl.constexpr(16)  # marks read together
+GLANCE = tl.constexpr(4)  # tiles that a program looks at together, in which there may be nothing
+
+
+@triton.jit
+def holds(
+    total, rounded_row, rounded_column, row_weight, column_weight, levels, shift, both, always
+):
+    """`bounds.Certificate.holds` for a product of leading integers."""
+    weights = always + tl.where(rounded_column, row_weight, 0)
+    weights += tl.where(rounded_row, column_weight, 0)
+    weights += tl.where(rounded_row & rounded_column, both, 0)
+    bound = shift_left(total, levels.to(tl.int32) + shift)
+    return (weights <= 0) | (weights <= bound)
+
+
+@triton.jit
+def holds_at(total, row_table, column_table, heights, widths, shift, both, always):
+    """The same for an element whose lines are at these places of their tables."""
+    return holds(
+        total, tl.load(row_table + FLAGS * heights) & INEXACT > 0,
+        tl.load(column_table + FLAGS * widths) & INEXACT > 0, tl.load(row_table + WEIGHT * heights),
+        tl.load(column_table + WEIGHT * widths),
+        tl.load(row_table + LEVEL * heights) + tl.load(column_table + LEVEL * widths),
+        shift, both, always,
+    )  # fmt: skip
+
+
+@triton.jit
+def top_of(table, count, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """Exponent of the largest magnitude of the line at this place of its table."""
+    m, e = decode(tl.load(table + LARGEST * count), FRACTION, EXPONENT)
+    return highest_bit(m) + e
+
+
+@triton.jit
+def is_certified(
+    left, right, row_table, column_table, heights, widths, left_part, right_part, left_inner,
+    right_inner, inner, kept, shift, both, always,
+    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """The definitive test of `bounds.Certificate` for one element."""
+    top = top_of(row_table, heights, FRACTION, EXPONENT)
+    other_top = top_of(column_table, widths, RIGHT_FRACTION, RIGHT_EXPONENT)
+    total = tl.zeros((INNER,), tl.int64)
+    for start in range(0, inner, INNER):
+        h = start + tl.arange(0, INNER)
+        at, to = left + h.to(tl.int64) * left_inner, right + h.to(tl.int64) * right_inner
+        ours, theirs = tl.zeros((INNER,), tl.int64), tl.zeros((INNER,), tl.int64)
+        for part in tl.static_range(PARTS):
+            x = tl.load(at + part * left_part, h < inner, other=0).to(tl.int64)
+            y = tl.load(to + part * right_part, h < inner, other=0).to(tl.int64)
+            mx, ex = decode(x, FRACTION, EXPONENT)
+            my, ey = decode(y, RIGHT_FRACTION, RIGHT_EXPONENT)
+            ours += leading(mx, top - ex, kept)
+            theirs += leading(my, other_top - ey, kept)
+        total += ours * theirs
+    return holds_at(tl.sum(total, 0), row_table, column_table, heights, widths, shift, both, always)
+
+
+@triton.jit
+def special_sum(
+    left, right, left_part, right_part, left_inner, right_inner, inner,
+    PARTS: tl.constexpr, PART: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """(any NaN, any +infinity, any -infinity) among the terms of one part of a dot product."""
+    nan = tl.zeros((INNER,), tl.int32)
+    up, down = tl.zeros((INNER,), tl.int32), tl.zeros((INNER,), tl.int32)
+    all_ones: tl.constexpr = (1 << EXPONENT) - 1
+    other_ones: tl.constexpr = (1 << RIGHT_EXPONENT) - 1
+    for start in range(0, inner, INNER):
+        h = start + tl.arange(0, INNER)
+        at, to = left + h.to(tl.int64) * left_inner, right + h.to(tl.int64) * right_inner
+        for q in tl.static_range(PARTS):
+            x = tl.load(at + q * left_part, h < inner, other=0).to(tl.int64)
+            y = tl.load(to + (q ^ PART) * right_part, h < inner, other=0).to(tl.int64)
+            x_zero = (x << (63 - FRACTION - EXPONENT)) << 1 == 0
+            y_zero = (y << (63 - RIGHT_FRACTION - RIGHT_EXPONENT)) << 1 == 0
+            x_odd = ((x >> FRACTION) & all_ones) == all_ones
+            y_odd = ((y >> RIGHT_FRACTION) & other_ones) == other_ones
+            x_nan = x_odd & ((x & ((1 << FRACTION) - 1)) != 0)
+            y_nan = y_odd & ((y & ((1 << RIGHT_FRACTION) - 1)) != 0)
+            infinite = (x_odd | y_odd) & ~x_nan & ~y_nan
+            invalid = infinite & (x_zero | y_zero)
+            negative = ((x < 0) != (y < 0)) != (PART == 0 and q == 1)
+            nan |= (x_nan | y_nan | invalid).to(tl.int32)
+            up |= (infinite & ~invalid & ~negative).to(tl.int32)
+            down |= (infinite & ~invalid & negative).to(tl.int32)
+    return tl.max(nan, 0) > 0, tl.max(up, 0) > 0, tl.max(down, 0) > 0
+
+
+@triton.jit
+def scaled_special(nan, up, down, x_nan, x_up, x_down, scalar, PART: tl.constexpr, Q: tl.constexpr):
+    """(any NaN, any +infinity, any -infinity) with part Q of x, times a scalar, in part PART.
+
+    An infinity times 0 is NaN, and so is an infinity less an infinity.
+    """
+    invalid = x_nan | (x_up & x_down)
+    infinite = (x_up | x_down) & ~invalid
+    nothing = (scalar << 1) == 0
+    negative = (x_down != (scalar < 0)) != (PART == 0 and Q == 1)
+    nan |= invalid | (infinite & nothing)
+    up |= infinite & ~nothing & ~negative
+    down |= infinite & ~nothing & negative
+    return nan, up, down
+
+
+@triton.jit
+def scaled_specials(
+    found, scalars, PART: tl.constexpr, PARTS: tl.constexpr, C_PARTS: tl.constexpr,
+    C_FIELDS: tl.constexpr,
+):  # fmt: skip
+    """The same for one part of alpha x + beta c; what is finite has no say."""
+    nan = tl.full((), False, tl.int1)
+    up, down = nan, nan
+    for q in tl.static_range(PARTS):
+        nan, up, down = scaled_special(
+            nan, up, down, found[3 * q], found[3 * q + 1], found[3 * q + 2], scalars[PART ^ q],
+            PART, q,
+        )  # fmt: skip
+    for q in tl.static_range(C_PARTS):
+        c_nan, c_up, c_down = special_addend(scalars[4 + q], C_FIELDS)
+        nan, up, down = scaled_special(
+            nan, up, down, c_nan, c_up, c_down, scalars[2 + (PART ^ q)], PART, q
+        )
+    return nan, up, down
+
+
+@triton.jit
+def special_addend(bits, C_FIELDS: tl.constexpr):
+    """Whether a number is NaN, +infinity or -infinity."""
+    special = is_special(bits, C_FIELDS[0], C_FIELDS[1])
+    nan = special & ((bits & ((1 << C_FIELDS[0]) - 1)) != 0)
+    return nan, special & ~nan & (bits >= 0), special & ~nan & (bits < 0)
+
+
+@triton.jit
+def any_mark(marks, elements, first, tiles, ELEMENTS: tl.constexpr):
+    """Whether the next GLANCE tiles of a program, from `first` on, may have a mark.
+
+    They are read in words, many at a time: waiting for memory is all that this takes. The last run
+    may not be whole; the tile that it is in counts as marked.
+    """
+    programs = tl.num_programs(0)
+    at = tl.arange(0, GLANCE * ELEMENTS // RUN)
+    tile = first + at // (ELEMENTS // RUN) * programs
+    run = at % (ELEMENTS // RUN) * wide(tiles) + tile
+    inside = (tile < tiles) & (run < elements // RUN)
+    words = marks.to(tl.pointer_type(tl.int32), bitcast=True)
+    words += run[:, None] * (RUN // 4) + tl.arange(0, RUN // 4)[None, :]
+    seen = tl.load(words, inside[:, None], other=0)
+    found = tl.max(tl.max((seen != 0).to(tl.int32), 1), 0)
+    last = elements // RUN % tiles - first
+    ours = (last >= 0) & (last < GLANCE * programs) & (last % programs == 0)
+    return (found > 0) | ((elements % RUN != 0) & ours)
+
+
+@triton.jit
+def order_of(ELEMENTS: tl.constexpr):
+    """Numbers of the elements of a tile."""
+    run, step = tl.arange(0, ELEMENTS // RUN)[:, None], tl.arange(0, RUN)[None, :]
+    return run * RUN + step
+
+
+@triton.jit
+def place_of(number, tile, tiles):
+    """Where an element of a tile is among all.
+
+    A tile is runs of RUN elements far apart: where marks cluster in a line, programs share them.
+    """
+    return (number // RUN * wide(tiles) + tile) * RUN + number % RUN
+
+
+@triton.jit
+def codes_of(marks, elements, tile, tiles, ELEMENTS: tl.constexpr):
+    """What is to be done about the elements of a tile, 0 for nothing."""
+    places = place_of(order_of(ELEMENTS), tile, tiles)
+    codes = tl.load(marks + places, places < elements, other=0).to(tl.int32)
+    return tl.where(codes < REPAIRED, codes, 0)
+
+
+@triton.jit
+def first_of(codes, ELEMENTS: tl.constexpr):
+    """The number of the first element about which something is to be done, or ELEMENTS."""
+    return tl.min(tl.min(tl.where(codes > 0, order_of(ELEMENTS), ELEMENTS), 1), 0)
+
+
+@triton.jit
+def taken(codes, number, ELEMENTS: tl.constexpr):
+    """The code of an element, and the codes of the others."""
+    here = order_of(ELEMENTS) == number
+    return tl.max(tl.max(tl.where(here, codes, 0), 1), 0), tl.where(here, 0, codes)
+
+
+@triton.jit
+def special_bits(
+    found, scalars, PART: tl.constexpr, PARTS: tl.constexpr, SCALED: tl.constexpr,
+    C_PARTS: tl.constexpr, C_FIELDS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
+    HIGHEST: tl.constexpr,
+):  # fmt: skip
+    """Bits without the sign, and the sign, of a part that `special_sum` found special."""
+    infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
+    nan, up, down = found[3 * PART], found[3 * PART + 1], found[3 * PART + 2]
+    if SCALED:
+        nan, up, down = scaled_specials(found, scalars, PART, PARTS, C_PARTS, C_FIELDS)
+    invalid = nan | (up & down)
+    quiet = invalid.to(tl.int64) << (PRECISION - 2)
+    return tl.where(invalid | up | down, infinity | quiet, 0), down & ~invalid
+
+
+SIZES = [
+    "m", "n", "inner", "batch", "left_batch", "right_batch", "left_part", "left_item", "left_line",
+    "left_inner", "right_part", "right_item", "right_line", "right_inner", "part_stride",
+    "batch_stride", "row_stride", "column_stride", "tested", "kept", "shift", "both", "always",
+    "c_part", "c_item", "c_row", "c_column", "alpha", "alpha_i", "beta", "beta_i",
+]  # fmt: skip
+
+
+@triton.jit(do_not_specialize=SIZES)
+def repair(
+    left, right, out, marks, repaired, rows_table, columns_table, m, n, inner, batch, left_batch,
+    right_batch, left_part, left_item, left_line, left_inner, right_part, right_item, right_line,
+    right_inner, part_stride, batch_stride, row_stride, column_stride, tested, kept, shift, both,
+    always, c, c_part, c_item, c_row, c_column, alpha, alpha_i, beta, beta_i,
+    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, PRECISION: tl.constexpr,
+    LOWEST: tl.constexpr, HIGHEST: tl.constexpr, INNER: tl.constexpr, ELEMENTS: tl.constexpr,
+    SCALED: tl.constexpr, C_PARTS: tl.constexpr, C_FIELDS: tl.constexpr,
+):  # fmt: skip
+    """Make every marked element final: certified after all, correctly rounded, or special.
+
+    An element that did not fit its planes is computed from the lines' integers, unless the
+    certificate (`tested` says if there is one) leaves it open. Marks of elements that were repaired
+    become REPAIRED, and those that are stay; marks of all others become 0 (2 if special).
+    `repaired` counts. With SCALED an element is alpha times the product plus beta c, of which
+    C_PARTS are given, floats of C_FIELDS.
+    """
+    elements = wide(batch) * m * n
+    count = 0
+    tiles = tl.cdiv(elements, ELEMENTS).to(tl.int32)
+    stride = GLANCE * tl.num_programs(0)
+    for first in range(tl.program_id(0), tiles, stride):
+        marked = any_mark(marks, elements, first, tiles, ELEMENTS)
+        stop = tl.where(marked, tl.minimum(first + stride, tiles), first)
+        for tile in range(first, stop, tl.num_programs(0)):
+            codes = codes_of(marks, elements, tile, tiles, ELEMENTS)
+            next_one = first_of(codes, ELEMENTS)
+            while next_one < ELEMENTS:
+                place = place_of(next_one, tile, tiles)
+                code, codes = taken(codes, next_one, ELEMENTS)
+                next_one = first_of(codes, ELEMENTS)
+                j, i, b = place % n, place // n % m, place // n // m
+                row, column = b % left_batch * m + i, b % right_batch * n + j
+                ours = left + (b % left_batch) * left_item + i * left_line
+                theirs = right + (b % right_batch) * right_item + j * right_line
+                target = out + b * batch_stride + i * row_stride + j * column_stride
+                s = tl.load(rows_table + SCALE * left_batch * m + row).to(tl.int32)
+                t = tl.load(columns_table + SCALE * right_batch * n + column).to(tl.int32)
+                scalars = ()
+                if SCALED:
+                    scalars = (wide(alpha), wide(alpha_i), wide(beta), wide(beta_i))
+                    at = c + b * c_item + i * c_row + j * c_column
+                    for q in tl.static_range(C_PARTS):
+                        scalars = scalars + (tl.load(at + q * c_part).to(tl.int64),)
+                fine = code == UNFIT
+                if tested & ((code == UNCERTIFIED) | (code == UNFIT)):
+                    fine = is_certified(
+                        ours, theirs, rows_table + row, columns_table + column, left_batch * m,
+                        right_batch * n, left_part, right_part, left_inner, right_inner, inner,
+                        kept, shift, both, always, PARTS, FRACTION, EXPONENT, RIGHT_FRACTION,
+                        RIGHT_EXPONENT, INNER,
+                    )  # fmt: skip
+                if fine:
+                    tl.store(marks + place, 0)
+                if (not fine) | (code == UNFIT):
+                    if code == SPECIAL_ELEMENT:
+                        found = ()
+                        for q in tl.static_range(PARTS):
+                            found = found + special_sum(
+                                ours, theirs, left_part, right_part, left_inner, right_inner, inner,
+                                PARTS, q, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
+                            )  # fmt: skip
+                        for part in tl.static_range(PARTS):
+                            bits, negative = special_bits(
+                                found, scalars, part, PARTS, SCALED, C_PARTS, C_FIELDS, PRECISION,
+                                LOWEST, HIGHEST,
+                            )  # fmt: skip
+                            store_float(
+                                target + part * part_stride, bits, negative, True, PRECISION
+                            )
+                    else:
+                        for part in tl.static_range(PARTS):
+                            length, head, sticky, some, negative, base = exact_dot(
+                                ours, theirs, left_part, right_part, left_inner, right_inner, inner,
+                                fine, s, t, scalars, PARTS, part, FRACTION, EXPONENT,
+                                RIGHT_FRACTION, RIGHT_EXPONENT, SCALED, C_PARTS, C_FIELDS, INNER,
+                            )  # fmt: skip
+                            bits = rounded(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
+                            bits = tl.where(some, bits, 0)
+                            store_float(
+                                target + part * part_stride, bits, negative, True, PRECISION
+                            )
+                        if not fine:
+                            tl.store(marks + place, REPAIRED)
+                            count += 1
+    if count > 0:
+        tl.atomic_add(repaired, count)

@@ -1,0 +1,346 @@
+"""Reconstruction: residues to one exact integer, rounded once."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from widen.gpu.kernels.triton.numbers import (
+    FLAGS,
+    INEXACT,
+    MAGIC,
+    NORM,
+    NORM_BITS,
+    SCALE,
+    SIGMA,
+    SPECIAL,
+    SUM,
+    highest_bit,
+    wide,
+)
+from widen.gpu.kernels.triton.packed import times_add
+from widen.gpu.kernels.triton.rounding import leading_bits, rounded, rounded_normal, store_float
+
+UNCERTIFIED = tl.constexpr(1)  # marks: to be tested again, and repaired if it fails
+SPECIAL_ELEMENT = tl.constexpr(2)  # meets an infinity or a NaN
+UNSETTLED = tl.constexpr(3)  # to be repaired
+UNFIT = tl.constexpr(4)  # X does not fit its planes: to be computed by itself
+REPAIRED = tl.constexpr(5)  # has become the correctly rounded one
+
+
+@triton.jit
+def group_sums(groups, stream, inside, BASIS: tl.constexpr, ASSEMBLY: tl.constexpr):
+    """Sum of c_i P/p_i in words of 32 bits that have not been carried, 64 bits each.
+
+    Three moduli at a time: c_1 P/p_1 + c_2 P/p_2 + c_3 P/p_3 is P/(p_1 p_2 p_3), in words, times
+    c_1 p_2 p_3 + c_2 p_1 p_3 + c_3 p_1 p_2 < 3 2^24, so that 17 terms are below 2^62.
+    """
+    sums = ()
+    for word in tl.static_range(len(BASIS[0]) - 3):
+        sums = sums + (tl.zeros(inside.shape, tl.uint64),)
+    for g in tl.static_range(len(BASIS)):
+        factor = tl.zeros(inside.shape, tl.uint32)
+        for i in tl.static_range(3):
+            if BASIS[g][i] != 0:
+                value = tl.load(groups + wide(stream) * (3 * g + i), inside, other=0)
+                factor += value.to(tl.uint32) * BASIS[g][i]
+        more = ()
+        for word in tl.static_range(len(BASIS[0]) - 3):
+            more = more + (times_add(factor, BASIS[g][3 + word], sums[word], ASSEMBLY),)
+        sums = more
+    return sums
+
+
+@triton.constexpr_function
+def modulus_of(pieces):
+    """P from its pieces of 16 bits."""
+    return sum(piece << 16 * at for at, piece in enumerate(pieces))
+
+
+@triton.constexpr_function
+def word_of(number, word, words):
+    """A word of a number; the last of `words` is all the rest."""
+    return number >> 32 * word if word == words - 1 else number >> 32 * word & 0xFFFFFFFF
+
+
+@triton.jit
+def combined(
+    ours, theirs, third, PART: tl.constexpr, BASIS: tl.constexpr, MODULUS: tl.constexpr
+):  # fmt: skip
+    """The sums of a part: x x' - y y', or (x + y)(x' + y') - x x' - y y'.
+
+    A multiple of P makes them positive: every sum is below 3 P for each group of three moduli.
+    """
+    most: tl.constexpr = 3 * (PART + 1) * len(BASIS)
+    sums = ()
+    for word in tl.static_range(len(ours)):
+        more = ours[word].to(tl.int64) - theirs[word].to(tl.int64)
+        if PART == 1:
+            more = third[word].to(tl.int64) - ours[word].to(tl.int64) - theirs[word].to(tl.int64)
+        sums = sums + (more + word_of(most * modulus_of(MODULUS), word, len(ours)),)
+    return sums
+
+
+@triton.jit
+def words_of(
+    sums, MODULUS: tl.constexpr, TAKEN: tl.constexpr, INVERSE: tl.constexpr, ASSEMBLY: tl.constexpr
+):  # fmt: skip
+    """X = sum - q P in words of 32 bits, two's complement, lowest first; and whether X < 0.
+
+    q = rint(sum/P) by the TAKEN highest words of the sum, as floats: what they leave out is 2^-12 P
+    at most, and |X|/P is below 1/2 - 2^-9. -P is added as its two's complement.
+    """
+    count: tl.constexpr = len(sums)
+    width: tl.constexpr = len(MODULUS) // 2
+    total = sums[0]
+    carried = (total.to(tl.uint32),)
+    for word in tl.static_range(1, count):
+        total = sums[word] + (total >> 32)
+        carried = carried + (total.to(tl.uint32),)
+    carried = carried + ((total >> 32).to(tl.uint32),)
+    quotient = (total >> 32).to(tl.int32).to(tl.float32) * INVERSE
+    for i in tl.static_range(1, TAKEN):
+        quotient += carried[count - i].to(tl.float32) * (INVERSE / (1 << 32 * i))
+    q = ((quotient + MAGIC).to(tl.int32, bitcast=True) - 0x4B400000).to(tl.uint32)
+    words = ()
+    carry = tl.zeros(q.shape, tl.uint64)
+    for word in tl.static_range(width):
+        if word <= count:
+            carry += carried[word].to(tl.uint64)
+        carry = times_add(q, minus_word(MODULUS, word), carry, ASSEMBLY)
+        words = words + (carry.to(tl.uint32),)
+        carry = carry >> 32
+    return words, words[width - 1].to(tl.int32, bitcast=True) < 0
+
+
+@triton.constexpr_function
+def minus_word(pieces, word):
+    """A word of -P."""
+    return (-sum(piece << 16 * at for at, piece in enumerate(pieces))) >> 32 * word & 0xFFFFFFFF
+
+
+@triton.jit
+def integer_words(
+    groups, stream, inside, STREAMS: tl.constexpr, PART: tl.constexpr, BASIS: tl.constexpr,
+    MODULUS: tl.constexpr, TAKEN: tl.constexpr, INVERSE: tl.constexpr,
+    ASSEMBLY: tl.constexpr = False,
+):  # fmt: skip
+    """X in words of 32 bits, two's complement, lowest first: the Chinese remainder theorem.
+
+    `groups` points at bytes c_i = (residue of X) (P/p_i)^-1 mod p_i, streams `stream` bytes apart;
+    X = sum c_i P/p_i - q P. BASIS has, of every three moduli, the three P3/p_i (0 if there are
+    fewer) and then P/P3 in words, P3 being their product; MODULUS has P in pieces of 16 bits.
+    """
+    first = group_sums(groups, stream, inside, BASIS, ASSEMBLY)
+    if STREAMS == 3:
+        apart = wide(stream) * moduli_in(BASIS)
+        second = group_sums(groups + apart, stream, inside, BASIS, ASSEMBLY)
+        third = second
+        if PART == 1:
+            third = group_sums(groups + 2 * apart, stream, inside, BASIS, ASSEMBLY)
+        sums = combined(first, second, third, PART, BASIS, MODULUS)
+        return words_of(sums, MODULUS, TAKEN, INVERSE, ASSEMBLY)
+    else:
+        return words_of(first, MODULUS, TAKEN, INVERSE, ASSEMBLY)
+
+
+@triton.constexpr_function
+def moduli_in(basis):
+    """How many moduli there are."""
+    return sum(factor != 0 for group in basis for factor in group[:3])
+
+
+@triton.jit
+def magnitude(words, negative, WORDS: tl.constexpr):
+    """(high, middle, low, below, index) of |X| for `leading_bits`."""
+    flip = tl.where(negative, 0xFFFFFFFF, 0).to(tl.uint32)
+    carry = negative
+    positive = ()
+    for w in tl.static_range(0, WORDS - 1, 2):
+        word = ((words[w + 1] ^ flip).to(tl.uint64) << 32) | (words[w] ^ flip).to(tl.uint64)
+        word += carry.to(tl.uint64)
+        carry = carry & (word == 0)
+        positive = positive + (word.to(tl.uint32), (word >> 32).to(tl.uint32))
+    if WORDS % 2 == 1:
+        positive = positive + ((words[WORDS - 1] ^ flip) + carry.to(tl.uint32),)
+    # Zeros on top go, eight, four, two words and one at a time; what falls below is only OR-ed.
+    zero = tl.zeros_like(flip)
+    kept = ()
+    for w in tl.static_range(WORDS):
+        kept = kept + (positive[WORDS - 1 - w],)
+    kept = kept + (zero, zero)
+    index = tl.full(flip.shape, WORDS - 1, tl.int32)
+    for level in tl.static_range(4):
+        if (8 >> level) < WORDS:
+            kept, empty = moved_up(kept, 8 >> level, zero)
+            index = tl.where(empty, index - (8 >> level), index)
+    below = zero
+    for w in tl.static_range(3, len(kept)):
+        below |= kept[w]
+    return kept[0], kept[1], kept[2], below, index
+
+
+@triton.jit
+def moved_up(words, BY: tl.constexpr, zero):
+    """Words, the highest first, without the first BY if these are all 0, and whether they are.
+
+    Only the first 2 + BY are kept apart: moves that follow are shorter.
+    """
+    top = words[0]
+    for w in tl.static_range(1, BY):
+        top |= words[w]
+    empty = top == 0
+    kept = ()
+    last = zero
+    for w in tl.static_range(len(words)):
+        word = tl.where(empty, words[w + BY] if w + BY < len(words) else zero, words[w])
+        if w < 2 + BY:
+            kept = kept + (word,)
+        else:
+            last |= word
+    return kept + (last,), empty
+
+
+@triton.jit
+def magnitude_bits(q1, sigma):
+    """Exponents v with 2^s ||a||_1 < 2^v."""
+    return tl.maximum(highest_bit(q1) + 1 + sigma - NORM_BITS, 0)
+
+
+@triton.jit
+def error_bits(
+    at_row, at_column, heights, widths, i_inside, j_inside, row_flags, column_flags, always
+):
+    """Exponents e with |error of X| <= 2^e as in `bounds`; 1 where X is exact, else 2 or more."""
+    sigma = tl.load(at_row + SIGMA * heights, i_inside, other=0).to(tl.int32)
+    tau = tl.load(at_column + SIGMA * widths, j_inside, other=0).to(tl.int32)
+    v = magnitude_bits(tl.load(at_row + SUM * heights, i_inside, other=0), sigma)
+    u = magnitude_bits(tl.load(at_column + SUM * widths, j_inside, other=0), tau)
+    rounded_row = (row_flags & INEXACT > 0)[:, None]
+    rounded_column = (column_flags & INEXACT > 0)[None, :]
+    largest = tl.where(rounded_column, tl.maximum(v[:, None], always), -1)
+    other = tl.where(rounded_row, tl.maximum(u[None, :], always), -1)
+    return tl.maximum(largest, other) + 2
+
+
+@triton.jit
+def is_settled(
+    length, head, some, base, error, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
+    HIGHEST: tl.constexpr,
+):  # fmt: skip
+    """Whether an error of 2^(error + base) cannot change how head 2^(length - 64 + base) rounds.
+
+    It is a normal number and stays one, and its dropped bits are further from the half than the
+    error, with one more unit of the head for the bits after it; the error is below a quarter of an
+    ulp, so that a power of two is no trap either.
+    """
+    half: tl.constexpr = 1 << (63 - PRECISION)
+    dropped = (head & (2 * half - 1)).to(tl.int64)
+    place = tl.minimum(tl.maximum(error + 65 - length, 1), 62)
+    margin = tl.full(head.shape, 1, tl.int64) << place.to(tl.int64)
+    settled = (tl.abs(dropped - half) >= margin) & (margin <= half >> 2) & some
+    return settled & (length + base - PRECISION > LOWEST) & (length + base < HIGHEST)
+
+
+@triton.jit
+def round_part(
+    sums, base, plain, MODULUS: tl.constexpr, TAKEN: tl.constexpr, INVERSE: tl.constexpr,
+    PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr, ASSEMBLY: tl.constexpr,
+):  # fmt: skip
+    """(bits, negative, length, head, whether X is not 0) of a part.
+
+    `plain` tiles hold normal numbers only, or 0.
+    """
+    words, negative = words_of(sums, MODULUS, TAKEN, INVERSE, ASSEMBLY)
+    high, middle, low, below, index = magnitude(words, negative, len(MODULUS) // 2)
+    some = high != 0
+    length, head, sticky = leading_bits(high, middle, low, below, index, ASSEMBLY)
+    if plain:
+        bits = rounded_normal(length, head, sticky, base, PRECISION, LOWEST)
+    else:
+        bits = rounded(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
+    return tl.where(some, bits, 0), negative, length, head, some
+
+
+SIZES = ["m", "left_batch", "right_batch", "limit", "always", "height"]
+
+
+@triton.jit(do_not_specialize=SIZES)
+def round_residues(
+    groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
+    limit, always, part_stride, batch_stride, row_stride, column_stride, height,
+    PARTS: tl.constexpr, BASIS: tl.constexpr, MODULUS: tl.constexpr, TAKEN: tl.constexpr,
+    INVERSE: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
+    SLACK: tl.constexpr, MARKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    ASSEMBLY: tl.constexpr,
+):  # fmt: skip
+    """Round X 2^-(s+t) into `out`, part by part, and mark what is not final.
+
+    `groups` is (streams * moduli, batch, m, pitch), `stream` bytes from one modulus to the next. An
+    element is marked if its line norms exceed `limit` (X may have wrapped), if it meets an
+    infinity or a NaN, or (SLACK) if the error of X, bounded as in `bounds`, might change its
+    rounding. With MARKED, `marks` hold what the certificate found and are only added to. A program
+    takes `height` rows of some columns.
+    """
+    tiles = tl.cdiv(n, COLUMNS)
+    per_item = tl.cdiv(m, height) * tiles
+    b, tile = tl.program_id(0) // per_item, tl.program_id(0) % per_item
+    start, j = tile // tiles * height, tile % tiles * COLUMNS + tl.arange(0, COLUMNS)
+    heights, widths = left_batch * m, right_batch * n
+    at_column = columns_table + b % right_batch * n + j
+    t = tl.load(at_column + SCALE * widths, j < n, other=0).to(tl.int32)
+    column_flags = tl.load(at_column + FLAGS * widths, j < n, other=0).to(tl.int32)
+    column_norm = tl.load(at_column + NORM * widths, j < n, other=0).to(tl.int32)
+    most, least = tl.max(t, 0), tl.min(t, 0)
+    some_special = tl.max(column_flags & SPECIAL, 0)
+    largest_norm = tl.max(column_norm, 0)
+    words_count: tl.constexpr = len(MODULUS) // 2
+    for first in range(start, tl.minimum(start + height, m), ROWS):
+        i = first + tl.arange(0, ROWS)
+        inside = (i < m)[:, None] & (j < n)[None, :]
+        loaded = (i < m)[:, None] & (j < pitch)[None, :]
+        at_row = rows_table + b % left_batch * m + i
+        s = tl.load(at_row + SCALE * heights, i < m, other=0).to(tl.int32)
+        row_flags = tl.load(at_row + FLAGS * heights, i < m, other=0).to(tl.int32)
+        row_norm = tl.load(at_row + NORM * heights, i < m, other=0).to(tl.int32)
+        base = -(s[:, None] + t[None, :])
+        # Nothing to mark, and normal numbers whatever X is.
+        plain = (tl.max(row_flags & SPECIAL, 0) | some_special) == 0
+        plain &= tl.max(row_norm, 0) + largest_norm <= limit
+        plain &= 1 - PRECISION - tl.max(s, 0) - most > LOWEST
+        plain &= 32 * words_count - tl.min(s, 0) - least < HIGHEST
+        groups_at = groups + (wide(b) * m + i)[:, None] * pitch + j[None, :]
+        target = out + wide(b) * batch_stride + i.to(tl.int64)[:, None] * row_stride
+        target += j.to(tl.int64)[None, :] * column_stride
+        open_element = tl.zeros(base.shape, tl.int1)
+        if SLACK:
+            error = error_bits(
+                at_row, at_column, heights, widths, i < m, j < n, row_flags, column_flags, always
+            )
+        ours = group_sums(groups_at, stream, loaded, BASIS, ASSEMBLY)
+        theirs, third = ours, ours
+        if PARTS == 2:
+            apart = wide(stream) * moduli_in(BASIS)
+            theirs = group_sums(groups_at + apart, stream, loaded, BASIS, ASSEMBLY)
+            third = group_sums(groups_at + 2 * apart, stream, loaded, BASIS, ASSEMBLY)
+        for part in tl.static_range(PARTS):
+            sums = combined(ours, theirs, third, part, BASIS, MODULUS) if PARTS == 2 else ours
+            bits, negative, length, head, some = round_part(
+                sums, base, plain, MODULUS, TAKEN, INVERSE, PRECISION, LOWEST, HIGHEST,
+                ASSEMBLY,
+            )  # fmt: skip
+            store_float(target + part * part_stride, bits, negative, inside, PRECISION)
+            if SLACK:
+                settled = is_settled(length, head, some, base, error, PRECISION, LOWEST, HIGHEST)
+                open_element |= (error >= 2) & ~settled
+        if SLACK or not MARKED or not plain:
+            unfit = row_norm[:, None] + column_norm[None, :] > limit
+            special = ((row_flags & SPECIAL)[:, None] | (column_flags & SPECIAL)[None, :]) > 0
+            wrong: tl.constexpr = UNSETTLED if SLACK else UNFIT
+            code = tl.where(open_element, UNSETTLED, tl.where(unfit, wrong, 0))
+            code = tl.where(special, SPECIAL_ELEMENT, code)
+            at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
+            if MARKED:
+                tl.store(at, code.to(tl.uint8), inside & (code > 0))
+            else:
+                tl.store(at, code.to(tl.uint8), inside)

@@ -1,1 +1,0 @@
-"""Device code, no policy."""
