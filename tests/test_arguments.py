@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import widen
-from widen.arguments import workspace_bytes
+from widen.calls.check import workspace_bytes
 from widen.contract import CONTRACTS, LARGEST_BUDGET, as_contract
 from widen.formats import PLAIN, PLAIN_RESULTS
 from widen.ledger import STAGES

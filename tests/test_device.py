@@ -23,7 +23,7 @@ from widen.device import Problem
 from widen.formats import FORMATS
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton.reconstruct import REPAIRED
-from widen.on_cpu import as_tensor
+from widen.calls.cpu_tensors import as_tensor
 from widen.planner import first_cap
 from widen.systems import residues
 from widen.systems.moduli import balanced

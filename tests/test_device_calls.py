@@ -17,10 +17,10 @@ from helpers import assert_same_bits, assert_same_words, draw
 from test_device_words import moved
 from widen import tensors
 from widen.backends.clock import Clock
-from widen.call import check_call, check_plan
+from widen.calls.call import check_call, check_plan
 from widen.contract import as_contract
 from widen.formats import FORMATS
-from widen.on_cpu import as_tensor
+from widen.calls.cpu_tensors import as_tensor
 from widen.tensors import typical_plan
 from widen.words import Words
 

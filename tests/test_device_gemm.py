@@ -12,11 +12,12 @@ import torch
 
 import widen
 from helpers import assert_same_bits, draw
-from widen import arguments, device_plan, tensors
+from widen.calls import check as arguments
+from widen import device_plan, tensors
 from widen.backends import error_bounds
 from widen.backends.clock import Clock
 from widen.backends.torch_scaled import Scaling
-from widen.call import check_call
+from widen.calls.call import check_call
 from widen.formats import FORMATS
 from widen.plan import Blocks
 

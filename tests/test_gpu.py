@@ -14,7 +14,7 @@ import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
 from widen import repair_device
-from widen.on_cpu import as_array
+from widen.calls.cpu_tensors import as_array
 
 pytestmark = [
     pytest.mark.gpu,

@@ -14,7 +14,7 @@ from helpers import assert_same_bits, draw
 from widen import bounds
 from widen.backends.torch_units import STORAGE, Engine
 from widen.cli import main
-from widen.on_cpu import as_array
+from widen.calls.cpu_tensors import as_array
 from widen.systems import SYSTEMS, Residues, residues
 from widen.units import UNITS
 

@@ -11,7 +11,7 @@ import pytest
 import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
-from widen.native import faster
+from widen.calls.native import faster
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((20, 30)), RNG.standard_normal((30, 10))

@@ -24,7 +24,7 @@ from widen.contract import as_contract
 from widen.device import Problem
 from widen.formats import FORMATS
 from widen.gpu import tiles
-from widen.on_cpu import as_tensor
+from widen.calls.cpu_tensors import as_tensor
 from widen.tensors import lines_of
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"

@@ -14,7 +14,7 @@ from widen import bounds
 from widen.backends import certificates, definition
 from widen.backends import numpy as backend
 from widen.backends.operands import Quantised, Survey
-from widen.batches import lines, stack
+from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS
 from widen.formats import FORMATS
 from widen.systems import residues

@@ -18,7 +18,7 @@ from helpers import ACCURACIES, assert_same_bits, draw
 from widen import bounds
 from widen.backends import certificates, definition
 from widen.backends import numpy as backend
-from widen.batches import lines, stack
+from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS, RESULTS, Binary
 from widen.cpu.kernels import lines as kernels

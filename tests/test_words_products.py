@@ -30,7 +30,7 @@ from widen import bounds, repair
 from widen.backends import certificates, definition
 from widen.backends import numpy as backend
 from widen.backends.operands import Quantised
-from widen.batches import lines, stack
+from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import COMPLEX, FORMATS, PLAIN, WORDS
 from widen.planner import Needs, choose_layout

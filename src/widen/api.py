@@ -7,17 +7,11 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from widen import arguments, routes
-from widen.arguments import as_operand, format_of
+from widen.calls import check as arguments, dispatch as routes
+from widen.calls.check import as_operand, format_of
 from widen.backends.optional import eager, for_gpus
-from widen.batches import pieces, stack
-from widen.call import (
-    Accuracy,
-    Progress,
-    check_call,
-    empty_plan,
-    for_call,
-)
+from widen.calls.batches import pieces, stack
+from widen.calls.call import Accuracy, Progress, check_call, empty_plan, for_call
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import FORMATS, default_result
@@ -229,7 +223,7 @@ def plan(
         )  # fmt: skip
     place = arguments.library(a=a, b=b)
     if place == "cpu":
-        from widen import on_cpu
+        from widen.calls import cpu_tensors as on_cpu
 
         a, b = on_cpu.as_array(a), on_cpu.as_array(b)
     elif place.startswith("cuda"):
@@ -289,7 +283,7 @@ def encode(
         raise ValueError(f"side={side!r} is not known; use 'left' or 'right'")
     place = arguments.library(x=x)
     if place == "cpu":
-        from widen import on_cpu
+        from widen.calls import cpu_tensors as on_cpu
 
         x = on_cpu.as_array(x)
     array = as_operand(x, "x")

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from widen import bounds
-from widen.arguments import matrix_dims
+from widen.calls.check import matrix_dims
 from widen.backends import numpy as backend
 from widen.backends.operands import Operand, Quantised, Survey
-from widen.batches import Stack, lines
+from widen.calls.batches import Stack, lines
 from widen.bounds import Goal
 from widen.contract import Contract
 from widen.encoded import Encoded

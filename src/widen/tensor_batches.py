@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from widen import arguments
+from widen.calls import check as arguments
 from widen.backends.torch_lines import INTEGERS, Lines
-from widen.call import Call
+from widen.calls.call import Call
 from widen.encoded import Encoded
 from widen.tensor_words import expanded, lines_of, reshaped
 

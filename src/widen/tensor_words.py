@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from widen import arguments
+from widen.calls import check as arguments
 from widen.backends import torch_lines
 from widen.backends.planes import new_planes
 from widen.backends.torch_lines import Lines, Numbers, Target, Tensor

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from widen import arguments, device
-from widen import native as ordinary
+from widen.calls import check as arguments
+from widen import device
+from widen.calls import native as ordinary
 from widen.backends import torch_units as units
 from widen.backends.clock import Clock
 from widen.backends.optional import is_traced
@@ -20,7 +21,7 @@ from widen.backends.torch_bounds import error_bound
 from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_repair import REPAIRED
 from widen.backends.torch_scaled import Scaling
-from widen.call import Call, Choices, check_call, check_plan, empty_plan
+from widen.calls.call import Call, Choices, check_call, check_plan, empty_plan
 from widen.contract import Contract
 from widen.device import Prepared, Problem
 from widen.device_plan import Question, cached_plan

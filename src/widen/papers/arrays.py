@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from widen.arguments import as_operand, is_tensor
+from widen.calls.check import as_operand, is_tensor
 from widen.backends.planes import library_of
 
 

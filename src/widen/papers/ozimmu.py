@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.arguments import library
+from widen.calls.check import library
 from widen.backends.slices import Sum
 from widen.papers.arrays import leading_bits, matrix
 
@@ -113,7 +113,7 @@ def run(a: Any, b: Any, slices: int, variant: str, step: Callable[..., Any]) -> 
     """The same, every step of the scheme called as step(name, function, *given) to be timed."""
     a, b, place = check(a, b, slices, variant)
     if place == "cpu":
-        on_cpu: Any = import_module("widen.on_cpu")
+        on_cpu: Any = import_module("widen.calls.cpu_tensors")
         a, b = on_cpu.as_array(a), on_cpu.as_array(b)
         return on_cpu.as_tensor(run(a, b, slices, variant, step))
     n, chosen = a.shape[1], VARIANTS[variant]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from operator import index
 from typing import Any
 
-from widen import arguments
+from widen.calls import check as arguments
 from widen.papers.arrays import matrix
 from widen.units import UNITS
 
@@ -291,7 +291,7 @@ def checked(
             from widen.backends import float_slices as verbs
 
             if place == "cpu":
-                from widen.on_cpu import as_array, as_tensor
+                from widen.calls.cpu_tensors import as_array, as_tensor
 
                 a, b = as_array(a), as_array(b)
                 c, back = None if c is None else as_array(c), as_tensor

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from widen.arguments import library
+from widen.calls.check import library
 from widen.backends import blocked
 from widen.backends.planes import library_of
 from widen.words import Words

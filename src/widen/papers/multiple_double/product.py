@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from widen.arguments import library
+from widen.calls.check import library
 from widen.backends.parts import sum_parts
 from widen.backends.planes import library_of
 from widen.papers.arrays import exponents

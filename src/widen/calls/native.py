@@ -12,7 +12,7 @@ import math
 import time
 from typing import Any
 
-from widen.call import Call
+from widen.calls.call import Call
 from widen.encoded import Encoded
 from widen.formats import Binary
 from widen.plan import Blocks, Info, Layout, Plan

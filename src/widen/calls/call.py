@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from widen import arguments
-from widen.arguments import as_operand, format_of
+from widen.calls import check as arguments
+from widen.calls.check import as_operand, format_of
 from widen.backends import elements
 from widen.backends.operands import Array, Operand
 from widen.backends.planes import new_planes
-from widen.batches import Stack, pieces, split, stack
+from widen.calls.batches import Stack, pieces, split, stack
 from widen.contract import Contract, as_contract
 from widen.encoded import Encoded
 from widen.formats import PLAIN, Format, complex_of, default_result

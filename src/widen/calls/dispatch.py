@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from widen import arguments
-from widen import native as ordinary
-from widen.arguments import format_of
+from widen.calls import check as arguments
+from widen.calls import native as ordinary
+from widen.calls.check import format_of
 from widen.backends.optional import eager, for_gpus, is_transformed
-from widen.call import Choices, Progress, check_call, check_plan, product
+from widen.calls.call import Choices, Progress, check_call, check_plan, product
 from widen.contract import as_contract
 from widen.plan import Plan
 
@@ -29,7 +29,7 @@ def matmul(
         if found is not None:
             return found
     if is_transformed(a, b, out):
-        from widen import torch_operator
+        from widen.calls import autograd as torch_operator
 
         found = torch_operator.gemm(
             a, b, None, (1.0, 0.0), choices, native,
@@ -47,7 +47,7 @@ def _matmul(
 ) -> Any:  # fmt: skip
     place = arguments.library(a=a, b=b, out=out)
     if place == "cpu":
-        from widen import on_cpu
+        from widen.calls import cpu_tensors as on_cpu
 
         return on_cpu.through_numpy(
             _matmul, [a, b], out, choices=choices, info=info, progress=progress, plan=plan,
@@ -94,7 +94,7 @@ def gemm(
     elif c is None:
         raise ValueError(f"beta={beta} but there is no c; give c, or beta=0")
     if is_transformed(a, b, c, out):
-        from widen import torch_operator
+        from widen.calls import autograd as torch_operator
 
         found = torch_operator.gemm(
             a, b, c, (alpha, beta), choices, False, out=out, info=info, progress=progress
@@ -112,7 +112,7 @@ def _gemm(
     alpha, beta = scalars
     place = arguments.library(a=a, b=b, c=c, out=out)
     if place == "cpu":
-        from widen import on_cpu
+        from widen.calls import cpu_tensors as on_cpu
 
         return on_cpu.through_numpy(
             _gemm, [a, b, c], out, scalars=scalars, choices=choices, info=info, progress=progress
