@@ -35,7 +35,7 @@ class Inside:
 @contextmanager
 def kernels_stay_inside(patch):
     """A context in which an access outside of a kernel's tensors is an error; gives an `Inside`."""
-    from widen.backends import triton_launch
+    from widen.gpu.replay import launch as triton_launch
 
     inside = Inside()
     load, store = InterpreterBuilder.create_masked_load, InterpreterBuilder.create_masked_store

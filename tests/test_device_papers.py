@@ -161,7 +161,7 @@ def test_fp8_products_are_exact(digits, k):
 
 @pytest.mark.gpu
 def test_emulation_has_no_float64_instruction(monkeypatch):
-    from widen.backends import triton_launch
+    from widen.gpu.replay import launch as triton_launch
 
     monkeypatch.setattr(triton_launch, "_compiled", {})
     a, b = (1 + torch.rand((64, 64), dtype=torch.float64, device=ON) for _ in range(2))

@@ -13,7 +13,7 @@ pytest.importorskip("triton")
 import widen
 from widen import tensors
 from widen.backends import torch as backend
-from widen.backends import triton_launch
+from widen.gpu.replay import launch as triton_launch
 from widen.gpu import tiles
 
 pytestmark = [

@@ -18,8 +18,8 @@ from widen import device, tensors
 from widen.backends import torch as backend
 from widen.backends import torch_lines, torch_short
 from widen.backends.clock import Clock
-from widen.backends.driver import Launch
-from widen.backends.recording import Kind, Recorder
+from widen.gpu.replay.driver import Launch
+from widen.gpu.replay.recording import Kind, Recorder
 from widen.contract import as_contract
 from widen.device import Problem
 from widen.formats import FORMATS

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from widen import bounds
-from widen.backends import cuts, recording
+from widen.backends import cuts
+from widen.gpu.replay import recording
 from widen.backends import torch as backend
 from widen.backends import torch_constants as constants
 from widen.backends import torch_short as short_lines

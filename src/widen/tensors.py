@@ -16,7 +16,7 @@ from widen.calls import native as ordinary
 from widen.backends import torch_units as units
 from widen.backends.clock import Clock
 from widen.backends.optional import is_traced
-from widen.backends.recording import Kind, Recorder, Recordings
+from widen.gpu.replay.recording import Kind, Recorder, Recordings
 from widen.backends.torch_bounds import error_bound
 from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_repair import REPAIRED

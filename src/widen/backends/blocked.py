@@ -53,7 +53,7 @@ def multiply_tensors(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
     """The same in Triton (on a CPU: in its interpreter)."""
     import torch
 
-    from widen.backends.triton_launch import launch as launch_triton
+    from widen.gpu.replay.launch import launch as launch_triton
     from widen.gpu.kernels.triton import blocked
 
     a, b = ([word.contiguous() for word in x] for x in (a, b))
@@ -84,7 +84,7 @@ def accumulate_tensors(c: Any, x: Any) -> None:
     """The same in Triton (on a CPU: in its interpreter)."""
     import torch
 
-    from widen.backends.triton_launch import launch as launch_triton
+    from widen.gpu.replay.launch import launch as launch_triton
     from widen.gpu.kernels.triton import blocked
 
     assert c.is_contiguous()

@@ -36,7 +36,7 @@ def sum_tensors(products: Sequence[Any], words: int) -> Any:
     """The same for tensors, in Triton (on a CPU: in its interpreter)."""
     import torch
 
-    from widen.backends.triton_launch import launch as launch_triton
+    from widen.gpu.replay.launch import launch as launch_triton
     from widen.gpu.kernels.triton.parts import add_parts
 
     count, rows, columns = products[0].shape

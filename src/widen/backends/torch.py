@@ -17,9 +17,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from widen import bounds
 from widen.backends import torch_constants as constants
 from widen.backends import torch_small
-from widen.backends.recording import listener
+from widen.gpu.replay.recording import listener
 from widen.backends.torch_lines import Groups, Lines, Numbers, Target
-from widen.backends.triton_launch import general, launch
+from widen.gpu.replay.launch import general, launch
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary, Part
 from widen.gpu import tiles

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from widen.backends.recording import quietly
+from widen.gpu.replay.recording import quietly
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import crt, crt_groups
 from widen.gpu.kernels.triton.encode import BIAS

@@ -20,7 +20,7 @@ from widen.backends.clock import Clock
 from widen.backends.float_slices import LANES, NOTHING, ROW_LANES, halved
 from widen.backends.torch_constants import constant
 from widen.backends.torch_units import STORAGE
-from widen.backends.triton_launch import launch
+from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import float_slices as kernels
 from widen.gpu.kernels.triton import groups as group_kernels

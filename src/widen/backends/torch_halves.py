@@ -11,7 +11,7 @@ import torch
 from widen.backends import torch as backend
 from widen.backends import torch_constants as constants
 from widen.backends.torch_lines import Tensor
-from widen.backends.triton_launch import launch
+from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import halves
 from widen.systems import Residues

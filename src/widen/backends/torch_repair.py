@@ -12,7 +12,7 @@ from widen.backends.torch import ROWS_OF_TABLE
 from widen.backends.torch_constants import UNFIT
 from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_scaled import Scaling
-from widen.backends.triton_launch import launch
+from widen.gpu.replay.launch import launch
 from widen.bounds import Certificate, Goal
 from widen.formats import BINARY, Binary
 from widen.gpu import tiles

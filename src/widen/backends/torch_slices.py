@@ -17,7 +17,7 @@ from widen.backends import torch as backend
 from widen.backends.slices import Slices, Sum
 from widen.backends.torch import Tensor
 from widen.backends.torch_constants import constant
-from widen.backends.triton_launch import launch
+from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.kernels.triton import slices as kernels

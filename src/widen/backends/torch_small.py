@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from widen.backends import torch_constants as constants
 from widen.backends.torch_lines import Tensor
-from widen.backends.triton_launch import launch
+from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import small
 

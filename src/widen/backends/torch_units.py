@@ -21,7 +21,7 @@ from widen.backends import torch_halves, torch_words
 from widen.backends import torch_tables as told
 from widen.backends.torch_constants import BYTE_BITS, UNFIT, limit_of
 from widen.backends.torch_lines import Groups, Lines, Tensor
-from widen.backends.triton_launch import general, launch
+from widen.gpu.replay.launch import general, launch
 from widen.formats import FORMATS
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import groups as group_kernels

@@ -17,7 +17,7 @@ from widen.backends import torch_constants as constants
 from widen.backends import torch_tables as told
 from widen.backends.torch_lines import Groups, Lines, Numbers, Target
 from widen.backends.torch_scaled import Scaling
-from widen.backends.triton_launch import general, launch
+from widen.gpu.replay.launch import general, launch
 from widen.bounds import Certificate
 from widen.formats import Part
 from widen.gpu import tiles

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from widen.backends.triton_launch import launch
+from widen.gpu.replay.launch import launch
 from widen.backends.words import OPERATIONS
 from widen.gpu.kernels.triton.word_pairs import pairs, triples
 from widen.gpu.kernels.triton.word_rows import several

@@ -1,6 +1,6 @@
 """Floats without error on a GPU: the same steps as cpu/kernels/floats.py, so the same bits.
 
-Kernels that use them are compiled without contraction (`exact` of backends.triton_launch): a
+Kernels that use them are compiled without contraction (`exact` of gpu.replay.launch): a
 product and a sum are fused only where `tl.fma` says so.
 """
 

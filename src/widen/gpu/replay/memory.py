@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from widen.backends import driver
+from widen.gpu.replay import driver
 
 Step = Callable[[list[Any], list[int]], None]
 """A part of a call, given its blocks of memory and their addresses, those that are taken."""

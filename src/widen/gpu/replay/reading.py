@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from widen.backends import driver
+from widen.gpu.replay import driver
 
 Tensor = torch.Tensor
 

@@ -21,16 +21,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from widen.backends import driver
-from widen.backends.blocks import (
-    TOGETHER,
-    Block,
-    Step,
-    in_time,
-    taken_one_by_one,
-    taken_together,
-)
-from widen.backends.reading import Reading
+from widen.gpu.replay import driver
+from widen.gpu.replay.memory import TOGETHER, Block, Step, in_time, taken_one_by_one, taken_together
+from widen.gpu.replay.reading import Reading
 
 Tensor = torch.Tensor
 Run = Callable[..., None]

@@ -16,8 +16,8 @@ import triton
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from widen.backends.driver import Launch, parameter_sizes, word
-from widen.backends.recording import listener, quietly
+from widen.gpu.replay.driver import Launch, parameter_sizes, word
+from widen.gpu.replay.recording import listener, quietly
 
 _compiled: dict[Any, Any] = {}
 _plain: dict[Any, tuple[bool, ...]] = {}
