@@ -4,7 +4,7 @@ Checks: every tile of `tiles.HOPPER` against exact sums (float64 products of int
 at odd shapes, with bytes that must not count between k and the pitch, a poisoned `out` and guards
 around it. Times: random residues of 14 moduli, all in one launch, median of 10 by CUDA events after
 a pause; TOP/s counts 2 m n k operations a plane. `--json PATH` appends the rows to a file.
-`--halves` compares products by halves (`backends/torch_halves.py`) with ordinary ones instead,
+`--halves` compares products by halves (`gpu/halves.py`) with ordinary ones instead,
 `--sums` times paper 002's sums of products of slices (`gpu/kernels/cuda/sums.py`) in several tiles,
 `--portable` times the Triton kernel that other GPUs have beside this one, bytes compared.
 """
@@ -22,8 +22,8 @@ from unittest.mock import patch
 
 import torch
 
-from widen.backends import torch as backend
-from widen.backends import torch_halves
+from widen.gpu import stages_ as backend
+from widen.gpu import halves as torch_halves
 from widen.cli.results import append
 from widen.gpu import tiles
 from widen.gpu.kernels.cuda.multiply import multiply

@@ -110,7 +110,7 @@ def halves(shape: tuple[int, int, int]) -> None:
     import torch
 
     import widen
-    from widen.backends import torch_halves
+    from widen.gpu import halves as torch_halves
 
     a, b = operands(shape, "float64")
     with mock.patch.object(torch_halves, "OPERATIONS_A_BYTE", 0):

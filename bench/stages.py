@@ -14,9 +14,10 @@ from statistics import median
 
 import torch
 
-from widen import bounds, device
-from widen.backends import torch as backend
-from widen.backends import torch_lines, torch_short
+from widen import bounds
+from widen.gpu import run as device
+from widen.gpu import stages_ as backend
+from widen.gpu import lines as torch_lines, short_lines as torch_short
 from widen.contract import as_contract
 from widen.formats import FORMATS
 

@@ -558,7 +558,7 @@ import sys
 sys.modules[sys.argv[1]] = None
 import numpy as np, widen
 from widen import arguments
-from widen.backends.optional import for_gpus
+from widen.gpu.optional import for_gpus
 library = arguments.library
 arguments.library = lambda **given: "cuda:0"
 for call in (

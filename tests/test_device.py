@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
-from widen import bounds, device
-from widen.backends import definition, torch_constants, torch_lines
-from widen.backends import torch as backend
-from widen.backends.clock import Clock
+from widen import bounds
+from widen.gpu import run as device
+from widen.backends import definition
+from widen.gpu import tables as torch_constants, lines as torch_lines
+from widen.gpu import stages_ as backend
+from widen.gpu.clock import Clock
 from widen.contract import CONTRACTS, as_contract
-from widen.device import Problem
+from widen.gpu.run import Problem
 from widen.formats import FORMATS
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton.reconstruct import REPAIRED
@@ -27,7 +29,7 @@ from widen.calls.cpu_tensors import as_tensor
 from widen.planner import first_cap
 from widen.systems import residues
 from widen.systems.moduli import balanced
-from widen.tensors import lines_of
+from widen.gpu.products import lines_of
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 # Triton's interpreter takes seconds for a product: small shapes there, and fewer of them.

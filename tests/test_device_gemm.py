@@ -13,10 +13,10 @@ import torch
 import widen
 from helpers import assert_same_bits, draw
 from widen.calls import check as arguments
-from widen import device_plan, tensors
+from widen.gpu import planning as device_plan, products as tensors
 from widen.backends import error_bounds
-from widen.backends.clock import Clock
-from widen.backends.torch_scaled import Scaling
+from widen.gpu.clock import Clock
+from widen.gpu.scaling import Scaling
 from widen.calls.call import check_call
 from widen.formats import FORMATS
 from widen.plan import Blocks

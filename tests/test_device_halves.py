@@ -8,8 +8,8 @@ import torch
 
 import widen
 from helpers import assert_same_bits, draw
-from widen.backends import torch as backend
-from widen.backends import torch_halves
+from widen.gpu import stages_ as backend
+from widen.gpu import halves as torch_halves
 from widen.systems import residues
 from widen.systems.moduli import balanced
 

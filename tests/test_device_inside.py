@@ -15,7 +15,7 @@ from inside import kernels_stay_inside
 from test_device import product, surveyed
 from test_device_gemm import gemm
 from widen import bounds
-from widen.backends import torch as backend
+from widen.gpu import stages_ as backend
 from widen.contract import CONTRACTS
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is no interpreter")

@@ -13,9 +13,9 @@ import widen
 from helpers import assert_same_bits, draw
 from test_device import ON, product
 from test_gpu_certify import NO_GOAL, lines_of_a_certificate
-from widen.backends import torch as backend
-from widen.backends import torch_constants as constants
-from widen.backends import torch_small
+from widen.gpu import stages_ as backend
+from widen.gpu import tables as constants
+from widen.gpu import small as torch_small
 from widen.bounds import Certificate
 from widen.gpu import tiles
 from widen.systems import residues

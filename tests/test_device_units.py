@@ -11,18 +11,20 @@ import torch
 import widen
 from helpers import assert_same_bits, draw
 from test_device import ON, surveyed, tensor
-from widen import bounds, device, tensors
-from widen.backends import definition, torch_lines
-from widen.backends import torch_units as units
-from widen.backends.clock import Clock
-from widen.backends.torch_units import Engine
+from widen import bounds
+from widen.gpu import run as device, products as tensors
+from widen.backends import definition
+from widen.gpu import lines as torch_lines
+from widen.gpu import units
+from widen.gpu.clock import Clock
+from widen.gpu.units import Engine
 from widen.contract import CONTRACTS, as_contract
-from widen.device import Problem
+from widen.gpu.run import Problem
 from widen.formats import FORMATS
 from widen.planner import Needs, choose_layout, exact_bits, unit_on_gpu
 from widen.systems import residues
-from widen.tensor_words import copied
-from widen.tensors import lines_of
+from widen.gpu.arrays import copied
+from widen.gpu.products import lines_of
 from widen.units import RATES, UNITS
 
 CHOICES = [

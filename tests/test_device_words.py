@@ -13,14 +13,14 @@ import torch
 import widen
 from helpers import assert_same_bits, assert_same_words, draw_words
 from test_device import ON
-from widen import device, tensor_words
-from widen.backends import torch as torch_backend
-from widen.backends import torch_constants, torch_units, torch_words
-from widen.backends.clock import Clock
-from widen.backends.torch_lines import Groups, Numbers, lines_of_words
-from widen.backends.torch_scaled import Scaling
+from widen.gpu import run as device, arrays as tensor_words
+from widen.gpu import stages_ as torch_backend
+from widen.gpu import tables as torch_constants, units as torch_units, words_ as torch_words
+from widen.gpu.clock import Clock
+from widen.gpu.lines import Groups, Numbers, lines_of_words
+from widen.gpu.scaling import Scaling
 from widen.contract import as_contract
-from widen.device import Problem
+from widen.gpu.run import Problem
 from widen.formats import FORMATS, PLAIN
 from widen.gpu.kernels.triton.numbers import SCALE
 from widen.systems import residues

@@ -13,7 +13,7 @@ import torch
 import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
-from widen import repair_device
+from widen.gpu import repair as repair_device
 from widen.calls.cpu_tensors import as_array
 
 pytestmark = [
@@ -323,7 +323,7 @@ def test_streams_are_kept_in_order():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_int8_tensor_cores_are_exact(sign):
     """The record of the unit: largest digits, equal signs, as deep as an int32 holds."""
-    from widen.backends import torch as backend
+    from widen.gpu import stages_ as backend
     from widen.systems import residues
     from widen.units import UNITS
 

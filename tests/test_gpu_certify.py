@@ -11,7 +11,7 @@ import torch
 pytest.importorskip("triton")
 import widen
 from helpers import assert_same_bits
-from widen.backends import torch as backend
+from widen.gpu import stages_ as backend
 from widen.bounds import Certificate, Goal
 from widen.gpu.kernels.triton import numbers
 

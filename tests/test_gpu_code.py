@@ -11,8 +11,8 @@ import torch
 
 pytest.importorskip("triton")
 import widen
-from widen import tensors
-from widen.backends import torch as backend
+from widen.gpu import products as tensors
+from widen.gpu import stages_ as backend
 from widen.gpu.replay import launch as triton_launch
 from widen.gpu import tiles
 

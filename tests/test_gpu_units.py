@@ -12,7 +12,7 @@ import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
 from widen import bounds
-from widen.backends.torch_units import STORAGE, Engine
+from widen.gpu.units import STORAGE, Engine
 from widen.cli import main
 from widen.calls.cpu_tensors import as_array
 from widen.systems import SYSTEMS, Residues, residues

@@ -14,18 +14,18 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 import widen
 from helpers import assert_same_bits, draw
-from widen import device, tensors
-from widen.backends import torch as backend
-from widen.backends import torch_lines, torch_short
-from widen.backends.clock import Clock
+from widen.gpu import run as device, products as tensors
+from widen.gpu import stages_ as backend
+from widen.gpu import lines as torch_lines, short_lines as torch_short
+from widen.gpu.clock import Clock
 from widen.gpu.replay.driver import Launch
 from widen.gpu.replay.recording import Kind, Recorder
 from widen.contract import as_contract
-from widen.device import Problem
+from widen.gpu.run import Problem
 from widen.formats import FORMATS
 from widen.gpu import tiles
 from widen.calls.cpu_tensors import as_tensor
-from widen.tensors import lines_of
+from widen.gpu.products import lines_of
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPE = (3, 9, 4) if ON == "cpu" else (70, 200, 130)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import widen
 from widen.formats import FORMATS, PLAIN, PLAIN_RESULTS
-from widen.tensor_words import in_one_block
+from widen.gpu.arrays import in_one_block
 from widen.testing import correctly_rounded
 
 RNG = np.random.default_rng(20)

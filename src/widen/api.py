@@ -9,7 +9,7 @@ import numpy as np
 
 from widen.calls import check as arguments, dispatch as routes
 from widen.calls.check import as_operand, format_of
-from widen.backends.optional import eager, for_gpus
+from widen.gpu.optional import eager, for_gpus
 from widen.calls.batches import pieces, stack
 from widen.calls.call import Accuracy, Progress, check_call, empty_plan, for_call
 from widen.contract import as_contract
@@ -209,7 +209,7 @@ def plan(
         k = arguments.matrix_dims(a, "left")[-1]
         if device not in (None, "cpu"):
             arguments.check_gpu(device)
-            tensors = for_gpus("widen.tensors")
+            tensors = for_gpus("widen.gpu.products")
             tensors.check_unit(unit)
             room = tensors.workspace(device, workspace)
             dims = (math.prod(batch), m, k, n)
@@ -227,7 +227,7 @@ def plan(
 
         a, b = on_cpu.as_array(a), on_cpu.as_array(b)
     elif place.startswith("cuda"):
-        tensors = for_gpus("widen.tensors")
+        tensors = for_gpus("widen.gpu.products")
         call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
         return for_call(tensors.plan(call), call)
     call = check_call(a, b, accuracy, dtype, unit, system, workspace)
@@ -292,7 +292,7 @@ def encode(
     chosen, _ = unit_for(unit)
     check_system(system)
     if place.startswith("cuda"):
-        tensors = for_gpus("widen.tensors")
+        tensors = for_gpus("widen.gpu.products")
         encoded: Encoded = tensors.encode(array, side, as_contract(accuracy), fmt, unit, system)
         return encoded
     with np.errstate(all="ignore"):

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from widen.backends import torch as backend
-from widen.backends.clock import Clock
+from widen.gpu import stages_ as backend
+from widen.gpu.clock import Clock
 from widen.backends.float_slices import LANES, NOTHING, ROW_LANES, halved
-from widen.backends.torch_constants import constant
-from widen.backends.torch_units import STORAGE
+from widen.gpu.tables import constant
+from widen.gpu.units import STORAGE
 from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import float_slices as kernels

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from widen.backends import torch as backend
+from widen.gpu import stages_ as backend
 from widen.backends.slices import Slices, Sum
-from widen.backends.torch import Tensor
-from widen.backends.torch_constants import constant
+from widen.gpu.stages_ import Tensor
+from widen.gpu.tables import constant
 from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import groups as group_kernels

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from widen.backends.launch import launch
-from widen.backends.optional import eager, for_gpus
+from widen.gpu.optional import eager, for_gpus
 from widen.backends.planes import (
     Planes,
     block_of,

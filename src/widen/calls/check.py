@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from widen import bounds
-from widen.backends.optional import is_transformed
+from widen.gpu.optional import is_transformed
 from widen.backends.planes import is_tensor as is_tensor
 from widen.encoded import Encoded
 from widen.formats import (

@@ -10,7 +10,7 @@ import numpy as np
 from widen.calls import check as arguments
 from widen.calls import native as ordinary
 from widen.calls.check import format_of
-from widen.backends.optional import eager, for_gpus, is_transformed
+from widen.gpu.optional import eager, for_gpus, is_transformed
 from widen.calls.call import Choices, Progress, check_call, check_plan, product
 from widen.contract import as_contract
 from widen.plan import Plan
@@ -23,7 +23,7 @@ def matmul(
     """`widen.matmul`."""
     if plan is not None:
         choices = _choices_of(plan, choices)
-    again = getattr(sys.modules.get("widen.tensors"), "again", None)  # once a GPU was used
+    again = getattr(sys.modules.get("widen.gpu.products"), "again", None)  # once a GPU was used
     if again is not None and not (info or native or progress is not None):
         found = again(a, b, choices, out, plan)
         if found is not None:
@@ -54,7 +54,7 @@ def _matmul(
             native=native,
         )  # fmt: skip
     if place.startswith("cuda"):
-        tensors = for_gpus("widen.tensors")
+        tensors = for_gpus("widen.gpu.products")
         return tensors.matmul(place, a, b, choices, out, info, progress, plan, native)
     call = check_call(a, b, *choices)
     if plan is not None:
@@ -122,7 +122,7 @@ def _gemm(
     is_complex |= addend is not None and format_of(addend.dtype, "c").parts == 2
     accuracy, dtype, unit, system, room = choices
     if place.startswith("cuda"):
-        tensors = for_gpus("widen.tensors")
+        tensors = for_gpus("widen.gpu.products")
         room = tensors.workspace(place, room)
     call = check_call(a, b, accuracy, dtype, unit, system, room, complex_scalars=is_complex)
     if place.startswith("cuda"):

@@ -12,25 +12,25 @@ from typing import Any
 import torch
 
 from widen import bounds
-from widen.backends import cuts
+from widen.gpu import cuts
 from widen.gpu.replay import recording
-from widen.backends import torch as backend
-from widen.backends import torch_constants as constants
-from widen.backends import torch_short as short_lines
-from widen.backends import torch_units as units
-from widen.backends import torch_words as words
-from widen.backends.clock import Clock
-from widen.backends.torch_lines import Lines, Target, Tensor, cut
-from widen.backends.torch_scaled import Scaling
-from widen.backends.torch_units import Engine, in_blocks
+from widen.gpu import stages_ as backend
+from widen.gpu import tables as constants
+from widen.gpu import short_lines
+from widen.gpu import units
+from widen.gpu import words_ as words
+from widen.gpu.clock import Clock
+from widen.gpu.lines import Lines, Target, Tensor, cut
+from widen.gpu.scaling import Scaling
+from widen.gpu.units import Engine, in_blocks
 from widen.bounds import Certificate, Goal
 from widen.contract import Contract
-from widen.device_plan import Question, Side, cached_plan, first_kept
+from widen.gpu.planning import Question, Side, cached_plan, first_kept
 from widen.encoded import Encoded
 from widen.formats import Format
 from widen.plan import Plan
 from widen.planner import block_slices, first_cap
-from widen.repair_device import repair_many
+from widen.gpu.repair import repair_many
 from widen.systems import Digits, Residues
 
 MOST_LINES = 1 << 27

@@ -11,26 +11,26 @@ from typing import Any
 import torch
 
 from widen.calls import check as arguments
-from widen import device
+from widen.gpu import run as device
 from widen.calls import native as ordinary
-from widen.backends import torch_units as units
-from widen.backends.clock import Clock
-from widen.backends.optional import is_traced
+from widen.gpu import units
+from widen.gpu.clock import Clock
+from widen.gpu.optional import is_traced
 from widen.gpu.replay.recording import Kind, Recorder, Recordings
-from widen.backends.torch_bounds import error_bound
-from widen.backends.torch_lines import Lines, Tensor
-from widen.backends.torch_repair import REPAIRED
-from widen.backends.torch_scaled import Scaling
+from widen.gpu.error_bounds import error_bound
+from widen.gpu.lines import Lines, Tensor
+from widen.gpu.exact_products import REPAIRED
+from widen.gpu.scaling import Scaling
 from widen.calls.call import Call, Choices, check_call, check_plan, empty_plan
 from widen.contract import Contract
-from widen.device import Prepared, Problem
-from widen.device_plan import Question, cached_plan
+from widen.gpu.run import Prepared, Problem
+from widen.gpu.planning import Question, cached_plan
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN, Format
 from widen.plan import Info, Plan
 from widen.planner import first_cap, typical_needs
-from widen.tensor_batches import merged, zeros
-from widen.tensor_words import (
+from widen.gpu.batches import merged, zeros
+from widen.gpu.arrays import (
     addend_lines,
     bits_of,
     copied,

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from widen import bounds, repair_device
-from widen.backends.torch_constants import BYTE_BITS, MOST_BITS
-from widen.backends.torch_units import in_blocks, lead_planes
+from widen import bounds
+from widen.gpu import repair as repair_device
+from widen.gpu.tables import BYTE_BITS, MOST_BITS
+from widen.gpu.units import in_blocks, lead_planes
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout, Plan

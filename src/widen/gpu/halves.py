@@ -1,16 +1,16 @@
 """Large products of planes on a GPU by halves, seven products instead of eight (Strassen).
 
 An eighth of the products is saved; what it costs is to read and write planes and residues once
-more. Residues are exact whatever the order, so the bytes are those of `backends.torch.multiply`.
+more. Residues are exact whatever the order, so the bytes are those of `gpu.stages_.multiply`.
 """
 
 from __future__ import annotations
 
 import torch
 
-from widen.backends import torch as backend
-from widen.backends import torch_constants as constants
-from widen.backends.torch_lines import Tensor
+from widen.gpu import stages_ as backend
+from widen.gpu import tables as constants
+from widen.gpu.lines import Tensor
 from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import halves
@@ -54,7 +54,7 @@ def scratch_bytes(left: Tensor, right: Tensor, k: int, planes: int) -> int:
 
 
 def multiply(left: Tensor, right: Tensor, layout: Residues, k: int, planes: int) -> Tensor:
-    """As `backends.torch.multiply`, so many planes at a time."""
+    """As `gpu.stages_.multiply`, so many planes at a time."""
     count, _, m, _ = left.shape
     n = right.shape[2]
     half_m, half_k, half_n = _shape(left, right, k)

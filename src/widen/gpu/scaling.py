@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from widen.backends import cuts
-from widen.backends import torch as backend
-from widen.backends.cuts import Piece
-from widen.backends.torch_constants import constant
-from widen.backends.torch_lines import Lines, Tensor
+from widen.gpu import cuts
+from widen.gpu import stages_ as backend
+from widen.gpu.cuts import Piece
+from widen.gpu.tables import constant
+from widen.gpu.lines import Lines, Tensor
 from widen.bounds import Certificate
 from widen.formats import Binary
 from widen.gpu import tiles
@@ -32,7 +32,7 @@ def nowhere(device: torch.device) -> Tensor:
 class Scaling:
     """alpha and beta, and c as the bits of its floats, a view (parts, batch, m, n).
 
-    It has the verbs of `backends.torch` that know of them.
+    It has the verbs of `gpu.stages_` that know of them.
     """
 
     alpha: complex
@@ -103,7 +103,7 @@ class Scaling:
         self, groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor],
         batches: tuple[int, int], fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
     ) -> Tensor:  # fmt: skip
-        """Round alpha X + beta c into `out`; as `backends.torch.reconstruct`."""
+        """Round alpha X + beta c into `out`; as `gpu.stages_.reconstruct`."""
         used, alpha_bits = tuple(int(x != 0) for x in self._numbers), self._alpha_bits
         if out[0].numel() <= tiles.SMALL:
             return backend.reconstruct_any(
@@ -122,7 +122,7 @@ class Scaling:
         self, left: Lines, right: Lines, tables: tuple[Tensor, Tensor], fmt: Binary, out: Tensor,
         marks: Tensor, test: Certificate | None, repaired: Tensor,
     ) -> None:  # fmt: skip
-        """Make every marked element final; as `backends.torch.repair`."""
+        """Make every marked element final; as `gpu.stages_.repair`."""
         backend.repair(
             left, right, tables, fmt, out, marks, test, repaired,
             (*self._arguments(out), True, *self._form),

@@ -3,7 +3,7 @@
 A dot product takes 20 to 60 ps a term on an H200; 49 products of planes would take 0.06 at 1600
 TOP/s, and they with all that is around them 0.06 to 0.4. So rows and columns with a share of open
 elements are multiplied again, with planes enough to round them correctly. What does not fit even
-those is left to `backends.torch.repair`, as are elements here and there.
+those is left to `gpu.stages_.repair`, as are elements here and there.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Iterator
 import torch
 
 from widen import bounds
-from widen.backends import cuts, torch_repair
-from widen.backends import torch as backend
-from widen.backends.cuts import ALL, Piece
-from widen.backends.torch_constants import BYTE_BITS
-from widen.backends.torch_lines import Lines, Tensor
-from widen.backends.torch_scaled import Scaling
+from widen.gpu import cuts, exact_products as torch_repair
+from widen.gpu import stages_ as backend
+from widen.gpu.cuts import ALL, Piece
+from widen.gpu.tables import BYTE_BITS
+from widen.gpu.lines import Lines, Tensor
+from widen.gpu.scaling import Scaling
 from widen.bounds import Certificate
 from widen.contract import CONTRACTS
 from widen.formats import Binary, Format

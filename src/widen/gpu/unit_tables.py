@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from widen.backends.torch_constants import constant
+from widen.gpu.tables import constant
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.plan import Layout
 from widen.systems import Digits, Residues

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from widen.backends import torch_constants as constants
-from widen.backends.torch_lines import Tensor
+from widen.gpu import tables as constants
+from widen.gpu.lines import Tensor
 from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import small

@@ -15,10 +15,10 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from widen import bounds
-from widen.backends import torch_constants as constants
-from widen.backends import torch_small
+from widen.gpu import tables as constants
+from widen.gpu import small as torch_small
 from widen.gpu.replay.recording import listener
-from widen.backends.torch_lines import Groups, Lines, Numbers, Target
+from widen.gpu.lines import Groups, Lines, Numbers, Target
 from widen.gpu.replay.launch import general, launch
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary, Part

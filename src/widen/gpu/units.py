@@ -1,6 +1,6 @@
 """The other units and digits on a GPU: their planes, their products, and X handed over as bytes.
 
-int8 residues are `backends.torch`; here is everything else that multiplies small integers exactly,
+int8 residues are `gpu.stages_`; here is everything else that multiplies small integers exactly,
 in one generic way: planes in the unit's own format, groups of exact sums, then the residues of X
 that int8 would have given, so that what follows (rounding, marks, repair) is the same for all.
 Numbers of several words have residues of 32 bits instead, by the moduli that there are.
@@ -16,11 +16,11 @@ from functools import cached_property, lru_cache
 import torch
 
 from widen import bounds
-from widen.backends import torch as backend
-from widen.backends import torch_halves, torch_words
-from widen.backends import torch_tables as told
-from widen.backends.torch_constants import BYTE_BITS, UNFIT, limit_of
-from widen.backends.torch_lines import Groups, Lines, Tensor
+from widen.gpu import stages_ as backend
+from widen.gpu import halves as torch_halves, words_ as torch_words
+from widen.gpu import unit_tables as told
+from widen.gpu.tables import BYTE_BITS, UNFIT, limit_of
+from widen.gpu.lines import Groups, Lines, Tensor
 from widen.gpu.replay.launch import general, launch
 from widen.formats import FORMATS
 from widen.gpu import tiles
@@ -63,7 +63,7 @@ class Engine:
 
     @cached_property
     def fast(self) -> bool:
-        """Whether these are the int8 residues of `backends.torch`."""
+        """Whether these are the int8 residues of `gpu.stages_`."""
         return self.unit == "int8" and isinstance(self.layout, Residues)
 
     @cached_property
@@ -177,7 +177,7 @@ class Engine:
         return torch_halves.planes_at_once(left, right, self.k, room)
 
     def multiply(self, left: Tensor, right: Tensor, room: int = 0) -> Tensor | Groups:
-        """Bytes (planes of the carrier, batch, m, pitch) as `backends.torch.multiply` gives.
+        """Bytes (planes of the carrier, batch, m, pitch) as `gpu.stages_.multiply` gives.
 
         Residues of numbers of several words are 32-bit numbers, of one part after the other.
         """

@@ -1,6 +1,6 @@
 """Numbers of several words on a GPU: their lines, planes, products, and elements made final.
 
-The verbs are those of `backends.torch`; tables, certificates and quantisation are the same.
+The verbs are those of `gpu.stages_`; tables, certificates and quantisation are the same.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from widen import bounds
-from widen.backends import torch as backend
-from widen.backends import torch_constants as constants
-from widen.backends import torch_tables as told
-from widen.backends.torch_lines import Groups, Lines, Numbers, Target
-from widen.backends.torch_scaled import Scaling
+from widen.gpu import stages_ as backend
+from widen.gpu import tables as constants
+from widen.gpu import unit_tables as told
+from widen.gpu.lines import Groups, Lines, Numbers, Target
+from widen.gpu.scaling import Scaling
 from widen.gpu.replay.launch import general, launch
 from widen.bounds import Certificate
 from widen.formats import Part

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 
 from widen import bounds
-from widen.backends import torch as backend
-from widen.backends.torch import ROWS_OF_TABLE
-from widen.backends.torch_constants import UNFIT
-from widen.backends.torch_lines import Lines, Tensor
-from widen.backends.torch_scaled import Scaling
+from widen.gpu import stages_ as backend
+from widen.gpu.stages_ import ROWS_OF_TABLE
+from widen.gpu.tables import UNFIT
+from widen.gpu.lines import Lines, Tensor
+from widen.gpu.scaling import Scaling
 from widen.gpu.replay.launch import launch
 from widen.bounds import Certificate, Goal
 from widen.formats import BINARY, Binary
