@@ -11,8 +11,8 @@ import pytest
 import widen
 import widen.testing as wt
 from helpers import assert_same_bits, bits_of, draw, results_for
-from widen import repair, stages
-from widen.backends import elements
+from widen.cpu import repair, run as stages
+from widen.cpu import elements
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS, PLAIN
 from widen.systems import SYSTEMS

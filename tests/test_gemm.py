@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widen
-from widen.backends import numpy as backend
+from widen.cpu import stages_ as backend
 from widen.contract import CONTRACTS
 from widen.systems import SYSTEMS
 from widen.testing import FAMILIES, Dyadic, Exact, as_format, complex_pair, correctly_rounded

@@ -125,7 +125,7 @@ def rooms_imported(path):
 def test_there_is_something_to_check():
     assert len(MODULES) > 30
     assert rooms_imported(ROOT / "api.py") >= {"contract", "planner"}
-    assert rooms_imported(ROOT / "stages.py") >= {"backends", "planner", "ledger"}
+    assert rooms_imported(ROOT / "cpu/run.py") >= {"backends", "planner", "ledger"}
     assert "numba" in {name.split(".")[0] for name in imported(ROOT / "cpu/kernels/limbs.py")}
 
 

@@ -11,9 +11,10 @@ import widen
 import widen.testing as wt
 from helpers import draw, same_bits
 from widen import bounds
-from widen.backends import certificates, definition
-from widen.backends import numpy as backend
-from widen.backends.operands import Quantised, Survey
+from widen.cpu import certify as certificates
+from widen.backends import definition
+from widen.cpu import stages_ as backend
+from widen.cpu.lines import Quantised, Survey
 from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS
 from widen.formats import FORMATS

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import widen.testing as wt
 from helpers import ACCURACIES, assert_same_bits, draw
 from widen import bounds
-from widen.backends import certificates, definition
-from widen.backends import numpy as backend
+from widen.cpu import certify as certificates
+from widen.backends import definition
+from widen.cpu import stages_ as backend
 from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS, RESULTS, Binary

@@ -26,10 +26,12 @@ from helpers import (
     word_arrays,
     words_near,
 )
-from widen import bounds, repair
-from widen.backends import certificates, definition
-from widen.backends import numpy as backend
-from widen.backends.operands import Quantised
+from widen import bounds
+from widen.cpu import repair
+from widen.cpu import certify as certificates
+from widen.backends import definition
+from widen.cpu import stages_ as backend
+from widen.cpu.lines import Quantised
 from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import COMPLEX, FORMATS, PLAIN, WORDS

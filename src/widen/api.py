@@ -18,7 +18,7 @@ from widen.formats import FORMATS, default_result
 from widen.ledger import Ledger
 from widen.plan import Info, Plan
 from widen.planner import check_system, first_cap, make_plan, typical_needs, unit_for
-from widen.problem import encode_operand, quantise_both
+from widen.cpu.problem import encode_operand, quantise_both
 from widen.words import products
 
 

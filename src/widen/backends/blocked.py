@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.backends.launch import launch
+from widen.cpu.threads import launch
 from widen.backends.planes import dtype_name, is_tensor
 from widen.gpu import tiles
 

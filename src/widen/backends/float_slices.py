@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from widen.backends.launch import launch
+from widen.cpu.threads import launch
 from widen.formats.binary import BINARY
 from widen.ledger import Ledger
 from widen.units import UNITS

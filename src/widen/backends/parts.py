@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.backends.launch import launch
+from widen.cpu.threads import launch
 
 TILE = 512
 """Elements of one program on a GPU."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.backends.launch import launch
+from widen.cpu.threads import launch
 from widen.gpu.optional import eager, for_gpus
 from widen.backends.planes import (
     Planes,

@@ -11,8 +11,8 @@ import numpy as np
 
 from widen.calls import check as arguments
 from widen.calls.check import as_operand, format_of
-from widen.backends import elements
-from widen.backends.operands import Array, Operand
+from widen.cpu import elements
+from widen.cpu.lines import Array, Operand
 from widen.backends.planes import new_planes
 from widen.calls.batches import Stack, pieces, split, stack
 from widen.contract import Contract, as_contract
@@ -21,8 +21,8 @@ from widen.formats import PLAIN, Format, complex_of, default_result
 from widen.ledger import Ledger
 from widen.plan import Info, Plan
 from widen.planner import check_system, make_plan, typical_needs, unit_for
-from widen.problem import Problem
-from widen.stages import run
+from widen.cpu.problem import Problem
+from widen.cpu.run import run
 from widen.words import Words
 
 Accuracy = str | int | Contract | None

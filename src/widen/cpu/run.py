@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from widen import bounds
-from widen.backends import certificates, elements
-from widen.backends import numpy as backend
-from widen.backends.elements import Scaling
-from widen.backends.operands import Array, Quantised
+from widen.cpu import certify as certificates, elements
+from widen.cpu import stages_ as backend
+from widen.cpu.elements import Scaling
+from widen.cpu.lines import Array, Quantised
 from widen.encoded import Encoded
 from widen.ledger import Ledger, Scratch, scratch
 from widen.plan import Plan
 from widen.planner import block_slices
-from widen.problem import Problem, quantise_both
-from widen.repair import Chosen, repair
+from widen.cpu.problem import Problem, quantise_both
+from widen.cpu.repair import Chosen, repair
 from widen.units import UNITS
 
 FIRST_LOOK = 0.625

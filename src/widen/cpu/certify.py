@@ -8,8 +8,8 @@ import numpy as np
 
 from widen import bounds
 from widen.backends.error_bounds import TINY, Losses, bound_of, power
-from widen.backends.launch import launch
-from widen.backends.operands import Array, Operand, Quantised, every
+from widen.cpu.threads import launch
+from widen.cpu.lines import Array, Operand, Quantised, every
 from widen.bounds import Certificate
 from widen.formats import Format
 from widen.plan import Layout

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from widen.backends.launch import launch
-from widen.backends.operands import Array, Operand, float64_bits
+from widen.cpu.threads import launch
+from widen.cpu.lines import Array, Operand, float64_bits
 from widen.formats import Part
 
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from widen.backends.launch import launch
-from widen.backends.operands import Array, Operand, Quantised
+from widen.cpu.threads import launch
+from widen.cpu.lines import Array, Operand, Quantised
 from widen.plan import Layout
 from widen.systems import Digits, Residues
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from widen.backends import elements
-from widen.backends import numpy as backend
-from widen.backends.elements import Scaling
-from widen.backends.operands import Array, Operand, Quantised
+from widen.cpu import elements
+from widen.cpu import stages_ as backend
+from widen.cpu.elements import Scaling
+from widen.cpu.lines import Array, Operand, Quantised
 from widen.contract import CONTRACTS
 from widen.formats import Format
 from widen.plan import Layout

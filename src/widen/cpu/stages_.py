@@ -10,12 +10,12 @@ from functools import lru_cache
 import numpy as np
 
 from widen import bounds
-from widen.backends.elements import Scaling, word_table
-from widen.backends.launch import launch
-from widen.backends.numpy_encode import CONVERSION as CONVERSION
-from widen.backends.numpy_encode import balanced_digits, centred
-from widen.backends.numpy_encode import encode as encode
-from widen.backends.operands import NOTHING, Array, Operand, Quantised, Survey, every
+from widen.cpu.elements import Scaling, word_table
+from widen.cpu.threads import launch
+from widen.cpu.encode import CONVERSION as CONVERSION
+from widen.cpu.encode import balanced_digits, centred
+from widen.cpu.encode import encode as encode
+from widen.cpu.lines import NOTHING, Array, Operand, Quantised, Survey, every
 from widen.bounds import Goal
 from widen.formats import Part
 from widen.plan import Layout, Product
