@@ -15,7 +15,7 @@ import widen
 from widen.calls.check import workspace_bytes
 from widen.contract import CONTRACTS, LARGEST_BUDGET, as_contract
 from widen.formats import PLAIN, PLAIN_RESULTS
-from widen.ledger import STAGES
+from widen.stages.account import STAGES
 from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE
 from widen.systems import SYSTEMS
 from widen.testing import FAMILIES
@@ -564,7 +564,7 @@ arguments.library = lambda **given: "cuda:0"
 for call in (
     lambda: widen.plan((2, 2), (2, 2), device="cuda", workspace="1GB"),
     lambda: widen.matmul(np.ones((2, 2)), np.ones((2, 2))),
-    lambda: for_gpus("widen.backends.words_torch"),
+    lambda: for_gpus("widen.words.elementwise_gpu"),
 ):
     try:
         call()

@@ -16,7 +16,7 @@ import widen.testing as wt
 from helpers import assert_same_bits, draw
 from widen import bounds
 from widen.gpu import run as device
-from widen.backends import definition
+from widen import definition
 from widen.gpu import tables as torch_constants, lines as torch_lines
 from widen.gpu import stages_ as backend
 from widen.gpu.clock import Clock

@@ -14,7 +14,7 @@ import widen
 from helpers import assert_same_bits, draw
 from widen.calls import check as arguments
 from widen.gpu import planning as device_plan, products as tensors
-from widen.backends import error_bounds
+from widen.stages import error_bounds
 from widen.gpu.clock import Clock
 from widen.gpu.scaling import Scaling
 from widen.calls.call import check_call

@@ -13,7 +13,7 @@ from helpers import assert_same_bits, draw
 from test_device import ON, surveyed, tensor
 from widen import bounds
 from widen.gpu import run as device, products as tensors
-from widen.backends import definition
+from widen import definition
 from widen.gpu import lines as torch_lines
 from widen.gpu import units
 from widen.gpu.clock import Clock

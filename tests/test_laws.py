@@ -329,7 +329,7 @@ def test_the_package_says_that_it_is_typed():
 
 
 def test_every_backend_has_the_four_verbs():
-    from widen.backends.backend import BACKENDS, VERBS
+    from widen.stages.backend import BACKENDS, VERBS
 
     for name in BACKENDS:
         module = importlib.import_module(f"widen.backends.{name}")

@@ -13,7 +13,7 @@ import pytest
 
 import widen
 from helpers import assert_same_words, draw_words
-from widen import ledger
+from widen.stages import account as ledger
 from widen.contract import CONTRACTS
 from widen.testing import FAMILIES
 

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 import widen
 import widen.testing as wt
 from helpers import ACCURACIES, VIEWS, assert_same_bits, draw
-from widen.backends import definition
+from widen import definition
 from widen.cpu import threads as launch
 from widen.contract import as_contract
 from widen.formats import FORMATS, PLAIN

@@ -12,7 +12,7 @@ import widen.testing as wt
 from helpers import draw, same_bits
 from widen import bounds
 from widen.cpu import certify as certificates
-from widen.backends import definition
+from widen import definition
 from widen.cpu import stages_ as backend
 from widen.cpu.lines import Quantised, Survey
 from widen.calls.batches import lines, stack

@@ -17,7 +17,7 @@ import widen.testing as wt
 from helpers import ACCURACIES, assert_same_bits, draw
 from widen import bounds
 from widen.cpu import certify as certificates
-from widen.backends import definition
+from widen import definition
 from widen.cpu import stages_ as backend
 from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract

@@ -12,8 +12,8 @@ import torch
 
 import widen
 from helpers import assert_same_bits
-from widen.backends import words as backend
-from widen.backends.planes import new_planes
+from widen.words import elementwise as backend
+from widen.formats.arrays import new_planes
 from widen.formats import COMPLEX, WORDS
 from widen.words import arithmetic
 from widen.words.bounds import TRIPLE_SUM, dropped_by_product, relative_error
@@ -371,7 +371,7 @@ def test_a_gpu_gives_the_same_bits(name, operation):
 @pytest.mark.parametrize("operation", backend.OPERATIONS)
 def test_a_gpu_gives_the_same_bits_from_memory(operation, monkeypatch):
     """The kernel for eight and sixteen words, which are many for Triton's interpreter."""
-    from widen.backends import words_torch
+    from widen.words import elementwise_gpu as words_torch
 
     monkeypatch.setattr(words_torch, "FEW", 2)
     assert_same_on_gpu("float64x3", operation)
@@ -380,7 +380,7 @@ def test_a_gpu_gives_the_same_bits_from_memory(operation, monkeypatch):
 
 
 def assert_same_on_gpu(name, operation):
-    from widen.backends import words_torch
+    from widen.words import elementwise_gpu as words_torch
 
     fmt = {**WORDS, **COMPLEX}[name]
     part, rng, size = fmt.part, np.random.default_rng(12), 6

@@ -29,7 +29,7 @@ from helpers import (
 from widen import bounds
 from widen.cpu import repair
 from widen.cpu import certify as certificates
-from widen.backends import definition
+from widen import definition
 from widen.cpu import stages_ as backend
 from widen.cpu.lines import Quantised
 from widen.calls.batches import lines, stack

@@ -15,7 +15,7 @@ from widen.calls.call import Accuracy, Progress, check_call, empty_plan, for_cal
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import FORMATS, default_result
-from widen.ledger import Ledger
+from widen.stages.account import Ledger
 from widen.plan import Info, Plan
 from widen.planner import check_system, first_cap, make_plan, typical_needs, unit_for
 from widen.cpu.problem import encode_operand, quantise_both

@@ -10,7 +10,7 @@ from functools import lru_cache
 from widen import bounds
 from widen.contract import Contract
 from widen.formats import Format
-from widen.ledger import KEPT
+from widen.stages.account import KEPT
 from widen.plan import Blocks, Layout, Plan
 from widen.systems import SYSTEMS, Residues, digits, residues
 from widen.units import RATES, UNITS, Unit

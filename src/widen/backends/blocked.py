@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from widen.cpu.threads import launch
-from widen.backends.planes import dtype_name, is_tensor
+from widen.formats.arrays import dtype_name, is_tensor
 from widen.gpu import tiles
 
 ONE, MIXED, PAIR, TRIPLE = 0, 1, 2, 3

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from widen.cpu.threads import launch
 from widen.formats.binary import BINARY
-from widen.ledger import Ledger
+from widen.stages.account import Ledger
 from widen.units import UNITS
 
 Array = NDArray[Any]

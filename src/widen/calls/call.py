@@ -13,12 +13,12 @@ from widen.calls import check as arguments
 from widen.calls.check import as_operand, format_of
 from widen.cpu import elements
 from widen.cpu.lines import Array, Operand
-from widen.backends.planes import new_planes
+from widen.formats.arrays import new_planes
 from widen.calls.batches import Stack, pieces, split, stack
 from widen.contract import Contract, as_contract
 from widen.encoded import Encoded
 from widen.formats import PLAIN, Format, complex_of, default_result
-from widen.ledger import Ledger
+from widen.stages.account import Ledger
 from widen.plan import Info, Plan
 from widen.planner import check_system, make_plan, typical_needs, unit_for
 from widen.cpu.problem import Problem

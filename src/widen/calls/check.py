@@ -13,7 +13,7 @@ import numpy as np
 
 from widen import bounds
 from widen.gpu.optional import is_transformed
-from widen.backends.planes import is_tensor as is_tensor
+from widen.formats.arrays import is_tensor as is_tensor
 from widen.encoded import Encoded
 from widen.formats import (
     FORMATS,

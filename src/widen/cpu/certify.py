@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from widen import bounds
-from widen.backends.error_bounds import TINY, Losses, bound_of, power
+from widen.stages.error_bounds import TINY, Losses, bound_of, power
 from widen.cpu.threads import launch
 from widen.cpu.lines import Array, Operand, Quantised, every
 from widen.bounds import Certificate

@@ -14,7 +14,7 @@ from widen.bounds import Goal
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import Format
-from widen.ledger import Ledger
+from widen.stages.account import Ledger
 from widen.plan import Plan
 from widen.planner import Needs, choose_layout, first_cap, make_plan
 from widen.units import Unit

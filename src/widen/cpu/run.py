@@ -14,7 +14,7 @@ from widen.cpu import stages_ as backend
 from widen.cpu.elements import Scaling
 from widen.cpu.lines import Array, Quantised
 from widen.encoded import Encoded
-from widen.ledger import Ledger, Scratch, scratch
+from widen.stages.account import Ledger, Scratch, scratch
 from widen.plan import Plan
 from widen.planner import block_slices
 from widen.cpu.problem import Problem, quantise_both

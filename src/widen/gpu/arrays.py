@@ -11,7 +11,7 @@ import torch
 
 from widen.calls import check as arguments
 from widen.gpu import lines as torch_lines
-from widen.backends.planes import new_planes
+from widen.formats.arrays import new_planes
 from widen.gpu.lines import Lines, Numbers, Target, Tensor
 from widen.formats import FORMATS, PLAIN, Binary, Format
 from widen.words import Words

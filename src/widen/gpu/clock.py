@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from widen.ledger import Ledger
+from widen.stages.account import Ledger
 
 NOT_TIMED = nullcontext()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from widen import bounds
-from widen.backends.error_bounds import TINY, Losses, bound_of, power
+from widen.stages.error_bounds import TINY, Losses, bound_of, power
 from widen.formats import Part
 from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, LARGEST, SCALE, SIGMA, SPECIAL, SUM
 

@@ -8,7 +8,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
-from widen.backends.planes import is_tensor
+from widen.formats.arrays import is_tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")

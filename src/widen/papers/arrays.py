@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from widen.calls.check import as_operand, is_tensor
-from widen.backends.planes import library_of
+from widen.formats.arrays import library_of
 
 
 def matrix(x: Any, name: str, dtype: str) -> Any:

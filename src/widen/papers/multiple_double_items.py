@@ -10,7 +10,7 @@ import numpy as np
 
 import widen
 from widen.backends.parts import sum_parts
-from widen.backends.planes import library_of
+from widen.formats.arrays import library_of
 from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting
 from widen.papers.multiple_double import counts
 from widen.papers.multiple_double.parts import parts_of_numbers, widths

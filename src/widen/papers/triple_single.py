@@ -14,7 +14,7 @@ from typing import Any
 
 from widen.calls.check import library
 from widen.backends import blocked
-from widen.backends.planes import library_of
+from widen.formats.arrays import library_of
 from widen.words import Words
 
 TYPES = {

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import widen
 from widen.backends import blocked
-from widen.backends.planes import cast, library_of
+from widen.formats.arrays import cast, library_of
 from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting, lines
 from widen.papers.triple_single import multiply_sliced, slice_matrix
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from widen.backends import words as backend
-from widen.backends.planes import (
+from widen.words import elementwise as backend
+from widen.formats.arrays import (
     Planes,
     dtype_name,
     is_tensor,

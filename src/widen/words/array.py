@@ -9,15 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.backends.planes import (
-    Wide,
-    cast,
-    is_tensor,
-    library_of,
-    new_planes,
-    place_of,
-    words_of,
-)
+from widen.formats.arrays import Wide, cast, is_tensor, library_of, new_planes, place_of, words_of
 from widen.words import (
     arithmetic,
     construction,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.backends.planes import (
+from widen.formats.arrays import (
     Planes,
     Wide,
     cast,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from widen.backends.planes import Planes, Wide, is_tensor, new_planes
+from widen.formats.arrays import Planes, Wide, is_tensor, new_planes
 from widen.words.numbers import Exact, exact_parts, words_of_exact
 
 if TYPE_CHECKING:

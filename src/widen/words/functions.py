@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from widen.backends.planes import library_of, new_planes, place_of
+from widen.formats.arrays import library_of, new_planes, place_of
 from widen.words import arithmetic, products, sums
 from widen.words.promotion import common_format
 

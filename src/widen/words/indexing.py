@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.backends.planes import is_tensor, library_of
+from widen.formats.arrays import is_tensor, library_of
 
 
 def is_open(key: Any) -> bool:

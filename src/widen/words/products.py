@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from widen.backends.planes import is_uniform, library_of, place_of
+from widen.formats.arrays import is_uniform, library_of, place_of
 from widen.words import arithmetic
 from widen.words.promotion import common_format, with_parts
 

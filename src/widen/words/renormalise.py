@@ -1,6 +1,6 @@
 """Any words to canonical ones, exactly: expansions grown term by term, then rounded word by word.
 
-Array by array, in additions whose errors are caught; the kernels of `backends.words` do the same.
+Array by array, in additions whose errors are caught; the kernels of `words.elementwise` do the same.
 The proofs are in docs/words.md.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.backends.planes import cast, dtype_name, library_of
+from widen.formats.arrays import cast, dtype_name, library_of
 
 Terms = list[Any]
 

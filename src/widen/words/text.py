@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from widen.backends.planes import Wide
+from widen.formats.arrays import Wide
 from widen.words.conversions import decimal_of, exact_values, shaped
 from widen.words.numbers import Exact, exact_parts, words_of_exact
 

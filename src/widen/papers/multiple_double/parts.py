@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from widen.backends.planes import library_of
+from widen.formats.arrays import library_of
 from widen.papers.arrays import exponents, leading_bits, powers_of_two, with_sign_of
 from widen.words.renormalise import two_sum
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from widen.calls.check import library
 from widen.backends.parts import sum_parts
-from widen.backends.planes import library_of
+from widen.formats.arrays import library_of
 from widen.papers.arrays import exponents
 from widen.papers.multiple_double.parts import parts_of_lines, parts_of_numbers
 from widen.papers.multiple_double.rewriting import WAYS, extract, rewrite

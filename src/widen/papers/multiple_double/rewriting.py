@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from widen.backends.planes import library_of
+from widen.formats.arrays import library_of
 
 WAYS = (1, 2)
 

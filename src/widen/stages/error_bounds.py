@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from widen.backends.planes import cast, library_of
+from widen.formats.arrays import cast, library_of
 from widen.formats import Part
 
 TINY = 5e-324

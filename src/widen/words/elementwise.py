@@ -13,7 +13,7 @@ import numpy as np
 
 from widen.cpu.threads import launch
 from widen.gpu.optional import eager, for_gpus
-from widen.backends.planes import (
+from widen.formats.arrays import (
     Planes,
     block_of,
     empty,
@@ -59,7 +59,7 @@ def apply(
     if place is not None and place.type != "cpu":
         if place.type != "cuda":
             raise ValueError(f"tensors on {place} are not served; use a CUDA device or .cpu()")
-        device = for_gpus("widen.backends.words_torch")
+        device = for_gpus("widen.words.elementwise_gpu")
         device.apply(operation, kernel_of(part, operation, parts), operands, result)
         return z
     blocks = [_array(block) for pair in (*operands, result) for block in pair]
