@@ -17,7 +17,7 @@ import torch
 from widen import bounds
 from widen.gpu import run as device
 from widen.gpu import stages_ as backend
-from widen.gpu import lines as torch_lines, short_lines as torch_short
+from widen.gpu import operands as torch_lines, short_lines as torch_short
 from widen.contract import as_contract
 from widen.formats import FORMATS
 

@@ -17,7 +17,7 @@ from helpers import assert_same_bits, draw
 from widen import bounds
 from widen.gpu import run as device
 from widen import definition
-from widen.gpu import tables as torch_constants, lines as torch_lines
+from widen.gpu import tables as torch_constants, operands as torch_lines
 from widen.gpu import stages_ as backend
 from widen.gpu.clock import Clock
 from widen.contract import CONTRACTS, as_contract

@@ -14,7 +14,7 @@ from test_device import ON, surveyed, tensor
 from widen import bounds
 from widen.gpu import run as device, products as tensors
 from widen import definition
-from widen.gpu import lines as torch_lines
+from widen.gpu import operands as torch_lines
 from widen.gpu import units
 from widen.gpu.clock import Clock
 from widen.gpu.units import Engine

@@ -17,7 +17,7 @@ from widen.gpu import run as device, arrays as tensor_words
 from widen.gpu import stages_ as torch_backend
 from widen.gpu import tables as torch_constants, units as torch_units, words_ as torch_words
 from widen.gpu.clock import Clock
-from widen.gpu.lines import Groups, Numbers, lines_of_words
+from widen.gpu.operands import Groups, Numbers, lines_of_words
 from widen.gpu.scaling import Scaling
 from widen.contract import as_contract
 from widen.gpu.run import Problem

@@ -16,7 +16,7 @@ import widen
 from helpers import assert_same_bits, draw
 from widen.gpu import run as device, products as tensors
 from widen.gpu import stages_ as backend
-from widen.gpu import lines as torch_lines, short_lines as torch_short
+from widen.gpu import operands as torch_lines, short_lines as torch_short
 from widen.gpu.clock import Clock
 from widen.gpu.replay.driver import Launch
 from widen.gpu.replay.recording import Kind, Recorder

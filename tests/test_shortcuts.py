@@ -14,7 +14,7 @@ from widen import bounds
 from widen.cpu import certify as certificates
 from widen import definition
 from widen.cpu import stages_ as backend
-from widen.cpu.lines import Quantised, Survey
+from widen.cpu.operands import Quantised, Survey
 from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS
 from widen.formats import FORMATS

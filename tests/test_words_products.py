@@ -31,7 +31,7 @@ from widen.cpu import repair
 from widen.cpu import certify as certificates
 from widen import definition
 from widen.cpu import stages_ as backend
-from widen.cpu.lines import Quantised
+from widen.cpu.operands import Quantised
 from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import COMPLEX, FORMATS, PLAIN, WORDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from widen.cpu.lines import Array
+from widen.cpu.operands import Array
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.cpu.lines import Array, Operand
+from widen.cpu.operands import Array, Operand
 from widen.encoded import Encoded
 from widen.words import Words
 

@@ -12,7 +12,7 @@ import numpy as np
 from widen.calls import check as arguments
 from widen.calls.check import as_operand, format_of
 from widen.cpu import elements
-from widen.cpu.lines import Array, Operand
+from widen.cpu.operands import Array, Operand
 from widen.formats.arrays import new_planes
 from widen.calls.batches import Stack, pieces, split, stack
 from widen.contract import Contract, as_contract

@@ -9,7 +9,7 @@ import numpy as np
 from widen import bounds
 from widen.stages.error_bounds import TINY, Losses, bound_of, power
 from widen.cpu.threads import launch
-from widen.cpu.lines import Array, Operand, Quantised, every
+from widen.cpu.operands import Array, Operand, Quantised, every
 from widen.bounds import Certificate
 from widen.formats import Format
 from widen.plan import Layout

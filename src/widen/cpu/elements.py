@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from widen.cpu.threads import launch
-from widen.cpu.lines import Array, Operand, float64_bits
+from widen.cpu.operands import Array, Operand, float64_bits
 from widen.formats import Part
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from widen import bounds
 from widen.calls.check import matrix_dims
 from widen.cpu import stages_ as backend
-from widen.cpu.lines import Operand, Quantised, Survey
+from widen.cpu.operands import Operand, Quantised, Survey
 from widen.calls.batches import Stack, lines
 from widen.bounds import Goal
 from widen.contract import Contract

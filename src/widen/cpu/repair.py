@@ -15,7 +15,7 @@ import numpy as np
 from widen.cpu import elements
 from widen.cpu import stages_ as backend
 from widen.cpu.elements import Scaling
-from widen.cpu.lines import Array, Operand, Quantised
+from widen.cpu.operands import Array, Operand, Quantised
 from widen.contract import CONTRACTS
 from widen.formats import Format
 from widen.plan import Layout

@@ -12,7 +12,7 @@ from widen import bounds
 from widen.cpu import certify as certificates, elements
 from widen.cpu import stages_ as backend
 from widen.cpu.elements import Scaling
-from widen.cpu.lines import Array, Quantised
+from widen.cpu.operands import Array, Quantised
 from widen.encoded import Encoded
 from widen.stages.account import Ledger, Scratch, scratch
 from widen.plan import Plan

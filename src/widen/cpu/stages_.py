@@ -15,7 +15,7 @@ from widen.cpu.threads import launch
 from widen.cpu.encode import CONVERSION as CONVERSION
 from widen.cpu.encode import balanced_digits, centred
 from widen.cpu.encode import encode as encode
-from widen.cpu.lines import NOTHING, Array, Operand, Quantised, Survey, every
+from widen.cpu.operands import NOTHING, Array, Operand, Quantised, Survey, every
 from widen.bounds import Goal
 from widen.formats import Part
 from widen.plan import Layout, Product

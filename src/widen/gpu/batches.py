@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from widen.calls import check as arguments
-from widen.gpu.lines import INTEGERS, Lines
+from widen.gpu.operands import INTEGERS, Lines
 from widen.calls.call import Call
 from widen.encoded import Encoded
 from widen.gpu.arrays import expanded, lines_of, reshaped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from widen.gpu.lines import Lines
+from widen.gpu.operands import Lines
 
 Tensor = torch.Tensor
 Piece = slice | Tensor

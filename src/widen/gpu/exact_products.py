@@ -10,7 +10,7 @@ from widen import bounds
 from widen.gpu import stages_ as backend
 from widen.gpu.stages_ import ROWS_OF_TABLE
 from widen.gpu.tables import UNFIT
-from widen.gpu.lines import Lines, Tensor
+from widen.gpu.operands import Lines, Tensor
 from widen.gpu.scaling import Scaling
 from widen.gpu.replay.launch import launch
 from widen.bounds import Certificate, Goal

@@ -10,7 +10,7 @@ import torch
 
 from widen.gpu import stages_ as backend
 from widen.gpu import tables as constants
-from widen.gpu.lines import Tensor
+from widen.gpu.operands import Tensor
 from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import halves

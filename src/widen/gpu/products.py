@@ -18,7 +18,7 @@ from widen.gpu.clock import Clock
 from widen.gpu.optional import is_traced
 from widen.gpu.replay.recording import Kind, Recorder, Recordings
 from widen.gpu.error_bounds import error_bound
-from widen.gpu.lines import Lines, Tensor
+from widen.gpu.operands import Lines, Tensor
 from widen.gpu.exact_products import REPAIRED
 from widen.gpu.scaling import Scaling
 from widen.calls.call import Call, Choices, check_call, check_plan, empty_plan

@@ -19,7 +19,7 @@ from widen.gpu import cuts, exact_products as torch_repair
 from widen.gpu import stages_ as backend
 from widen.gpu.cuts import ALL, Piece
 from widen.gpu.tables import BYTE_BITS
-from widen.gpu.lines import Lines, Tensor
+from widen.gpu.operands import Lines, Tensor
 from widen.gpu.scaling import Scaling
 from widen.bounds import Certificate
 from widen.contract import CONTRACTS

@@ -20,7 +20,7 @@ from widen.gpu import short_lines
 from widen.gpu import units
 from widen.gpu import words_ as words
 from widen.gpu.clock import Clock
-from widen.gpu.lines import Lines, Target, Tensor, cut
+from widen.gpu.operands import Lines, Target, Tensor, cut
 from widen.gpu.scaling import Scaling
 from widen.gpu.units import Engine, in_blocks
 from widen.bounds import Certificate, Goal

@@ -14,7 +14,7 @@ from widen.gpu import cuts
 from widen.gpu import stages_ as backend
 from widen.gpu.cuts import Piece
 from widen.gpu.tables import constant
-from widen.gpu.lines import Lines, Tensor
+from widen.gpu.operands import Lines, Tensor
 from widen.bounds import Certificate
 from widen.formats import Binary
 from widen.gpu import tiles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from widen.gpu.lines import Lines, Tensor
+from widen.gpu.operands import Lines, Tensor
 from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import short_lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from widen.gpu import tables as constants
-from widen.gpu.lines import Tensor
+from widen.gpu.operands import Tensor
 from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import small

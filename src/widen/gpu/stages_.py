@@ -18,7 +18,7 @@ from widen import bounds
 from widen.gpu import tables as constants
 from widen.gpu import small as torch_small
 from widen.gpu.replay.recording import listener
-from widen.gpu.lines import Groups, Lines, Numbers, Target
+from widen.gpu.operands import Groups, Lines, Numbers, Target
 from widen.gpu.replay.launch import general, launch
 from widen.bounds import Certificate, Goal
 from widen.formats import Binary, Part

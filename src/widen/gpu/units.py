@@ -20,7 +20,7 @@ from widen.gpu import stages_ as backend
 from widen.gpu import halves as torch_halves, words_ as torch_words
 from widen.gpu import unit_tables as told
 from widen.gpu.tables import BYTE_BITS, UNFIT, limit_of
-from widen.gpu.lines import Groups, Lines, Tensor
+from widen.gpu.operands import Groups, Lines, Tensor
 from widen.gpu.replay.launch import general, launch
 from widen.formats import FORMATS
 from widen.gpu import tiles

@@ -15,7 +15,7 @@ from widen import bounds
 from widen.gpu import stages_ as backend
 from widen.gpu import tables as constants
 from widen.gpu import unit_tables as told
-from widen.gpu.lines import Groups, Lines, Numbers, Target
+from widen.gpu.operands import Groups, Lines, Numbers, Target
 from widen.gpu.scaling import Scaling
 from widen.gpu.replay.launch import general, launch
 from widen.bounds import Certificate
