@@ -22,9 +22,10 @@ from unittest.mock import patch
 
 import torch
 
-from widen.gpu import stages_ as backend
-from widen.gpu import halves as torch_halves
 from widen.cli.results import append
+from widen.gpu import halves as gpu_halves
+from widen.gpu import halves as torch_halves
+from widen.gpu import multiply as gpu_multiply
 from widen.gpu import tiles
 from widen.gpu.kernels.cuda.multiply import multiply
 from widen.gpu.kernels.cuda.sums import multiply_sums
@@ -185,10 +186,10 @@ def compare_halves(n: int) -> bool:
     """Print milliseconds of an ordinary product and of one by halves; whether bytes are equal."""
     layout = residues(128, 109.0, 1)
     left, right = planes(1, n, n, layout.moduli, 0), planes(1, n, n, layout.moduli, 0)
-    wanted = backend.multiply(left, right, layout, n)
+    wanted = gpu_halves.multiply(left, right, layout, n)
     same = torch.equal(torch_halves.multiply(left, right, layout, n, 2), wanted)
     del wanted
-    ordinary = timed(lambda: backend.multiply(left, right, layout, n), 6)
+    ordinary = timed(lambda: gpu_halves.multiply(left, right, layout, n), 6)
     halves = timed(lambda: torch_halves.multiply(left, right, layout, n, 2), 6)
     print(
         f"n = {n}: ordinary {1000 * ordinary:.2f} ms, by halves {1000 * halves:.2f}, bytes "
@@ -218,9 +219,11 @@ def compare_portable(n: int) -> bool:
     pairs = tuple(zip(MODULI, COEFFICIENTS, strict=True))
     found, rates = [], []
     for portable in (False, True):
-        with patch.object(backend, "_hopper", lambda device, own=not portable: own):
-            found.append(backend.products(left, right, pairs, n))
-            seconds = timed(lambda: backend.multiply_into(left, right, pairs, n, found[-1]), 10)
+        with patch.object(gpu_multiply, "is_hopper", lambda device, own=not portable: own):
+            found.append(gpu_multiply.products(left, right, pairs, n))
+            seconds = timed(
+                lambda: gpu_multiply.multiply_into(left, right, pairs, n, found[-1]), 10
+            )
         rates.append(28e-12 * n**3 / seconds)
     same = torch.equal(*found)
     print(

@@ -15,11 +15,16 @@ from statistics import median
 import torch
 
 from widen import bounds
-from widen.gpu import run as device
-from widen.gpu import stages_ as backend
-from widen.gpu import operands as torch_lines, short_lines as torch_short
 from widen.contract import as_contract
 from widen.formats import FORMATS
+from widen.gpu import certify as gpu_certify
+from widen.gpu import encode as gpu_encode
+from widen.gpu import halves as gpu_halves
+from widen.gpu import lines as gpu_lines
+from widen.gpu import operands as torch_lines
+from widen.gpu import reconstruct as gpu_reconstruct
+from widen.gpu import repair as gpu_repair
+from widen.gpu import run as device
 
 SHAPES = [
     *(f"float64:{n},{n},{n}" for n in (2048, 4096, 8192)),
@@ -69,27 +74,27 @@ def measured(name: str, batch: int, m: int, k: int, n: int) -> tuple[int, list[f
     scratch, needs = [x.clone() for x in tables], tables[0].new_zeros((2, 5)).unbind()
     ms = []
     zeros = tables[0].new_zeros(11)
-    if torch_short.will_do(sides):
-        survey, more = torch_short.survey, (zeros,)
+    if gpu_lines.are_short(sides):
+        survey, more = gpu_lines.survey_short, (zeros,)
     else:
-        survey, more = backend.survey, ()
+        survey, more = gpu_lines.survey, ()
     ms.append(timed(lambda: survey(sides, scratch, prepared.leads, prepared.kept, *more)))
     scratch = [x.clone() for x in tables]
-    ms.append(timed(lambda: backend.quantise(sides, scratch, goal, test, needs)))
+    ms.append(timed(lambda: gpu_lines.quantise(sides, scratch, goal, test, needs)))
 
     def certify() -> torch.Tensor:
-        return backend.certify(*prepared.leads, tables, k, test, prepared.kept, prepared.terms)
+        return gpu_certify.certify(*prepared.leads, tables, k, test, prepared.kept, prepared.terms)
 
     ms.append(timed(certify))
-    ms.append(timed(lambda: backend.encode(sides, list(tables), layout)))
-    planes = backend.encode(sides, list(tables), layout)
-    ms.append(timed(lambda: backend.multiply(*planes, layout, k)))
-    groups, marks = backend.multiply(*planes, layout, k), certify()
+    ms.append(timed(lambda: gpu_encode.encode_bytes(sides, list(tables), layout)))
+    planes = gpu_encode.encode_bytes(sides, list(tables), layout)
+    ms.append(timed(lambda: gpu_halves.multiply(*planes, layout, k)))
+    groups, marks = gpu_halves.multiply(*planes, layout, k), certify()
     batches, slack = (batch, batch), prepared.plan.cap is not None
-    ms.append(timed(lambda: backend.reconstruct(
+    ms.append(timed(lambda: gpu_reconstruct.reconstruct(
         groups, layout, tables, batches, fmt.part, out, marks, slack=slack)))  # fmt: skip
     repaired = torch.zeros((), dtype=torch.int32, device="cuda")
-    ms.append(timed(lambda: backend.repair(
+    ms.append(timed(lambda: gpu_repair.repair(
         *sides, tables, fmt.part, out, marks, test, repaired)))  # fmt: skip
     return len(layout.moduli), ms
 

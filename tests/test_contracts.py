@@ -11,9 +11,9 @@ import pytest
 import widen
 import widen.testing as wt
 from helpers import assert_same_bits, bits_of, draw, results_for
-from widen.cpu import repair, run as stages
-from widen.cpu import elements
 from widen.contract import CONTRACTS, as_contract
+from widen.cpu import repair
+from widen.cpu import run as stages
 from widen.formats import FORMATS, PLAIN
 from widen.systems import SYSTEMS
 from widen.testing import Dyadic, Exact
@@ -225,7 +225,7 @@ class Watch:
         self.original = repair.repair
         self.dots, self.products = (
             mock.patch.object(place, name, wraps=getattr(place, name))
-            for place, name in ((elements, "dots"), (repair, "_by_products"))
+            for place, name in ((repair, "dots"), (repair, "_by_products"))
         )
 
     def __call__(self, chosen, marks, out, *others):

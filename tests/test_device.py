@@ -14,22 +14,24 @@ from hypothesis import strategies as st
 import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
-from widen import bounds
-from widen.gpu import run as device
-from widen import definition
-from widen.gpu import tables as torch_constants, operands as torch_lines
-from widen.gpu import stages_ as backend
-from widen.gpu.clock import Clock
+from widen import bounds, definition
+from widen.calls.cpu_tensors import as_tensor
 from widen.contract import CONTRACTS, as_contract
-from widen.gpu.run import Problem
 from widen.formats import FORMATS
+from widen.gpu import encode as gpu_encode
+from widen.gpu import halves as gpu_halves
+from widen.gpu import lines as gpu_lines
+from widen.gpu import operands as torch_lines
+from widen.gpu import run as device
+from widen.gpu import tables as torch_constants
+from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton.reconstruct import REPAIRED
-from widen.calls.cpu_tensors import as_tensor
+from widen.gpu.products import lines_of
+from widen.gpu.run import Problem
 from widen.planner import first_cap
 from widen.systems import residues
 from widen.systems.moduli import balanced
-from widen.gpu.products import lines_of
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 # Triton's interpreter takes seconds for a product: small shapes there, and fewer of them.
@@ -191,7 +193,7 @@ def surveyed(x, side, contract, cap):
     if contract.certified_by_data:
         test = bounds.certificate(contract, fmt.precision, k, 1, 0)
     tables, needs, *_ = device._look([operand], None, 1, [goal])
-    backend.quantise([operand], tables, goal, test, needs[0].unbind())
+    gpu_lines.quantise([operand], tables, goal, test, needs[0].unbind())
     return operand, tables[0], goal, test
 
 
@@ -204,7 +206,7 @@ def test_lines_and_planes(family, accuracy):
     for x, side in ((a, "left"), (b, "right")):
         cap = first_cap(53, 11) if contract.correct else None
         operand, table, goal, test = surveyed(x, side, contract, cap)
-        planes = backend.encode([operand], [table], layout)[0].cpu().numpy()
+        planes = gpu_encode.encode_bytes([operand], [table], layout)[0].cpu().numpy()
         for i, line in enumerate(x if side == "left" else x.T):
             wanted = definition.quantise(definition.numbers(line), goal)
             row = {
@@ -248,7 +250,7 @@ def test_residues_are_multiplied_exactly(seed, k, bits):
     shape = (len(layout.moduli), 1, 3, -(-k // 16) * 16)
     ours = rng.choice(np.array([-128, 127, 5], np.int8), shape)
     theirs = np.full_like(ours, -128)
-    found = backend.multiply(
+    found = gpu_halves.multiply(
         torch.from_numpy(ours).to(ON), torch.from_numpy(theirs).to(ON), layout, k
     )
     for z, p in enumerate(layout.moduli):

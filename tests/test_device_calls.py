@@ -15,12 +15,12 @@ pytest.importorskip("triton")
 import widen
 from helpers import assert_same_bits, assert_same_words, draw
 from test_device_words import moved
-from widen.gpu import products as tensors
-from widen.gpu.clock import Clock
 from widen.calls.call import check_call, check_plan
+from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
-from widen.calls.cpu_tensors import as_tensor
+from widen.gpu import products as tensors
+from widen.gpu.clock import Clock
 from widen.gpu.products import typical_plan
 from widen.words import Words
 

@@ -13,13 +13,14 @@ import torch
 import widen
 from helpers import assert_same_bits, draw
 from widen.calls import check as arguments
-from widen.gpu import planning as device_plan, products as tensors
-from widen.stages import error_bounds
-from widen.gpu.clock import Clock
-from widen.gpu.scaling import Scaling
 from widen.calls.call import check_call
 from widen.formats import FORMATS
+from widen.gpu import planning as device_plan
+from widen.gpu import products as tensors
+from widen.gpu.clock import Clock
+from widen.gpu.scaling import Scaling
 from widen.plan import Blocks
+from widen.stages import error_bounds
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 # Triton's interpreter takes a second or more for a product: few of them there, and tiny.

@@ -15,8 +15,8 @@ from inside import kernels_stay_inside
 from test_device import product, surveyed
 from test_device_gemm import gemm
 from widen import bounds
-from widen.gpu import stages_ as backend
 from widen.contract import CONTRACTS
+from widen.gpu import lines as gpu_lines
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is no interpreter")
 
@@ -55,4 +55,4 @@ def test_an_access_outside_is_seen(monkeypatch):
     assert test == bounds.certificate(contract, 53, 4, 1, 0)
     needs = torch.zeros((1, 5), dtype=torch.int64).unbind()
     with kernels_stay_inside(monkeypatch), pytest.raises(Exception, match="accesses are outside"):
-        backend.quantise([operand], [table[:-1].clone()], goal, test, needs)
+        gpu_lines.quantise([operand], [table[:-1].clone()], goal, test, needs)

@@ -10,7 +10,8 @@ import widen
 from helpers import assert_same_bits, draw
 from test_device import product
 from test_device_gemm import gemm
-from widen.gpu import run as device, repair as repair_device
+from widen.gpu import repair_many as repair_device
+from widen.gpu import run as device
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 # Triton's interpreter takes seconds for a product: few of them there, and tiny.

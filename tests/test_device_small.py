@@ -13,10 +13,10 @@ import widen
 from helpers import assert_same_bits, draw
 from test_device import ON, product
 from test_gpu_certify import NO_GOAL, lines_of_a_certificate
-from widen.gpu import stages_ as backend
-from widen.gpu import tables as constants
-from widen.gpu import small as torch_small
 from widen.bounds import Certificate
+from widen.gpu import certify as gpu_certify
+from widen.gpu import small as torch_small
+from widen.gpu import tables as constants
 from widen.gpu import tiles
 from widen.systems import residues
 
@@ -130,10 +130,10 @@ def test_marks_of_small_matrices(monkeypatch, shape):
     near = round((math.log2(k * 2.0**26) - 22) / 2)
     tables = [lines_of_a_certificate(rng, batch, lines, near).to(ON) for lines in (m, n)]
     given = (*leads, tables, k, Certificate(1 << 23, 0, -2, 12345, 0, NO_GOAL), 13, k)
-    monkeypatch.setattr(backend, "_hopper", lambda device: False)
+    monkeypatch.setattr(gpu_certify, "is_hopper", lambda device: False)
     found = []
     for small in (0, 1 << 17):
         monkeypatch.setattr(tiles, "SMALL", small)
-        found.append(backend.certify(*given))
+        found.append(gpu_certify.certify(*given))
     assert torch.equal(*found)
     assert m * n < 50 or 0 < int(found[0].sum()) < found[0].numel()

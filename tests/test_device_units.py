@@ -11,29 +11,29 @@ import torch
 import widen
 from helpers import assert_same_bits, draw
 from test_device import ON, surveyed, tensor
-from widen import bounds
-from widen.gpu import run as device, products as tensors
-from widen import definition
-from widen.gpu import operands as torch_lines
-from widen.gpu import units
-from widen.gpu.clock import Clock
-from widen.gpu.units import Engine
+from widen import bounds, definition
 from widen.contract import CONTRACTS, as_contract
-from widen.gpu.run import Problem
 from widen.formats import FORMATS
+from widen.gpu import hardware
+from widen.gpu import operands as torch_lines
+from widen.gpu import products as tensors
+from widen.gpu import run as device
+from widen.gpu.arrays import copied
+from widen.gpu.clock import Clock
+from widen.gpu.products import lines_of
+from widen.gpu.run import Problem
+from widen.gpu.units import Engine
 from widen.planner import Needs, choose_layout, exact_bits, unit_on_gpu
 from widen.systems import residues
-from widen.gpu.arrays import copied
-from widen.gpu.products import lines_of
 from widen.units import RATES, UNITS
 
 CHOICES = [
     choice
-    for choice in itertools.product(units.STORAGE, ("residues", "digits"))
+    for choice in itertools.product(hardware.STORAGE, ("residues", "digits"))
     if choice != ("int8", "residues")
 ]
 choices = pytest.mark.parametrize(("unit", "system"), CHOICES)
-TRIANGLES = [(unit, "triangle") for unit in units.STORAGE]
+TRIANGLES = [(unit, "triangle") for unit in hardware.STORAGE]
 SHAPES = [(5, 7, 3)] if ON == "cpu" else [(5, 7, 3), (33, 70, 20), (130, 1100, 67)]
 FEW = ("phi1", "graded against")
 
@@ -81,7 +81,7 @@ def on_a_cpu(a, b, unit, system, **more):
     return widen.matmul(a, b, **more)
 
 
-@pytest.mark.parametrize("unit", units.STORAGE)
+@pytest.mark.parametrize("unit", hardware.STORAGE)
 def test_every_small_product(unit):
     """Every pair of digits up to 16, and pairs of the largest ones; sums shorter than a step."""
     top = UNITS[unit].digit - (unit == "int8")
@@ -89,7 +89,7 @@ def test_every_small_product(unit):
     values = some.double().clamp(-top, top)
     planes = torch.zeros((1, 1, len(values), 16), dtype=torch.float64)
     planes[0, 0, :, 3] = values
-    held = planes.to(units.STORAGE[unit]).to(ON)
+    held = planes.to(hardware.STORAGE[unit]).to(ON)
     exact = held.double().cpu()
     engine = Engine(unit, residues(128, 1.0, 1), 16, 1.0, 16)
     found = engine.products(held, held)[..., : len(values)].double().cpu()
@@ -112,7 +112,7 @@ def test_planes(unit, system, family):
         defined = [definition.quantise(definition.numbers(line), goal) for line in lines]
         engine = engine_for(unit, system, 150.0, (80, 80), 11)
         planes = engine.encode([operand], [table], [at])[0]
-        assert planes.dtype == units.STORAGE[unit]
+        assert planes.dtype == hardware.STORAGE[unit]
         wanted = definition.encode(defined, engine.layout, at)
         assert planes[:, 0, :, :11].double().tolist() == wanted
         assert planes.double().abs().max() <= bounds.plane_digit(UNITS[unit], 11)
@@ -135,7 +135,7 @@ def largest_planes(unit, layout, k, signs, rng, lines=3):
 
 
 @pytest.mark.parametrize("signs", ["equal", "alternating", "random"])
-@pytest.mark.parametrize("unit", units.STORAGE)
+@pytest.mark.parametrize("unit", hardware.STORAGE)
 def test_products_are_exact(unit, signs):
     """Largest digits over several depths of the accumulator, every product of a list."""
     rng = np.random.default_rng(3)
@@ -147,7 +147,7 @@ def test_products_are_exact(unit, signs):
             torch.from_numpy(np.concatenate([x] * (-(-count // 2)))[:count]).to(ON)
             for x, count in zip((ours, theirs), counts, strict=True)
         ]
-        found = engine.products(*(x.to(units.STORAGE[unit]) for x in planes))[..., :3].cpu()
+        found = engine.products(*(x.to(hardware.STORAGE[unit]) for x in planes))[..., :3].cpu()
         exact = [x.cpu().numpy()[:, 0, :, :k].astype(np.int64) for x in planes]
         wanted = np.zeros((engine.layout.groups, 3, 3), np.int64)
         for x, y, group in engine.layout.products:
@@ -302,14 +302,14 @@ def test_encoded(unit, system, dtype):
 def test_what_a_gpu_does_not_have_is_refused():
     with pytest.raises(ValueError, match="unit='fp32' does not run on a GPU; use one of 'int8'"):
         tensors.check_unit("fp32")
-    for unit in (None, *units.STORAGE):
+    for unit in (None, *hardware.STORAGE):
         tensors.check_unit(unit)
 
 
 def test_a_gpu_without_fp8_says_so(monkeypatch):
     place = torch.device("cuda", 99)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
-    assert units.available(place) == ("int8", "fp16", "bf16", "fp64")
+    assert hardware.available(place) == ("int8", "fp16", "bf16", "fp64")
     tensors.check_unit("bf16", place)
     with pytest.raises(ValueError, match="unit='fp8' does not run on a GPU; use one of 'int8'"):
         tensors.check_unit("fp8", place)
@@ -320,8 +320,8 @@ def test_the_planner_takes_the_most_exact_bits_a_second(gpu):
     unit, reason = unit_on_gpu(None, gpu)
     assert unit == "int8"
     assert (gpu in reason) == (gpu in RATES)
-    for asked in units.STORAGE:
+    for asked in hardware.STORAGE:
         assert unit_on_gpu(asked, gpu)[0] == asked
     for rates in RATES.values():
-        assert set(rates) == set(units.STORAGE)
+        assert set(rates) == set(hardware.STORAGE)
         assert max(rates, key=lambda name: rates[name] * exact_bits(UNITS[name])) == unit

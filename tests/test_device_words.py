@@ -13,16 +13,21 @@ import torch
 import widen
 from helpers import assert_same_bits, assert_same_words, draw_words
 from test_device import ON
-from widen.gpu import run as device, arrays as tensor_words
-from widen.gpu import stages_ as torch_backend
-from widen.gpu import tables as torch_constants, units as torch_units, words_ as torch_words
-from widen.gpu.clock import Clock
-from widen.gpu.operands import Groups, Numbers, lines_of_words
-from widen.gpu.scaling import Scaling
 from widen.contract import as_contract
-from widen.gpu.run import Problem
 from widen.formats import FORMATS, PLAIN
+from widen.gpu import arrays as tensor_words
+from widen.gpu import encode as gpu_encode
+from widen.gpu import hardware
+from widen.gpu import lines as gpu_lines
+from widen.gpu import multiply as gpu_multiply
+from widen.gpu import reconstruct as gpu_reconstruct
+from widen.gpu import run as device
+from widen.gpu import tables as torch_constants
+from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton.numbers import SCALE
+from widen.gpu.operands import Groups, Numbers, lines_of_words
+from widen.gpu.run import Problem
+from widen.gpu.scaling import Scaling
 from widen.systems import residues
 from widen.words.conversions import planes_of_values
 
@@ -76,7 +81,7 @@ def test_formats(name, accuracy):
 
 UNITS_AND_SYSTEMS = [
     choice
-    for choice in itertools.product(torch_units.STORAGE, ("residues", "digits", "triangle"))
+    for choice in itertools.product(hardware.STORAGE, ("residues", "digits", "triangle"))
     if choice != ("int8", "residues")
 ]
 
@@ -171,10 +176,10 @@ def test_long_integers_are_put_together(bits, parts):
     fmt = FORMATS["float64x16"]
     out = torch.zeros((16, parts, 1, 1, n), dtype=torch.int64, device=ON)
     tables = [
-        torch.zeros((torch_backend.ROWS_OF_TABLE, lines), dtype=torch.int64, device=ON)
+        torch.zeros((gpu_lines.ROWS_OF_TABLE, lines), dtype=torch.int64, device=ON)
         for lines in (1, n)
     ]
-    torch_backend.reconstruct_any(
+    gpu_reconstruct.reconstruct_any(
         groups, layout, (tables[0], tables[1]), (1, 1), fmt, Numbers(out, None), None, slack=False
     )
     for part, integers in enumerate(wanted):
@@ -221,10 +226,10 @@ def test_integers_of_words_are_rounded_to_nearest_even(name, bits):
     values = [sum(map(Fraction, column.tolist())) for column in words[:, 0].T]
     planes = [torch.from_numpy(x).to(ON)[:, None, None] for x in words]
     lines = lines_of_words(planes, "left", 1)
-    table = torch.zeros((torch_backend.ROWS_OF_TABLE, 1), dtype=torch.int64, device=ON)
+    table = torch.zeros((gpu_lines.ROWS_OF_TABLE, 1), dtype=torch.int64, device=ON)
     table[int(SCALE)] = s
     layout = residues(128, 2.0 * bits, 1)
-    planes = torch_words.encode([lines], [table], layout, bits)[0][:, 0, 0].cpu().tolist()
+    planes = gpu_encode.encode_words([lines], [table], layout, bits)[0][:, 0, 0].cpu().tolist()
     short = layout.bases.count(0) if layout.bases else len(layout.moduli)
     long = len(layout.moduli) - short
     for i, p in enumerate(layout.moduli):
@@ -244,7 +249,7 @@ def test_products_in_two_digits_add_up():
         torch.from_numpy(rng.integers(-128, 128, (layout.planes[0], 1, 2, 16)).astype(np.int8))
         for _ in range(2)
     )
-    groups = torch_words.multiply(left.to(ON), right.to(ON), layout, 5)
+    groups = gpu_multiply.multiply_words(left.to(ON), right.to(ON), layout, 5)
     exact = torch.einsum("pbik,pbjk->pbij", left[..., :5].long(), right[..., :5].long())
     long = len(layout.moduli) - short
     for i, p in enumerate(layout.moduli):

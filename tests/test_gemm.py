@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widen
-from widen.cpu import stages_ as backend
 from widen.contract import CONTRACTS
+from widen.cpu import reconstruct as cpu_reconstruct
+from widen.cpu import threads as cpu_threads
 from widen.systems import SYSTEMS
 from widen.testing import FAMILIES, Dyadic, Exact, as_format, complex_pair, correctly_rounded
 from widen.units import UNITS
@@ -389,8 +390,8 @@ def test_special_lines_among_rounded_ones_stay_within_the_sums(monkeypatch):
         if not seen or max(seen) < 5000:  # else it would write wherever that is
             found(kernel, jobs, work, *arguments)
 
-    found = backend.launch
-    monkeypatch.setattr(backend, "launch", launch)
+    found = cpu_threads.launch
+    monkeypatch.setattr(cpu_reconstruct, "launch", launch)
     result = widen.gemm(a, b, alpha=2.5, accuracy="correct")
     assert 0 < max(seen) < 5000
     assert np.isinf(result[3]).all()

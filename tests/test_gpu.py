@@ -13,8 +13,8 @@ import torch
 import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
-from widen.gpu import repair as repair_device
 from widen.calls.cpu_tensors import as_array
+from widen.gpu import repair_many as repair_device
 
 pytestmark = [
     pytest.mark.gpu,
@@ -323,7 +323,7 @@ def test_streams_are_kept_in_order():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_int8_tensor_cores_are_exact(sign):
     """The record of the unit: largest digits, equal signs, as deep as an int32 holds."""
-    from widen.gpu import stages_ as backend
+    from widen.gpu import halves as gpu_halves
     from widen.systems import residues
     from widen.units import UNITS
 
@@ -332,7 +332,7 @@ def test_int8_tensor_cores_are_exact(sign):
         shape = (len(layout.moduli), 1, 3, -(-k // 16) * 16)
         ours = torch.full(shape, -128 if sign > 0 else 127, dtype=torch.int8, device="cuda")
         theirs = torch.full(shape, -128, dtype=torch.int8, device="cuda")
-        found = backend.multiply(ours, theirs, layout, k)[..., :3].cpu()
+        found = gpu_halves.multiply(ours, theirs, layout, k)[..., :3].cpu()
         for z, p in enumerate(layout.moduli):
             digit = -128 if sign > 0 else 127
             wanted = k * digit * -128 * pow(layout.modulus // p, -1, p) % p

@@ -11,8 +11,9 @@ import torch
 pytest.importorskip("triton")
 import widen
 from helpers import assert_same_bits
-from widen.gpu import stages_ as backend
 from widen.bounds import Certificate, Goal
+from widen.gpu import certify as gpu_certify
+from widen.gpu import lines as gpu_lines
 from widen.gpu.kernels.triton import numbers
 
 LEVEL, FLAGS, WEIGHT = (int(getattr(numbers, name)) for name in ("LEVEL", "FLAGS", "WEIGHT"))
@@ -26,7 +27,7 @@ pytestmark = [
 
 def lines_of_a_certificate(rng, batch, lines, near):
     """A table whose exponents and weights leave about half of the elements open; some are odd."""
-    table = rng.integers(0, 1 << 40, (backend.ROWS_OF_TABLE, batch * lines))
+    table = rng.integers(0, 1 << 40, (gpu_lines.ROWS_OF_TABLE, batch * lines))
     table[LEVEL] = rng.integers(-near - 2, -near + 3, batch * lines)
     table[FLAGS] = rng.choice([0, 4, 4, 4, 5, 6], batch * lines)
     table[WEIGHT] = rng.integers(1 << 20, 1 << 22, batch * lines)
@@ -38,10 +39,10 @@ def lines_of_a_certificate(rng, batch, lines, near):
 
 def both_marks(monkeypatch, *given):
     """Marks by the kernel of this GPU, and by the portable one."""
-    found = backend.certify(*given)
+    found = gpu_certify.certify(*given)
     with monkeypatch.context() as patch:
-        patch.setattr(backend, "_hopper", lambda device: False)
-        return found, backend.certify(*given)
+        patch.setattr(gpu_certify, "is_hopper", lambda device: False)
+        return found, gpu_certify.certify(*given)
 
 
 @pytest.mark.parametrize("planes", [1, 2])
@@ -82,7 +83,7 @@ def test_every_kernel_marks_the_same_elements_at_the_edge(monkeypatch, terms):
         middle //= 2 if flags == (4, 4) else 1
         tables = []
         for flag in flags:
-            table = torch.zeros((backend.ROWS_OF_TABLE, 512), dtype=torch.int64, device="cuda")
+            table = torch.zeros((gpu_lines.ROWS_OF_TABLE, 512), dtype=torch.int64, device="cuda")
             table[FLAGS] = flag
             table[WEIGHT] = middle + torch.arange(-256, 256, device="cuda") // 32
             tables.append(table)

@@ -11,10 +11,10 @@ import torch
 
 pytest.importorskip("triton")
 import widen
+from widen.gpu import multiply as gpu_multiply
 from widen.gpu import products as tensors
-from widen.gpu import stages_ as backend
-from widen.gpu.replay import launch as triton_launch
 from widen.gpu import tiles
+from widen.gpu.replay import launch as triton_launch
 
 pytestmark = [
     pytest.mark.gpu,
@@ -103,8 +103,8 @@ def test_the_portable_kernel_multiplies_what_hopper_s_does(monkeypatch):
                     for batch, lines in zip(batches, (m, n), strict=True)
                 )  # fmt: skip
                 with monkeypatch.context() as patch:
-                    patch.setattr(backend, "_hopper", lambda device: False)
-                    found = backend.products(left, right, planes, k, dtype)[..., :n].long()
+                    patch.setattr(gpu_multiply, "is_hopper", lambda device: False)
+                    found = gpu_multiply.products(left, right, planes, k, dtype)[..., :n].long()
                 exact = (left[..., :k].double() @ right[..., :k].double().mT).long()
                 p, w = torch.tensor(planes, device="cuda")[:, :, None, None, None].unbind(1)
                 assert torch.equal(found % p, exact % p * w % p)

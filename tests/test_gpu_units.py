@@ -12,9 +12,9 @@ import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
 from widen import bounds
-from widen.gpu.units import STORAGE, Engine
-from widen.cli import main
 from widen.calls.cpu_tensors import as_array
+from widen.cli import main
+from widen.gpu.units import STORAGE, Engine
 from widen.systems import SYSTEMS, Residues, residues
 from widen.units import UNITS
 

@@ -13,8 +13,8 @@ import pytest
 
 import widen
 from helpers import assert_same_words, draw_words
-from widen.stages import account as ledger
 from widen.contract import CONTRACTS
+from widen.stages import account as ledger
 from widen.testing import FAMILIES
 
 MB = 10**6

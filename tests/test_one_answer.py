@@ -17,8 +17,8 @@ import widen
 import widen.testing as wt
 from helpers import ACCURACIES, VIEWS, assert_same_bits, draw
 from widen import definition
-from widen.cpu import threads as launch
 from widen.contract import as_contract
+from widen.cpu import threads as launch
 from widen.formats import FORMATS, PLAIN
 from widen.planner import Needs, choose_layout
 from widen.systems import SYSTEMS, digits, residues

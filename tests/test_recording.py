@@ -14,18 +14,19 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 import widen
 from helpers import assert_same_bits, draw
-from widen.gpu import run as device, products as tensors
-from widen.gpu import stages_ as backend
-from widen.gpu import operands as torch_lines, short_lines as torch_short
+from widen.calls.cpu_tensors import as_tensor
+from widen.contract import as_contract
+from widen.formats import FORMATS
+from widen.gpu import lines as gpu_lines
+from widen.gpu import operands as torch_lines
+from widen.gpu import products as tensors
+from widen.gpu import run as device
+from widen.gpu import tiles
 from widen.gpu.clock import Clock
+from widen.gpu.products import lines_of
 from widen.gpu.replay.driver import Launch
 from widen.gpu.replay.recording import Kind, Recorder
-from widen.contract import as_contract
 from widen.gpu.run import Problem
-from widen.formats import FORMATS
-from widen.gpu import tiles
-from widen.calls.cpu_tensors import as_tensor
-from widen.gpu.products import lines_of
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPE = (3, 9, 4) if ON == "cpu" else (70, 200, 130)
@@ -288,7 +289,7 @@ def test_short_lines_are_looked_at_in_one_launch(dtype, turned):
     sides = [lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right"))]
     for operands in (sides, sides[:1]):
         found = []
-        for before, look in ((0, backend.survey), (77, torch_short.survey)):
+        for before, look in ((0, gpu_lines.survey), (77, gpu_lines.survey_short)):
             tables = [
                 torch.full((9, x.count), before, dtype=torch.int64, device=ON) for x in operands
             ]

@@ -10,13 +10,14 @@ import pytest
 import widen
 import widen.testing as wt
 from helpers import draw, same_bits
-from widen import bounds
-from widen.cpu import certify as certificates
-from widen import definition
-from widen.cpu import stages_ as backend
-from widen.cpu.operands import Quantised, Survey
+from widen import bounds, definition
 from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS
+from widen.cpu import certify as certificates
+from widen.cpu import encode as cpu_encode
+from widen.cpu import lines as cpu_lines
+from widen.cpu import reconstruct as cpu_reconstruct
+from widen.cpu.operands import Quantised, Survey
 from widen.formats import FORMATS
 from widen.systems import residues
 
@@ -35,7 +36,7 @@ def test_sketches_bound_the_product_of_leading_integers(family, inner, order):
         for x, side in ((a, "left"), (b, "right"))
     ]
     goal = bounds.goal(CONTRACTS["standard"], 53, inner, 1, None)
-    quantised = [backend.quantise(backend.survey(x, goal), goal) for x in operands]
+    quantised = [cpu_lines.quantise(cpu_lines.survey(x, goal), goal) for x in operands]
     leads = [
         certificates.leads(x, found, bounds.LEAD_BITS).astype(float)
         for x, found in zip(operands, quantised, strict=True)
@@ -54,7 +55,7 @@ def test_sketches_say_what_they_can():
     sketches, ordered = [], []
     for at, (x, side) in enumerate(((a, "left"), (b, "right"))):
         operand = lines(stack(x[None]), side, 1)
-        quantised = backend.quantise(backend.survey(operand, goal), goal)
+        quantised = cpu_lines.quantise(cpu_lines.survey(operand, goal), goal)
         sketches.append(certificates.sketch(operand, quantised, at))
         leads = np.sort(certificates.leads(operand, quantised, bounds.LEAD_BITS).astype(float))
         ordered.append(leads if at == 0 else leads[..., ::-1])
@@ -121,8 +122,8 @@ def test_rounding_where_it_is_hard(bits, name, exponent, floats, monkeypatch):
     )
     if not floats:
         nothing = np.zeros((0, 0)), np.zeros(0), np.zeros(0)
-        monkeypatch.setattr(backend, "_expansion", lambda layout: nothing)
-    assert (len(backend._expansion(layout)[2]) > 0) == floats
+        monkeypatch.setattr(cpu_reconstruct, "_expansion", lambda layout: nothing)
+    assert (len(cpu_reconstruct._expansion(layout)[2]) > 0) == floats
 
     def quantised(count):
         zero, false = np.zeros((1, count), np.int64), np.zeros((1, count), bool)
@@ -130,7 +131,7 @@ def test_rounding_where_it_is_hard(bits, name, exponent, floats, monkeypatch):
 
     out = np.empty((1, 1, 1, len(integers)))
     sides = quantised(1), quantised(len(integers))
-    backend.reconstruct(groups[:, None, None], layout, *sides, fmt, out[None])
+    cpu_reconstruct.reconstruct(groups[:, None, None], layout, *sides, fmt, out[None])
     scale = Fraction(2) ** (-2 * exponent)
     wanted = np.array([definition.round_once(x * scale, fmt) for x in integers])
     assert same_bits(out[0, 0, 0], wanted)
@@ -152,7 +153,7 @@ def test_residues_of_integers_of_any_length(sigma, top, side):
     zero, false = np.zeros((1, 3), np.int64), np.zeros((1, 3), bool)
     shift = sigma - top
     found = Quantised(Survey(zero + top, zero, zero, zero, false), zero + shift, ~false, zero + 0.0)
-    planes = backend.encode(operand, found, layout, 0)[:, 0]
+    planes = cpu_encode.encode(operand, found, layout, 0)[:, 0]
     for i, j in np.ndindex(values.shape):
         wanted = layout.write([round(Fraction(float(values[i, j])) * Fraction(2) ** shift)], 0)
         assert planes[:, i, j].tolist() == wanted

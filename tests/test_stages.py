@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 
 import widen.testing as wt
 from helpers import ACCURACIES, assert_same_bits, draw
-from widen import bounds
-from widen.cpu import certify as certificates
-from widen import definition
-from widen.cpu import stages_ as backend
+from widen import bounds, definition
 from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
-from widen.formats import FORMATS, RESULTS, Binary
+from widen.cpu import certify as certificates
+from widen.cpu import encode as cpu_encode
+from widen.cpu import lines as cpu_lines
+from widen.cpu import multiply as cpu_multiply
+from widen.cpu import reconstruct as cpu_reconstruct
 from widen.cpu.kernels import lines as kernels
+from widen.formats import FORMATS, RESULTS, Binary
 from widen.planner import choose_layout, first_cap
 from widen.systems import SYSTEMS, digits, residues
 from widen.systems.digits import digit_count
@@ -84,8 +86,8 @@ def test_exponents_norms_and_flags(family, accuracy, operand):
         given_lines = operand_of(matrix, side, order)
         for goal in goals_of(accuracy, 11, parts):
             wanted = [definition.quantise(line, goal) for line in numbers_of(matrix, side)]
-            for survey in (backend.survey(given_lines), backend.survey(given_lines, goal)):
-                found = backend.quantise(survey, goal)
+            for survey in (cpu_lines.survey(given_lines), cpu_lines.survey(given_lines, goal)):
+                found = cpu_lines.quantise(survey, goal)
                 assert found.exponents[0].tolist() == [line.exponent for line in wanted]
                 assert found.exact[0].tolist() == [line.exact for line in wanted]
                 assert found.sigma[0].tolist() == [line.sigma for line in wanted]
@@ -116,10 +118,10 @@ def test_special_lines_are_marked_and_hold_nothing(value):
     a = np.ones((4, 5))
     a[2, 3] = value
     for goal in (None, bounds.goal(CONTRACTS["standard"], 53, 5, 1, None)):
-        survey = backend.survey(operand_of(a, "left"), goal)
+        survey = cpu_lines.survey(operand_of(a, "left"), goal)
         assert survey.special.tolist() == [[False, False, True, False]]
-        quantised = backend.quantise(survey, goal)
-        planes = backend.encode(operand_of(a, "left"), quantised, residues(128, 40.0, 1), 0)
+        quantised = cpu_lines.quantise(survey, goal)
+        planes = cpu_encode.encode(operand_of(a, "left"), quantised, residues(128, 40.0, 1), 0)
         assert not planes[:, 0, 2].any()
 
 
@@ -153,19 +155,19 @@ def encoded(family, operand, accuracy, unit, system, order="C", shape=(5, 13, 4)
     cap = first_cap(fmt.precision, k) if contract.correct else None
     goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap)
     operands = [operand_of(x, side, order) for x, side in zip((a, b), SIDES, strict=True)]
-    quantised = [backend.quantise(backend.survey(x), goal) for x in operands]
+    quantised = [cpu_lines.quantise(cpu_lines.survey(x), goal) for x in operands]
     defined = [
         [definition.quantise(line, goal) for line in numbers_of(x, side)]
         for x, side in zip((a, b), SIDES, strict=True)
     ]
-    needs = backend.needs(*quantised, k)
+    needs = cpu_lines.needs(*quantised, k)
     layout = choose_layout(contract, fmt, k, unit, system, needs, cap)
     return operands, quantised, defined, layout, fmt
 
 
 def planes_of(operands, quantised, layout):
     return [
-        backend.encode(operand, found, layout, side)
+        cpu_encode.encode(operand, found, layout, side)
         for side, (operand, found) in enumerate(zip(operands, quantised, strict=True))
     ]
 
@@ -189,7 +191,7 @@ def test_planes_and_groups(family, unit, system, operand):
         depth = unit.depth(bounds.plane_digit(unit, 13))
         for cut in (depth, 3):  # an accumulator that is emptied early gives the same
             partial = np.full((1, 5, 4), np.nan, unit.engine)
-            backend.multiply(*map(list, found), layout.products, unit, cut, groups, partial)
+            cpu_multiply.multiply(*map(list, found), layout.products, unit, cut, groups, partial)
             products = definition.multiply(*wanted, layout.products)
             assert_same_bits(groups[:, 0] + 0.0, np.array(products, np.float64))
 
@@ -212,7 +214,7 @@ def test_planes_of_correct_products(family, operand):
 def test_planes_of_lines_kept_whole(family, operand):
     """Every bit of hard lines, thousands of them in one integer."""
     a, _ = awkward(family, (4, 6, 4), operand)
-    quantised = backend.quantise(backend.survey(operand_of(a, "left")), None)
+    quantised = cpu_lines.quantise(cpu_lines.survey(operand_of(a, "left")), None)
     defined = [definition.quantise(line, None) for line in numbers_of(a, "left")]
     width = max(abs(part) for line in defined for n in line.integers for part in n).bit_length()
     parts = FORMATS[operand].parts
@@ -221,7 +223,7 @@ def test_planes_of_lines_kept_whole(family, operand):
         residues(128, 100.0, parts),
         digits(2**20, (width, 1), parts, 6, 1, 0),
     ):
-        found = backend.encode(operand_of(a, "left"), quantised, layout, 0)
+        found = cpu_encode.encode(operand_of(a, "left"), quantised, layout, 0)
         wanted = definition.encode(defined, layout, 0)
         assert_same_bits(found[:, 0] + 0.0, np.array(wanted, np.float64))
 
@@ -241,10 +243,10 @@ def test_reconstruction(family, system, operand):
         planes = planes_of(operands, quantised, layout)
         groups, partial = np.empty((layout.groups, 1, 5, 4)), np.empty((1, 5, 4), unit.engine)
         depth = unit.depth(bounds.plane_digit(unit, 13))
-        backend.multiply(*map(list, planes), layout.products, unit, depth, groups, partial)
+        cpu_multiply.multiply(*map(list, planes), layout.products, unit, depth, groups, partial)
         out = np.full((fmt.parts, 1, 5, 4), np.nan)
         form = FORMATS[result].part
-        backend.reconstruct(groups, layout, *quantised, form, out[None])
+        cpu_reconstruct.reconstruct(groups, layout, *quantised, form, out[None])
         exact_groups = [[[int(x) for x in row] for row in group[0]] for group in groups]
         for i, row in enumerate(definition.integers(exact_groups, layout)):
             for j, x in enumerate(row):
@@ -289,7 +291,7 @@ def test_certificates(family, accuracy, operand, precision, dropped):
     matrices = list(zip((a, b), SIDES, strict=True))
     numbers = [numbers_of(x, side) for x, side in matrices]
     operands = [operand_of(x, side) for x, side in matrices]
-    quantised = [backend.quantise(backend.survey(x, goal), goal) for x in operands]
+    quantised = [cpu_lines.quantise(cpu_lines.survey(x, goal), goal) for x in operands]
     defined = [[definition.quantise(line, goal) for line in side] for side in numbers]
     for found, wanted in zip(quantised, defined, strict=True):
         weights, levels = certificates.weights(found, test)
@@ -534,7 +536,7 @@ def test_the_triangle_drops_no_more_than_it_says(parts):
 def test_limbs_hold_what_the_triangle_leaves_out_of_zeros():
     """Left-out products are what full lines would have: more than all digits of lines of zeros."""
     layout = digits(128, (1, 1), 1, 50, 1000, 2**900)
-    limbs = backend._reconstruction(layout)[3]
+    limbs = cpu_reconstruct._reconstruction(layout)[3]
     assert 32 * len(limbs) > bounds.least_error(layout.dropped) + 3 > 800
 
 
@@ -568,7 +570,7 @@ def test_multiplication_across_stretches(unit):
     layout = residues(digit, 1.0, 1)
     groups = np.empty((1, 1, 4, 5))
     partial = np.empty((1, 4, 5), unit.engine)
-    backend.multiply(
+    cpu_multiply.multiply(
         list(ours), list(theirs), layout.products[:1], unit, unit.depth(digit), groups, partial
     )
     wanted = [[sum(int(x) * int(y) for x, y in zip(r, c, strict=True)) for c in theirs[0, 0]]

@@ -12,10 +12,10 @@ import torch
 
 import widen
 from helpers import assert_same_bits
-from widen.words import elementwise as backend
-from widen.formats.arrays import new_planes
 from widen.formats import COMPLEX, WORDS
+from widen.formats.arrays import new_planes
 from widen.words import arithmetic
+from widen.words import elementwise as backend
 from widen.words.bounds import TRIPLE_SUM, dropped_by_product, relative_error
 
 Words = widen.Words

@@ -26,14 +26,14 @@ from helpers import (
     word_arrays,
     words_near,
 )
-from widen import bounds
-from widen.cpu import repair
-from widen.cpu import certify as certificates
-from widen import definition
-from widen.cpu import stages_ as backend
-from widen.cpu.operands import Quantised
+from widen import bounds, definition
 from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
+from widen.cpu import certify as certificates
+from widen.cpu import encode as cpu_encode
+from widen.cpu import lines as cpu_lines
+from widen.cpu import repair
+from widen.cpu.operands import Quantised
 from widen.formats import COMPLEX, FORMATS, PLAIN, WORDS
 from widen.planner import Needs, choose_layout
 from widen.systems import residues
@@ -292,7 +292,7 @@ def test_lines_of_awkward_numbers(name, data):
     operand = lines(stack(x)[None], "left", 1)
     contract = as_contract(data.draw(st.integers(1, 120)))
     for goal in (None, bounds.goal(contract, fmt.precision, len(line), 1, None)):
-        found = backend.quantise(backend.survey(operand, goal), goal)
+        found = cpu_lines.quantise(cpu_lines.survey(operand, goal), goal)
         wanted = definition.quantise(numbers, goal)
         survey = found.survey
         assert [int(z[0, 0]) for z in (survey.top, survey.q1, survey.q2, found.exponents)] == [
@@ -314,7 +314,7 @@ def test_lines_of_awkward_numbers(name, data):
     needs = Needs((float(width + 2), float(width + 2)), (width, width))
     for unit, system in (("fp64", None), ("int8", None), ("fp64", "digits"), ("int8", "digits")):
         layout = choose_layout(CONTRACTS["correct"], fmt, 4, UNITS[unit], system, needs, None)
-        planes = backend.encode(operand, moved, layout, 0)
+        planes = cpu_encode.encode(operand, moved, layout, 0)
         assert planes[:, 0].tolist() == definition.encode([defined], layout, 0)
 
 

@@ -7,18 +7,19 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from widen.calls import check as arguments, dispatch as routes
-from widen.calls.check import as_operand, format_of
-from widen.gpu.optional import eager, for_gpus
+from widen.calls import check as arguments
+from widen.calls import dispatch as routes
 from widen.calls.batches import pieces, stack
 from widen.calls.call import Accuracy, Progress, check_call, empty_plan, for_call
+from widen.calls.check import as_operand, format_of
 from widen.contract import as_contract
+from widen.cpu.problem import encode_operand, quantise_both
 from widen.encoded import Encoded
 from widen.formats import FORMATS, default_result
-from widen.stages.account import Ledger
+from widen.gpu.optional import eager, for_gpus
 from widen.plan import Info, Plan
 from widen.planner import check_system, first_cap, make_plan, typical_needs, unit_for
-from widen.cpu.problem import encode_operand, quantise_both
+from widen.stages.account import Ledger
 from widen.words import products
 
 

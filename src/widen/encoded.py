@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from widen.cpu.operands import Array
 from widen.contract import Contract
+from widen.cpu.operands import Array
 from widen.formats import Format
 from widen.plan import Layout
 from widen.words import products

@@ -53,8 +53,8 @@ def multiply_tensors(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
     """The same in Triton (on a CPU: in its interpreter)."""
     import torch
 
-    from widen.gpu.replay.launch import launch as launch_triton
     from widen.gpu.kernels.triton import blocked
+    from widen.gpu.replay.launch import launch as launch_triton
 
     a, b = ([word.contiguous() for word in x] for x in (a, b))
     (m, inner), n = a[0].shape, b[0].shape[1]
@@ -84,8 +84,8 @@ def accumulate_tensors(c: Any, x: Any) -> None:
     """The same in Triton (on a CPU: in its interpreter)."""
     import torch
 
-    from widen.gpu.replay.launch import launch as launch_triton
     from widen.gpu.kernels.triton import blocked
+    from widen.gpu.replay.launch import launch as launch_triton
 
     assert c.is_contiguous()
     size, block = x.numel(), tiles.TRIPLES

@@ -36,8 +36,8 @@ def sum_tensors(products: Sequence[Any], words: int) -> Any:
     """The same for tensors, in Triton (on a CPU: in its interpreter)."""
     import torch
 
-    from widen.gpu.replay.launch import launch as launch_triton
     from widen.gpu.kernels.triton.parts import add_parts
+    from widen.gpu.replay.launch import launch as launch_triton
 
     count, rows, columns = products[0].shape
     found = torch.zeros((words, rows, columns), dtype=torch.float64, device=products[0].device)

@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from widen.gpu import stages_ as backend
-from widen.gpu.clock import Clock
 from widen.backends.float_slices import LANES, NOTHING, ROW_LANES, halved
-from widen.gpu.tables import constant
-from widen.gpu.units import STORAGE
-from widen.gpu.replay.launch import launch
+from widen.gpu import hardware as gpu_hardware
+from widen.gpu import multiply as gpu_multiply
 from widen.gpu import tiles
+from widen.gpu.clock import Clock
+from widen.gpu.hardware import STORAGE
 from widen.gpu.kernels.triton import float_slices as kernels
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.kernels.triton import soft64
+from widen.gpu.replay.launch import launch
+from widen.gpu.tables import constant
 from widen.units import UNITS
 
 Tensor = torch.Tensor
@@ -171,9 +172,9 @@ def _emptied_in_time(
     tile, short = tiles.FP8_HOPPER if hopper else tiles.PRODUCTS["fp8"], UNITS["fp8"].span
     count = len(pairs) * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
-        group_kernels.products, (backend._programs(ours.device, count, tile.warps),),
-        (backend._descriptor(ours[:, None], k, tile.rows, tile.inner),
-         backend._descriptor(theirs[:, None], k, tile.columns, tile.inner), out, firsts, table,
+        group_kernels.products, (gpu_hardware.programs(ours.device, count, tile.warps),),
+        (gpu_multiply.descriptor(ours[:, None], k, tile.rows, tile.inner),
+         gpu_multiply.descriptor(theirs[:, None], k, tile.columns, tile.inner), out, firsts, table,
          m, n, k, n, len(pairs), 1, 1, 1, -(-k // tile.inner) * tile.inner, 1.0),
         (tile.rows, tile.columns, tile.inner, tile.group, short, True), tile.warps, tile.stages,
     )  # fmt: skip
@@ -208,7 +209,7 @@ def accumulate(
     launch(
         kernels.accumulate,
         *_elements(products, left, right, target, torch.stack([least, largest])),
-        (precision, emulated, backend.assembly(left.device), BLOCK), exact=True,
+        (precision, emulated, gpu_hardware.assembly(left.device), BLOCK), exact=True,
     )  # fmt: skip
     return out
 

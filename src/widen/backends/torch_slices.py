@@ -13,14 +13,15 @@ from typing import Any
 
 import torch
 
-from widen.gpu import stages_ as backend
 from widen.backends.slices import Slices, Sum
-from widen.gpu.stages_ import Tensor
-from widen.gpu.tables import constant
-from widen.gpu.replay.launch import launch
+from widen.gpu import hardware as gpu_hardware
+from widen.gpu import multiply as gpu_multiply
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.kernels.triton import slices as kernels
+from widen.gpu.operands import Tensor
+from widen.gpu.replay.launch import launch
+from widen.gpu.tables import constant
 
 WAYS = {"mask": kernels.mask, "nearest": kernels.nearest}
 
@@ -73,7 +74,7 @@ def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Tensor:
     pitch = -(-n // 16) * 16
     out = torch.empty((len(sums), 1, m, pitch), dtype=torch.int32, device=ours.device)
     order = tuple(reversed(sums))  # the longest first: no long tile at the end
-    if backend._hopper(ours.device):
+    if gpu_hardware.is_hopper(ours.device):
         from widen.gpu.kernels.cuda.sums import multiply_sums
 
         multiply_sums(ours, theirs, out, k, order)
@@ -82,9 +83,9 @@ def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Tensor:
     count = len(sums) * -(-m // tile.rows) * -(-n // tile.columns)
     firsts, pairs = _pairs(order, ours.device)
     launch(
-        group_kernels.products, (backend._programs(ours.device, count, tile.warps),),
-        (backend._descriptor(ours, k, tile.rows, tile.inner),
-         backend._descriptor(theirs, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
+        group_kernels.products, (gpu_hardware.programs(ours.device, count, tile.warps),),
+        (gpu_multiply.descriptor(ours, k, tile.rows, tile.inner),
+         gpu_multiply.descriptor(theirs, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
          pitch, len(sums), 1, 1, 1, tiles.LONGEST_SUM, 1.0),
         (tile.rows, tile.columns, tile.inner, tile.group, False, ours.device.type == "cuda"),
         tile.warps, tile.stages,

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from widen.calls import check as arguments
-from widen.gpu.optional import is_compiled, is_transformed
 from widen.calls.call import Choices, check_call
 from widen.contract import as_contract
 from widen.formats import PLAIN, PLAIN_RESULTS, complex_of
+from widen.gpu.optional import is_compiled, is_transformed
 from widen.words import products
 
 Tensor = torch.Tensor

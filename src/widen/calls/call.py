@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from widen.calls import check as arguments
-from widen.calls.check import as_operand, format_of
-from widen.cpu import elements
-from widen.cpu.operands import Array, Operand
-from widen.formats.arrays import new_planes
 from widen.calls.batches import Stack, pieces, split, stack
+from widen.calls.check import as_operand, format_of
 from widen.contract import Contract, as_contract
-from widen.encoded import Encoded
-from widen.formats import PLAIN, Format, complex_of, default_result
-from widen.stages.account import Ledger
-from widen.plan import Info, Plan
-from widen.planner import check_system, make_plan, typical_needs, unit_for
+from widen.cpu.operands import Array, Operand
 from widen.cpu.problem import Problem
 from widen.cpu.run import run
+from widen.cpu.scaling import scaling as scaling_of
+from widen.encoded import Encoded
+from widen.formats import PLAIN, Format, complex_of, default_result
+from widen.formats.arrays import new_planes
+from widen.plan import Info, Plan
+from widen.planner import check_system, make_plan, typical_needs, unit_for
+from widen.stages.account import Ledger
 from widen.words import Words
 
 Accuracy = str | int | Contract | None
@@ -255,7 +255,7 @@ def _run(
     for at, piece in enumerate(todo):
         scaling = None
         if scalars[0] != 1 or piece.addend is not None:
-            scaling = elements.scaling(*scalars, piece.addend, piece.shape)
+            scaling = scaling_of(*scalars, piece.addend, piece.shape)
 
         def report(done: float, at: int = at) -> None:
             if progress is not None:

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 
 from widen import bounds
-from widen.gpu.optional import is_transformed
-from widen.formats.arrays import is_tensor as is_tensor
 from widen.encoded import Encoded
 from widen.formats import (
     FORMATS,
@@ -27,6 +25,8 @@ from widen.formats import (
     Multiple,
     complex_of,
 )
+from widen.formats.arrays import is_tensor as is_tensor
+from widen.gpu.optional import is_transformed
 from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE
 from widen.words import Words
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from widen.calls import check as arguments
 from widen.calls import native as ordinary
-from widen.calls.check import format_of
-from widen.gpu.optional import eager, for_gpus, is_transformed
 from widen.calls.call import Choices, Progress, check_call, check_plan, product
+from widen.calls.check import format_of
 from widen.contract import as_contract
+from widen.gpu.optional import eager, for_gpus, is_transformed
 from widen.plan import Plan
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from widen import bounds
-from widen.stages.error_bounds import TINY, Losses, bound_of, power
-from widen.cpu.threads import launch
-from widen.cpu.operands import Array, Operand, Quantised, every
 from widen.bounds import Certificate
+from widen.cpu.operands import Array, Operand, Quantised, every
+from widen.cpu.threads import launch
 from widen.formats import Format
 from widen.plan import Layout
+from widen.stages.error_bounds import TINY, Losses, bound_of, power
 
 STRIP = 1 << 15
 """Elements whose bounds are worked out at a time."""

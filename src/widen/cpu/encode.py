@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from widen.cpu.threads import launch
 from widen.cpu.operands import Array, Operand, Quantised
+from widen.cpu.threads import launch
 from widen.plan import Layout
 from widen.systems import Digits, Residues
 

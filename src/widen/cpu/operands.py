@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from widen.cpu.threads import launch
+from widen.formats import Part
 
 Array = np.ndarray[Any, Any]
 
@@ -222,3 +224,9 @@ def every(of_lines: Array, batch: int) -> Array:
     if len(of_lines) == batch:
         return np.ascontiguousarray(of_lines)
     return np.repeat(of_lines, batch, axis=0)
+
+
+@lru_cache(maxsize=64)
+def word_table(fmt: Part) -> Array:
+    """A format as kernels read it: (precision, lowest, highest) of every word."""
+    return np.array([[word.precision, word.lowest, word.highest] for word in fmt.words])

@@ -6,17 +6,19 @@ import math
 from dataclasses import dataclass
 
 from widen import bounds
-from widen.calls.check import matrix_dims
-from widen.cpu import stages_ as backend
-from widen.cpu.operands import Operand, Quantised, Survey
-from widen.calls.batches import Stack, lines
 from widen.bounds import Goal
+from widen.calls.batches import Stack, lines
+from widen.calls.check import matrix_dims
 from widen.contract import Contract
+from widen.cpu.encode import CONVERSION, encode
+from widen.cpu.lines import needs as needs_of
+from widen.cpu.lines import quantise, survey
+from widen.cpu.operands import Operand, Quantised, Survey
 from widen.encoded import Encoded
 from widen.formats import Format
-from widen.stages.account import Ledger
 from widen.plan import Plan
 from widen.planner import Needs, choose_layout, first_cap, make_plan
+from widen.stages.account import Ledger
 from widen.units import Unit
 
 
@@ -57,12 +59,10 @@ class Problem:
 def quantise_both(problem: Problem, ledger: Ledger) -> tuple[Quantised, Quantised, Plan]:
     """Exponents of all lines, and the plan for the planes they need."""
     with ledger.stage("quantise"):
-        room = min(backend.CONVERSION, problem.workspace // 4)
+        room = min(CONVERSION, problem.workspace // 4)
         goal = problem.goal(None)
         surveys = [
-            source.lines.survey
-            if isinstance(source, Encoded)
-            else backend.survey(source, goal, room)
+            source.lines.survey if isinstance(source, Encoded) else survey(source, goal, room)
             for source in problem.sources
         ]
         if problem.contract.correct:
@@ -74,8 +74,8 @@ def quantise_both(problem: Problem, ledger: Ledger) -> tuple[Quantised, Quantise
 def _lines_at(
     problem: Problem, surveys: list[Survey], cap: int | None
 ) -> tuple[Quantised, Quantised, Needs]:
-    left, right = (backend.quantise(survey, problem.goal(cap)) for survey in surveys)
-    return left, right, backend.needs(left, right, problem.shape[2])
+    left, right = (quantise(survey, problem.goal(cap)) for survey in surveys)
+    return left, right, needs_of(left, right, problem.shape[2])
 
 
 def _correct_lines(problem: Problem, surveys: list[Survey]) -> tuple[Quantised, Quantised, Plan]:
@@ -117,14 +117,14 @@ def encode_operand(
     cap, full = first_cap(fmt.precision, k), system == "triangle"
     goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap, full=full)
     assert goal is not None
-    quantised = backend.quantise(backend.survey(operand, None if contract.correct else goal), goal)
-    own = backend.needs(quantised, quantised, k)
+    quantised = quantise(survey(operand, None if contract.correct else goal), goal)
+    own = needs_of(quantised, quantised, k)
     largest = math.log2(goal.root) + goal.shift + 1
     widths = (own.widths[0], math.ceil(largest))
     needs = Needs((own.norms[0], largest), widths if side == "left" else (widths[1], widths[0]))
     at = 0 if side == "left" else 1
     layout = choose_layout(contract, fmt, k, unit, system, needs, None)
-    planes = backend.encode(operand, quantised, layout, at)
+    planes = encode(operand, quantised, layout, at)
     word = system or layout.system
     return Encoded(
         side, x.shape, contract, fmt, unit.name, word, operand, quantised, layout, planes

@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from widen.cpu import elements
-from widen.cpu import stages_ as backend
-from widen.cpu.elements import Scaling
-from widen.cpu.operands import Array, Operand, Quantised
 from widen.contract import CONTRACTS
-from widen.formats import Format
+from widen.cpu.encode import encode
+from widen.cpu.lines import balanced_survey, exact_needs, quantise
+from widen.cpu.multiply import multiply
+from widen.cpu.operands import Array, Operand, Quantised, word_table
+from widen.cpu.reconstruct import reconstruct
+from widen.cpu.scaling import Scaling
+from widen.cpu.threads import launch
+from widen.formats import Format, Part
 from widen.plan import Layout
 from widen.planner import block_slices, make_plan
 from widen.units import UNITS
@@ -97,7 +100,7 @@ def repair(
                 operand.cut(slice(None), piece)
                 for operand, piece in zip(chosen.operands, (i, j), strict=True)
             )
-            elements.dots(ours, theirs, where, fmt.part, out[..., i, j], part)
+            dots(ours, theirs, where, fmt.part, out[..., i, j], part)
 
 
 def _by_products(
@@ -143,7 +146,7 @@ class ExactGroups:
 
     def round_into(self, out: Array, fmt: Format, scaling: Scaling | None) -> None:
         """Round it once."""
-        backend.reconstruct(self.groups, self.layout, *self.lines, fmt.part, out, scaling=scaling)
+        reconstruct(self.groups, self.layout, *self.lines, fmt.part, out, scaling=scaling)
 
 
 def exact_groups(
@@ -169,10 +172,10 @@ def exact_groups(
     shifts = (balance, -balance)
     sides = [side.inner(inner) for side in (ours, theirs)]
     lines = [
-        backend.quantise(backend.balanced_survey(side, shift), None)
+        quantise(balanced_survey(side, shift), None)
         for side, shift in zip(sides, shifts, strict=True)
     ]
-    needs = backend.exact_needs(lines[0], lines[1], inner.size * fmt.parts)
+    needs = exact_needs(lines[0], lines[1], inner.size * fmt.parts)
     shape = (1, ours.shape[1], inner.size, theirs.shape[1])
     plan = make_plan(CONTRACTS["correct"], fmt, shape, needs, unit="fp64", workspace=workspace)
     blocks = plan.blocks
@@ -190,13 +193,46 @@ def exact_groups(
         size = (1, rows.stop - rows.start, columns.stop - columns.start)
         groups, partial = np.empty((plan.layout.groups, *size)), np.empty(size)
         planes = [
-            backend.encode(side.cut(everything, piece), line, plan.layout, at, shift)
+            encode(side.cut(everything, piece), line, plan.layout, at, shift)
             for at, (side, piece, line, shift) in enumerate(
                 zip(sides, pieces, block, shifts, strict=True)
             )
         ]
-        backend.multiply(
+        multiply(
             list(planes[0]), list(planes[1]), plan.layout.products, UNITS[plan.unit], plan.depth,
             groups, partial,
         )  # fmt: skip
         yield rows, columns, ExactGroups(groups, plan.layout, (block[0], block[1]))
+
+
+def dots(
+    left: Operand, right: Operand, where: tuple[Array, ...], fmt: Part, out: Array,
+    scaling: Scaling | None,
+) -> None:  # fmt: skip
+    """Correctly rounded elements by exact dot products: out[..., b, i, j] for those listed."""
+    parts = out.shape[1]
+    scalar = np.zeros(parts, np.int64)
+    alpha, beta, addend = (
+        (scalar, scalar, np.zeros((1, 1, 1, 1, 1), np.int64))
+        if scaling is None
+        else (scaling.alpha, scaling.beta, scaling.addend)
+    )
+    places = [np.ascontiguousarray(index) for index in where]
+    pairs = len(left.words) * len(right.words)
+    work = 8 * left.shape[2] * pairs * places[0].size
+    launch(
+        "dot.dots", places[0].size, work, left.stacked_bits(), right.stacked_bits(), *places,
+        scaling is None, alpha, beta, addend, word_table(fmt), out,
+    )  # fmt: skip
+
+
+def special_values(left: Operand, right: Operand, rows: Array, columns: Array, out: Array) -> None:
+    """Overwrite the elements of special rows and columns, in their first words."""
+    _, _, batch, m, n = out.shape
+    work = batch * m * n * left.shape[2]
+    launch(
+        "special.special", batch * m, work, left.joined_bits(), right.joined_bits(), rows, columns,
+        out[0],
+    )  # fmt: skip
+    if len(out) > 1:
+        out[1:, :, rows[:, :, None] | columns[:, None, :]] = 0.0

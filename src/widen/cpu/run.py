@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from widen import bounds
-from widen.cpu import certify as certificates, elements
-from widen.cpu import stages_ as backend
-from widen.cpu.elements import Scaling
+from widen.cpu import certify as certificates
+from widen.cpu.encode import CONVERSION, encode
+from widen.cpu.memory import Scratch, scratch
+from widen.cpu.multiply import multiply
 from widen.cpu.operands import Array, Quantised
+from widen.cpu.problem import Problem, quantise_both
+from widen.cpu.reconstruct import reconstruct
+from widen.cpu.repair import Chosen, repair, special_values
+from widen.cpu.scaling import Scaling, scale_special
 from widen.encoded import Encoded
-from widen.stages.account import Ledger, Scratch, scratch
 from widen.plan import Plan
 from widen.planner import block_slices
-from widen.cpu.problem import Problem, quantise_both
-from widen.cpu.repair import Chosen, repair
+from widen.stages.account import Ledger
 from widen.units import UNITS
 
 FIRST_LOOK = 0.625
@@ -97,7 +100,7 @@ class Stages:
         groups = self._groups(chosen, block, out.shape[2:])
         with ledger.stage("reconstruct"):
             approximate = plan.cap is not None or plan.layout.dropped > 0
-            open_elements = backend.reconstruct(
+            open_elements = reconstruct(
                 groups, plan.layout, *chosen.lines, self.problem.fmt.part, out,
                 slack=correct and approximate, scaling=scaling,
             )  # fmt: skip
@@ -149,7 +152,7 @@ class Stages:
                     self.kept["planes"] = self._planes(chosen, 1, (batch, columns, inner))
                     self.kept["columns"] = (batch, columns) if whole else None
             with self.ledger.stage("multiply"):
-                backend.multiply(
+                multiply(
                     left, self.kept["planes"], plan.layout.products, self.unit, plan.depth, groups,
                     partial, add=start > 0,
                 )  # fmt: skip
@@ -168,8 +171,8 @@ class Stages:
         def memory(shape: tuple[int, ...]) -> Any:
             return self.scratch.take(f"planes {side}", shape)
 
-        room = min(backend.CONVERSION, self.plan.workspace // 4)
-        return backend.encode(operand, chosen.lines[side], layout, side, memory=memory, room=room)
+        room = min(CONVERSION, self.plan.workspace // 4)
+        return encode(operand, chosen.lines[side], layout, side, memory=memory, room=room)
 
     def _all_exact(self, chosen: Chosen) -> bool:
         """Whether X is the exact product, so that there is nothing to certify."""
@@ -274,9 +277,9 @@ class Stages:
                     operand.cut(slice(None), piece)
                     for operand, piece in zip(chosen.operands, (i, j), strict=True)
                 )
-                elements.special_values(ours, theirs, rows[:, i], columns[:, j], out[..., i, j])
+                special_values(ours, theirs, rows[:, i], columns[:, j], out[..., i, j])
         if scaling is not None:
-            elements.scale_special(out, scaling, rows[:, :, None] | columns[:, None, :])
+            scale_special(out, scaling, rows[:, :, None] | columns[:, None, :])
 
     def bound(
         self, block: tuple[slice, slice, slice], out: Array, repaired: Array,

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from widen.calls import check as arguments
-from widen.gpu import operands as torch_lines
-from widen.formats.arrays import new_planes
-from widen.gpu.operands import Lines, Numbers, Target, Tensor
 from widen.formats import FORMATS, PLAIN, Binary, Format
+from widen.formats.arrays import new_planes
+from widen.gpu import operands as torch_lines
+from widen.gpu.operands import Lines, Numbers, Target, Tensor
 from widen.words import Words
 
 Array = Tensor | Words

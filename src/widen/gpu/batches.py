@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from widen.calls import check as arguments
-from widen.gpu.operands import INTEGERS, Lines
 from widen.calls.call import Call
 from widen.encoded import Encoded
 from widen.gpu.arrays import expanded, lines_of, reshaped
+from widen.gpu.operands import INTEGERS, Lines
 
 
 def merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 import torch
 
 from widen import bounds
-from widen.gpu import stages_ as backend
-from widen.gpu.stages_ import ROWS_OF_TABLE
-from widen.gpu.tables import UNFIT
-from widen.gpu.operands import Lines, Tensor
-from widen.gpu.scaling import Scaling
-from widen.gpu.replay.launch import launch
 from widen.bounds import Certificate, Goal
 from widen.formats import BINARY, Binary
 from widen.gpu import tiles
+from widen.gpu.encode import encode_bytes
 from widen.gpu.kernels.triton import many
 from widen.gpu.kernels.triton.numbers import NORM, SCALE
 from widen.gpu.kernels.triton.reconstruct import REPAIRED as REPAIRED_CODE
 from widen.gpu.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
+from widen.gpu.lines import ROWS_OF_TABLE, quantise, survey
+from widen.gpu.multiply import multiply
+from widen.gpu.operands import Lines, Tensor
+from widen.gpu.reconstruct import reconstruct, reconstruct_any
+from widen.gpu.replay.launch import launch
+from widen.gpu.scaling import Scaling
+from widen.gpu.tables import UNFIT
 from widen.systems import Residues, residues
 
 REPAIRED = int(REPAIRED_CODE)
@@ -51,11 +53,11 @@ def certify_exactly(
     sides = [_leads(side, table, kept) for side, table in zip((left, right), tables, strict=True)]
     layout = residues(128, LEAD_PRODUCT_BITS, 1)
     found = tables_of(sides, None)[0]
-    planes = backend.encode(sides, found, layout)
+    planes = encode_bytes(sides, found, layout)
     batch, m, n = marks.shape
     products = torch.empty((1, batch, m, n), dtype=torch.int64, device=marks.device)
-    backend.reconstruct(
-        backend.multiply(planes[0], planes[1], layout, left.shape[2]), layout, found,
+    reconstruct(
+        multiply(planes[0], planes[1], layout, left.shape[2]), layout, found,
         (left.shape[0], right.shape[0]), BINARY["float64"], products, None, slack=False,
     )  # fmt: skip
     tile = tiles.DECIDE
@@ -74,8 +76,8 @@ def tables_of(sides: list[Lines], goal: Goal | None) -> tuple[tuple[Tensor, Tens
         torch.zeros((ROWS_OF_TABLE, side.count), dtype=torch.int64, device=device) for side in sides
     )
     needs = torch.zeros((2, 5), dtype=torch.int64, device=device)
-    backend.survey(sides, (ours, theirs), None, 0)
-    backend.quantise(sides, (ours, theirs), goal, None, needs.unbind())
+    survey(sides, (ours, theirs), None, 0)
+    quantise(sides, (ours, theirs), goal, None, needs.unbind())
     return (ours, theirs), needs
 
 
@@ -164,10 +166,9 @@ def round_long(
     By the kernels for any moduli: how many there are depends on the data, and one compiled for 49
     of them takes a minute to compile.
     """
-    marks = backend.reconstruct_any(
-        groups, layout, tables, batches, fmt, out, None, slack=True,
-        addend=None if scaling is None else scaling.told(out.device),
-    )  # fmt: skip
+    marks = reconstruct_any(
+        groups, layout, tables, batches, fmt, out, None, slack=True, scaling=scaling
+    )
     return marks == 0
 
 

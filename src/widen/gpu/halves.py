@@ -1,19 +1,19 @@
 """Large products of planes on a GPU by halves, seven products instead of eight (Strassen).
 
 An eighth of the products is saved; what it costs is to read and write planes and residues once
-more. Residues are exact whatever the order, so the bytes are those of `gpu.stages_.multiply`.
+more. Residues are exact whatever the order, so the bytes are those of `multiply`.
 """
 
 from __future__ import annotations
 
 import torch
 
-from widen.gpu import stages_ as backend
 from widen.gpu import tables as constants
-from widen.gpu.operands import Tensor
-from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import halves
+from widen.gpu.multiply import multiply_into
+from widen.gpu.operands import Tensor
+from widen.gpu.replay.launch import launch
 from widen.systems import Residues
 
 OPERATIONS_A_BYTE = 330
@@ -54,7 +54,7 @@ def scratch_bytes(left: Tensor, right: Tensor, k: int, planes: int) -> int:
 
 
 def multiply(left: Tensor, right: Tensor, layout: Residues, k: int, planes: int) -> Tensor:
-    """As `gpu.stages_.multiply`, so many planes at a time."""
+    """As `multiply`, so many planes at a time."""
     count, _, m, _ = left.shape
     n = right.shape[2]
     half_m, half_k, half_n = _shape(left, right, k)
@@ -85,7 +85,7 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int, planes: int)
                  half_lines, half_k),
                 (bool(side), tile.rows, tile.columns), tile.warps,
             )  # fmt: skip
-        backend.multiply_into(ours[now], theirs[now], every[some], half_k, products[now])
+        multiply_into(ours[now], theirs[now], every[some], half_k, products[now])
         launch(
             halves.join, programs(some, half_m, half_n),
             (products, out[some], table[some], m, out.shape[3], half_m, half_n),

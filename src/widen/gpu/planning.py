@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from widen import bounds
-from widen.gpu import repair as repair_device
-from widen.gpu.tables import BYTE_BITS, MOST_BITS
-from widen.gpu.units import in_blocks, lead_planes
 from widen.contract import Contract
 from widen.formats import Format
+from widen.gpu import repair_many
+from widen.gpu.tables import BYTE_BITS, MOST_BITS
+from widen.gpu.units import in_blocks, lead_planes
 from widen.plan import Layout, Plan
 from widen.planner import Needs, make_plan, unit_on_gpu
 from widen.systems import Residues
@@ -136,7 +136,7 @@ class Question:
         return MOST_BITS if self.wide else BYTE_BITS
 
     def decide(self, needs: list[list[list[int]]]) -> Choice:
-        """The choice for `needs`, (caps, sides, 5), as `gpu.kernels.triton.lines.scale` leaves them.
+        """The choice for `needs`, (caps, sides, 5), as the kernel `lines.scale` leaves them.
 
         For "correct" any quantisation will do that leaves little to repair: the cheaper one of
         every bit and of the planner's first cap.
@@ -152,7 +152,7 @@ class Question:
         long = self.certified and terms > k
         kept = LONG_LEAD_BITS[parts] if long else first_kept(k, parts)
         many = cap is not None or (long and skewed(read[taken], k * parts))
-        many &= not self.wide and math.prod(self.shape) > repair_device.FEW
+        many &= not self.wide and math.prod(self.shape) > repair_many.FEW
         return Choice(taken, kept, min(terms, k), plan, many)
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:

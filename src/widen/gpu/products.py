@@ -11,25 +11,13 @@ from typing import Any
 import torch
 
 from widen.calls import check as arguments
-from widen.gpu import run as device
 from widen.calls import native as ordinary
-from widen.gpu import units
-from widen.gpu.clock import Clock
-from widen.gpu.optional import is_traced
-from widen.gpu.replay.recording import Kind, Recorder, Recordings
-from widen.gpu.error_bounds import error_bound
-from widen.gpu.operands import Lines, Tensor
-from widen.gpu.exact_products import REPAIRED
-from widen.gpu.scaling import Scaling
 from widen.calls.call import Call, Choices, check_call, check_plan, empty_plan
 from widen.contract import Contract
-from widen.gpu.run import Prepared, Problem
-from widen.gpu.planning import Question, cached_plan
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN, Format
-from widen.plan import Info, Plan
-from widen.planner import first_cap, typical_needs
-from widen.gpu.batches import merged, zeros
+from widen.gpu import hardware
+from widen.gpu import run as device
 from widen.gpu.arrays import (
     addend_lines,
     bits_of,
@@ -44,6 +32,18 @@ from widen.gpu.arrays import (
     reshaped,
     share_memory,
 )
+from widen.gpu.batches import merged, zeros
+from widen.gpu.certify import error_bound
+from widen.gpu.clock import Clock
+from widen.gpu.exact_products import REPAIRED
+from widen.gpu.operands import Lines, Tensor
+from widen.gpu.optional import is_traced
+from widen.gpu.planning import Question, cached_plan
+from widen.gpu.replay.recording import Kind, Recorder, Recordings
+from widen.gpu.run import Prepared, Problem
+from widen.gpu.scaling import Scaling
+from widen.plan import Info, Plan
+from widen.planner import first_cap, typical_needs
 from widen.words import Words
 
 
@@ -58,7 +58,7 @@ def workspace(place: str, asked: int | str | None) -> int:
 
 def check_unit(unit: str | None, place: torch.device | None = None) -> None:
     """Whether a GPU (this one, or any) serves the unit that was asked for."""
-    there = units.available(place)
+    there = hardware.available(place)
     if unit not in (None, *there):
         words = ", ".join(repr(name) for name in there)
         raise ValueError(f"unit={unit!r} does not run on a GPU; use one of {words}, or None")
@@ -69,7 +69,7 @@ def typical_plan(
     unit: str | None = None, system: str | None = None, place: str | None = None,
 ) -> Plan:  # fmt: skip
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
-    gpu = units.name_of(None if place is None else torch.device(place).index)
+    gpu = hardware.name_of(None if place is None else torch.device(place).index)
     if system == "triangle" and contract.certified_by_data:  # as `device.prepare` will have it
         return Question(
             contract, fmt, shape, (None,), room, True, unit=unit, system=system, gpu=gpu,

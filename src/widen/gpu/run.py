@@ -12,25 +12,26 @@ from typing import Any
 import torch
 
 from widen import bounds
-from widen.gpu import cuts
-from widen.gpu.replay import recording
-from widen.gpu import stages_ as backend
-from widen.gpu import tables as constants
-from widen.gpu import short_lines
-from widen.gpu import units
-from widen.gpu import words_ as words
-from widen.gpu.clock import Clock
-from widen.gpu.operands import Lines, Target, Tensor, cut
-from widen.gpu.scaling import Scaling
-from widen.gpu.units import Engine, in_blocks
 from widen.bounds import Certificate, Goal
 from widen.contract import Contract
-from widen.gpu.planning import Question, Side, cached_plan, first_kept
 from widen.encoded import Encoded
 from widen.formats import Format
+from widen.gpu import cuts, units
+from widen.gpu import tables as constants
+from widen.gpu.certify import certify
+from widen.gpu.clock import Clock
+from widen.gpu.hardware import name_of
+from widen.gpu.lines import ROWS_OF_TABLE, are_short, quantise, survey, survey_short, survey_words
+from widen.gpu.operands import Lines, Target, Tensor, cut
+from widen.gpu.planning import Question, Side, cached_plan, first_kept
+from widen.gpu.reconstruct import reconstruct
+from widen.gpu.repair import repair
+from widen.gpu.repair_many import repair_many
+from widen.gpu.replay import recording
+from widen.gpu.scaling import Scaling
+from widen.gpu.units import Engine, in_blocks
 from widen.plan import Plan
 from widen.planner import block_slices, first_cap
-from widen.gpu.repair import repair_many
 from widen.systems import Digits, Residues
 
 MOST_LINES = 1 << 27
@@ -76,7 +77,9 @@ class Problem:
     @cached_property
     def wide(self) -> bool:
         """Whether numbers have several words."""
-        return len(self.fmt.part.words) > 1 or any(x.block is not None for x in self.lines)
+        addend = None if self.scaling is None else self.scaling.addend
+        several = (x.block is not None for x in (*self.lines, addend) if x is not None)
+        return len(self.fmt.part.words) > 1 or any(several)
 
     @cached_property
     def test(self) -> Certificate | None:
@@ -180,7 +183,7 @@ def _question(problem: Problem, caps: tuple[int | None, ...]) -> Question:
     return Question(
         problem.contract, problem.fmt, problem.shape, caps, problem.workspace,
         problem.test is not None, layout, problem.unit, problem.system,
-        units.name_of(problem.lines[0].bits.device.index), problem.wide,
+        name_of(problem.lines[0].bits.device.index), problem.wide,
     )  # fmt: skip
 
 
@@ -199,15 +202,14 @@ def _look(
     device = first.planes.device if isinstance(first, Encoded) else first.bits.device
     if any(source.count >= MOST_LINES for source in fresh):
         raise ValueError(f"{MOST_LINES} rows or columns in all are too many; give parts of them")
-    sizes = [backend.ROWS_OF_TABLE * source.count for source in fresh]
+    sizes = [ROWS_OF_TABLE * source.count for source in fresh]
     several = any(x.block is not None for x in fresh)
-    short = bool(fresh) and not several and short_lines.will_do(fresh)
+    short = bool(fresh) and not several and are_short(fresh)
     take = torch.empty if short else torch.zeros
     arena = take(sum(sizes) + len(goals) * 2 * 5 + 1, dtype=torch.int64, device=device)
     starts = [0, *itertools.accumulate(sizes)]
     tables = [
-        arena[start:stop].view(backend.ROWS_OF_TABLE, -1)
-        for start, stop in itertools.pairwise(starts)
+        arena[start:stop].view(ROWS_OF_TABLE, -1) for start, stop in itertools.pairwise(starts)
     ]
     leads = None
     if test is not None:
@@ -217,11 +219,11 @@ def _look(
             for x in fresh
         ]
     if short:
-        short_lines.survey(fresh, tables, leads, kept, arena[starts[-1] :])
+        survey_short(fresh, tables, leads, kept, arena[starts[-1] :])
     elif several:
-        words.survey(fresh, tables, leads, kept, max(bounds.highest(goal) for goal in goals))
+        survey_words(fresh, tables, leads, kept, max(bounds.highest(goal) for goal in goals))
     elif fresh:
-        backend.survey(fresh, tables, leads, kept)
+        survey(fresh, tables, leads, kept)
     known = iter(tables)
     found = [x.lines[0] if isinstance(x, Encoded) else next(known) for x in sources]
     both = None
@@ -244,7 +246,7 @@ def _tables(
 ) -> tuple[Tensor, Tensor]:
     """Lines scaled by a goal."""
     found = [table.clone() if fresh else table for table in looked_at]
-    backend.quantise(problem.lines, found, goal, problem.test, needs.unbind())
+    quantise(problem.lines, found, goal, problem.test, needs.unbind())
     return found[0], found[1]
 
 
@@ -292,7 +294,6 @@ def _compute(
     tables = prepared.tables_of(problem, block)
     fitted = engine.fitted(tables)
     scaling = None if problem.scaling is None else problem.scaling.cut(*block)
-    scaled: Any = words.Verbs(scaling) if problem.wide else scaling or backend
     with ledger.stage("encode"):
         if kept.get("columns") != (batch, columns):  # columns stay while blocks of rows pass
             kept.clear()
@@ -305,9 +306,7 @@ def _compute(
                 cuts.planes(lead, batch, piece)
                 for lead, piece in zip(prepared.leads, pieces, strict=True)
             ]
-            marks = backend.certify(
-                leads[0], leads[1], fitted, k, test, prepared.kept, prepared.terms
-            )
+            marks = certify(leads[0], leads[1], fitted, k, test, prepared.kept, prepared.terms)
     recording.read_here()
     used = sum(x.nbytes for x in (*prepared.tables, *(prepared.leads or ()), right))
     used += math.prod(out.shape[1:])  # marks
@@ -318,9 +317,9 @@ def _compute(
         groups = engine.multiply(left, right, room)
     with ledger.stage("reconstruct"):
         batches = (sides[0].shape[0], sides[1].shape[0])
-        final: Tensor = scaled.reconstruct(
+        final = reconstruct(
             groups, engine.carrier, fitted, batches, fmt.part, out, marks,
-            slack=plan.cap is not None,
+            slack=plan.cap is not None, scaling=scaling, wide=problem.wide,
         )  # fmt: skip
     passing = left.nbytes + groups.nbytes + engine.passing_bytes * final.numel() + scratch
     ledger.workspace = max(ledger.workspace, used + passing)
@@ -334,7 +333,10 @@ def _compute(
                 sides, tables, fmt, out, final, test, prepared.repaired, scaling, room
             )
             ledger.workspace = max(ledger.workspace, used + more)
-        scaled.repair(sides[0], sides[1], tables, fmt.part, out, final, test, prepared.repaired)
+        repair(
+            sides[0], sides[1], tables, fmt.part, out, final, test, prepared.repaired, scaling,
+            problem.wide,
+        )  # fmt: skip
     return final
 
 
@@ -377,7 +379,7 @@ def encode_operand(
     if contract.certified_by_data:
         test = bounds.certificate(contract, fmt.precision, k, fmt.parts, 0)
     tables, needs, leads, _ = _look([operand], test, first_kept(k, fmt.parts), [goal])
-    backend.quantise([operand], tables, goal, test, needs[0].unbind())
+    quantise([operand], tables, goal, test, needs[0].unbind())
     other = math.log2(goal.root) + goal.shift + 0.01
     width = max(math.ceil(other + 1), 1)
     if contract.name == "bits":  # whose plans do not look at the data either
@@ -391,7 +393,7 @@ def encode_operand(
     widths = (own_width, width)[:: 1 - 2 * at]
     plan = cached_plan(
         contract, fmt, shape, eighths, cap, 1 << 40, None, unit, system, (widths[0], widths[1]),
-        units.name_of(operand.bits.device.index),
+        name_of(operand.bits.device.index),
     )  # fmt: skip
     planes = units.engine_of(plan).encode([operand], tables, [at])[0]
     lines = (tables[0], None if leads is None else leads[0])

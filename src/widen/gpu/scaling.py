@@ -11,15 +11,9 @@ import numpy as np
 import torch
 
 from widen.gpu import cuts
-from widen.gpu import stages_ as backend
 from widen.gpu.cuts import Piece
-from widen.gpu.tables import constant
 from widen.gpu.operands import Lines, Tensor
-from widen.bounds import Certificate
-from widen.formats import Binary
-from widen.gpu import tiles
-from widen.gpu.kernels.triton import scaled
-from widen.systems import Residues
+from widen.gpu.tables import constant
 
 
 @lru_cache(maxsize=16)
@@ -32,7 +26,7 @@ def nowhere(device: torch.device) -> Tensor:
 class Scaling:
     """alpha and beta, and c as the bits of its floats, a view (parts, batch, m, n).
 
-    It has the verbs of `gpu.stages_` that know of them.
+    Kernels are told them in two ways: those for one list of moduli, and those for any.
     """
 
     alpha: complex
@@ -64,33 +58,34 @@ class Scaling:
         return math.hypot(self.alpha.real, self.alpha.imag) * (1 + 2.0**-50)
 
     @property
-    def _numbers(self) -> tuple[float, float, float, float]:
+    def numbers(self) -> tuple[float, float, float, float]:
+        """Real and imaginary parts of alpha, then of beta."""
         return self.alpha.real, self.alpha.imag, self.beta.real, self.beta.imag
 
-    def _arguments(self, out: Tensor) -> tuple[object, ...]:
+    def arguments(self, out: Tensor) -> tuple[object, ...]:
         """c, its strides, and the scalars' bits; something else to point at if there is no c."""
-        scalars = np.array(self._numbers).view(np.int64).tolist()
+        scalars = np.array(self.numbers).view(np.int64).tolist()
         if self.addend is None:
             return out, 0, 0, 0, 0, *scalars
         return self.addend.bits, *self.addend.bits.stride(), *scalars
 
     @property
-    def _form(self) -> tuple[int, tuple[int, int]]:
+    def form(self) -> tuple[int, tuple[int, int]]:
         """Parts of c, and the widths of its fields."""
         if self.addend is None:
             return 0, (52, 11)
         return self.addend.bits.shape[0], self.addend.fields
 
     @property
-    def _alpha_bits(self) -> int:
+    def alpha_bits(self) -> int:
         """|re alpha| + |im alpha| < 2^this: one more than the larger one's if both are there."""
         parts = abs(self.alpha.real), abs(self.alpha.imag)
         return math.frexp(max(parts))[1] + int(min(parts) > 0)
 
-    def told(self, device: torch.device) -> tuple[tuple[Any, ...], tuple[int, int]]:
+    def for_any(self, device: torch.device) -> tuple[tuple[Any, ...], tuple[int, int]]:
         """What kernels for any moduli and words are told: c, strides, scalars; and c's fields."""
-        bits = self._alpha_bits
-        scalars = np.array(self._numbers).view(np.int64).tolist()
+        bits = self.alpha_bits
+        scalars = np.array(self.numbers).view(np.int64).tolist()
         if self.addend is None:
             return (nowhere(device), *[0] * 5, 1, 0, *scalars, bits), (52, 11)
         words = self.addend.words
@@ -98,32 +93,3 @@ class Scaling:
             (words, *words.stride(), len(words), words.shape[1], *scalars, bits),
             self.addend.fields,
         )
-
-    def reconstruct(
-        self, groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor],
-        batches: tuple[int, int], fmt: Binary, out: Tensor, marks: Tensor | None, *, slack: bool,
-    ) -> Tensor:  # fmt: skip
-        """Round alpha X + beta c into `out`; as `gpu.stages_.reconstruct`."""
-        used, alpha_bits = tuple(int(x != 0) for x in self._numbers), self._alpha_bits
-        if out[0].numel() <= tiles.SMALL:
-            return backend.reconstruct_any(
-                groups, layout, tables, batches, fmt, out, marks, slack=slack,
-                addend=self.told(out.device),
-            )  # fmt: skip
-        return backend.reconstruct(
-            groups, layout, tables, batches, fmt, out, marks, slack=slack,
-            scaling=(
-                scaled.round_scaled, tiles.RECONSTRUCT_LONG,
-                (*self._arguments(out), alpha_bits), (used, *self._form),
-            ),
-        )  # fmt: skip
-
-    def repair(
-        self, left: Lines, right: Lines, tables: tuple[Tensor, Tensor], fmt: Binary, out: Tensor,
-        marks: Tensor, test: Certificate | None, repaired: Tensor,
-    ) -> None:  # fmt: skip
-        """Make every marked element final; as `gpu.stages_.repair`."""
-        backend.repair(
-            left, right, tables, fmt, out, marks, test, repaired,
-            (*self._arguments(out), True, *self._form),
-        )  # fmt: skip

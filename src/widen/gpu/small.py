@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from widen.gpu import tables as constants
-from widen.gpu.operands import Tensor
-from widen.gpu.replay.launch import launch
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import small
+from widen.gpu.operands import Tensor
+from widen.gpu.replay.launch import launch
 
 
-def will_do(left: Tensor, right: Tensor, k: int) -> bool:
+def are_small(left: Tensor, right: Tensor, k: int) -> bool:
     """Whether planes (planes, batch, lines, pitch) are short lines of many small matrices."""
     (batch, m), (others, n) = left.shape[1:3], right.shape[1:3]
     return (
@@ -20,7 +20,7 @@ def will_do(left: Tensor, right: Tensor, k: int) -> bool:
     )
 
 
-def _launch(
+def launch_small(
     kernel: object, planes: int, left: Tensor, right: Tensor, k: int,
     before: tuple[object, ...], after: tuple[object, ...],
 ) -> None:  # fmt: skip
@@ -39,17 +39,17 @@ def _launch(
     )  # fmt: skip
 
 
-def multiply_into(
+def multiply_small(
     left: Tensor, right: Tensor, planes: tuple[tuple[int, int], ...], k: int, out: Tensor
 ) -> None:
     """What `torch.multiply_into` does."""
     table = constants.multiplying(planes, left.device)
-    _launch(small.residues, len(planes), left, right, k, (out, table), ())
+    launch_small(small.residues, len(planes), left, right, k, (out, table), ())
 
 
-def certify_into(
+def certify_small(
     left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, shift: int, both: float,
     marks: Tensor,
 ) -> None:  # fmt: skip
     """What `torch.certify` does, with leading integers in two planes."""
-    _launch(small.certify, 1, left, right, k, (marks, *tables), (shift, both))
+    launch_small(small.certify, 1, left, right, k, (marks, *tables), (shift, both))

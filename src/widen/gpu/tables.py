@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from widen.gpu.replay.recording import quietly
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import crt, crt_groups
 from widen.gpu.kernels.triton.encode import BIAS
+from widen.gpu.replay.recording import quietly
 from widen.systems import Residues
 from widen.systems.moduli import balanced
 

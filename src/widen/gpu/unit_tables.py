@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from widen.gpu.tables import constant
 from widen.gpu.kernels.triton import groups as group_kernels
+from widen.gpu.tables import constant
 from widen.plan import Layout
 from widen.systems import Digits, Residues
 
@@ -153,7 +153,7 @@ def through_x(
 
 @cache
 def apart(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Terms and moduli of `gpu.kernels.triton.groups.as_residues` for residues of each part of X."""
+    """Terms and moduli of the kernel `groups.as_residues` for residues of each part of X."""
     rows: list[list[list[int]]]
     if isinstance(layout, Residues):
         rows = [

@@ -1,6 +1,6 @@
 """The other units and digits on a GPU: their planes, their products, and X handed over as bytes.
 
-int8 residues are `gpu.stages_`; here is everything else that multiplies small integers exactly,
+int8 residues are `gpu.multiply`; here is everything else that multiplies small integers exactly,
 in one generic way: planes in the unit's own format, groups of exact sums, then the residues of X
 that int8 would have given, so that what follows (rounding, marks, repair) is the same for all.
 Numbers of several words have residues of 32 bits instead, by the moduli that there are.
@@ -16,32 +16,21 @@ from functools import cached_property, lru_cache
 import torch
 
 from widen import bounds
-from widen.gpu import stages_ as backend
-from widen.gpu import halves as torch_halves, words_ as torch_words
-from widen.gpu import unit_tables as told
-from widen.gpu.tables import BYTE_BITS, UNFIT, limit_of
-from widen.gpu.operands import Groups, Lines, Tensor
-from widen.gpu.replay.launch import general, launch
 from widen.formats import FORMATS
-from widen.gpu import tiles
+from widen.gpu import halves, tiles, unit_tables
+from widen.gpu.encode import encode_bytes, encode_words, encode_words_any, room_for
+from widen.gpu.hardware import STORAGE, programs
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.kernels.triton import planes as plane_kernels
 from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, NORM, SIGMA
+from widen.gpu.lines import ROWS_OF_TABLE
+from widen.gpu.multiply import descriptor, multiply_words
+from widen.gpu.operands import Groups, Lines, Tensor
+from widen.gpu.replay.launch import general, launch
+from widen.gpu.tables import BYTE_BITS, UNFIT, limit_of
 from widen.plan import Blocks, Layout, Plan
 from widen.systems import Digits, Residues, residues
 from widen.units import UNITS
-
-STORAGE = {
-    "int8": torch.int8,
-    "fp16": torch.float16,
-    "bf16": torch.bfloat16,
-    "fp8": torch.float8_e4m3fn,
-    "fp64": torch.float64,
-}
-"""The units a GPU has, and the format of their planes."""
-
-CAPABILITY = {"fp8": (8, 9), "bf16": (8, 0)}
-"""The compute capability that units need, where not every GPU that runs Triton has it."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +52,7 @@ class Engine:
 
     @cached_property
     def fast(self) -> bool:
-        """Whether these are the int8 residues of `gpu.stages_`."""
+        """Whether these are the int8 residues of `gpu.multiply`."""
         return self.unit == "int8" and isinstance(self.layout, Residues)
 
     @cached_property
@@ -116,9 +105,9 @@ class Engine:
         """Planes of one or both operands, (planes, batch, lines, pitch)."""
         words = any(x.block is not None for x in operands)
         if self.fast and (self.carrier.bases or words):
-            return torch_words.encode(operands, tables, self.carrier, self._width)
+            return encode_words(operands, tables, self.carrier, self._width)
         if self.fast and not all(operand.small for operand in operands):
-            return backend.encode(operands, tables, self.carrier)
+            return encode_bytes(operands, tables, self.carrier)
         given = zip(operands, tables, sides, strict=True)
         if words or (self.several and not self.fast):
             return [self._encode_words(operand, table, side) for operand, table, side in given]
@@ -131,13 +120,13 @@ class Engine:
         return min(width, self.width or width)
 
     def _encode_words(self, operand: Lines, table: Tensor, side: int) -> Tensor:
-        planes = backend.room(operand, self.layout.planes[side], STORAGE[self.unit])
-        torch_words.encode_any(operand, table, self.layout, side, self._width, planes)
+        planes = room_for(operand, self.layout.planes[side], STORAGE[self.unit])
+        encode_words_any(operand, table, self.layout, side, self._width, planes)
         return planes
 
     def _encode(self, operand: Lines, table: Tensor, side: int) -> Tensor:
         layout, count = self.layout, self.layout.planes[side]
-        planes = backend.room(operand, count, STORAGE[self.unit])
+        planes = room_for(operand, count, STORAGE[self.unit])
         tile = tiles.ENCODE_ANY
         batch, lines, inner = operand.shape
         grid = (batch * -(-lines // tile.lines) * -(-operand.pitch // tile.inner),)
@@ -147,13 +136,14 @@ class Engine:
         )  # fmt: skip
         form = (operand.bits.shape[0], *operand.fields)
         if isinstance(layout, Residues):
-            constants, powers = told.remainders(layout, planes.device)
+            constants, powers = unit_tables.remainders(layout, planes.device)
             each = count // (1 if layout.parts == 1 else 3)
             kernel = plane_kernels.residues
             launch(
                 general(kernel) if operand.small else kernel, grid,
                 (*common, constants, powers, len(layout.moduli), each),
-                (*form, told.LONGEST_POWER, bool(layout.bases), tile.lines, tile.inner), tile.warps,
+                (*form, unit_tables.LONGEST_POWER, bool(layout.bases), tile.lines, tile.inner),
+                tile.warps,
             )  # fmt: skip
         else:
             assert isinstance(layout, Digits)
@@ -168,24 +158,24 @@ class Engine:
     def scratch(self, left: Tensor, right: Tensor, room: int) -> int:
         """Bytes of `room` that products of these planes will use."""
         planes = self._by_halves(left, right, room)
-        return torch_halves.scratch_bytes(left, right, self.k, planes)
+        return halves.scratch_bytes(left, right, self.k, planes)
 
     def _by_halves(self, left: Tensor, right: Tensor, room: int) -> int:
         """How many planes are multiplied by halves at a time."""
         if not self.fast or self.carrier.bases:
             return 0
-        return torch_halves.planes_at_once(left, right, self.k, room)
+        return halves.planes_at_once(left, right, self.k, room)
 
     def multiply(self, left: Tensor, right: Tensor, room: int = 0) -> Tensor | Groups:
-        """Bytes (planes of the carrier, batch, m, pitch) as `gpu.stages_.multiply` gives.
+        """Bytes (planes of the carrier, batch, m, pitch) as `gpu.multiply` gives.
 
         Residues of numbers of several words are 32-bit numbers, of one part after the other.
         """
         if self.fast:
             planes = self._by_halves(left, right, room)
             if planes > 0:
-                return torch_halves.multiply(left, right, self.carrier, self.k, planes)
-            return torch_words.multiply(left, right, self.carrier, self.k)
+                return halves.multiply(left, right, self.carrier, self.k, planes)
+            return multiply_words(left, right, self.carrier, self.k)
         return self.as_residues(self.products(left, right))
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
@@ -211,11 +201,11 @@ class Engine:
         if shallow:  # such sums are added in float32, which is exact up to 2^24
             depth *= (1 << 24) // exact
         count = layout.groups * batch * -(-m // tile.rows) * -(-n // tile.columns)
-        firsts, pairs = told.pairs_of(layout, left.device)
+        firsts, pairs = unit_tables.pairs_of(layout, left.device)
         launch(
-            group_kernels.products, (backend._programs(left.device, count, tile.warps),),
-            (backend._descriptor(left, k, tile.rows, tile.inner),
-             backend._descriptor(right, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
+            group_kernels.products, (programs(left.device, count, tile.warps),),
+            (descriptor(left, k, tile.rows, tile.inner),
+             descriptor(right, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
              pitch, layout.groups, batch, left_batch, right_batch, depth, 1.0),
             (tile.rows, tile.columns, tile.inner, tile.group, tile.inner * shallow,
              left.device.type == "cuda"),
@@ -233,7 +223,7 @@ class Engine:
         grid = (-(-size // block),)
         own = not isinstance(layout, Residues) or layout.moduli == carrier.moduli
         if self.several or own:
-            table = told.apart if self.several else told.direct
+            table = unit_tables.apart if self.several else unit_tables.direct
             terms, moduli = table(layout, carrier, groups.device)
             launch(
                 group_kernels.as_residues, grid,
@@ -241,7 +231,9 @@ class Engine:
             )  # fmt: skip
             return out
         assert isinstance(layout, Residues)
-        terms, moduli, inverses, targets, basis = told.through_x(layout, carrier, groups.device)
+        terms, moduli, inverses, targets, basis = unit_tables.through_x(
+            layout, carrier, groups.device
+        )
         launch(
             group_kernels.through_x, grid,
             (groups, out, size, terms, moduli, inverses, targets, basis, len(carrier.moduli),
@@ -269,21 +261,6 @@ class Engine:
             if layout.dropped:
                 table[int(FLAGS)] |= int(INEXACT)
         return left, right
-
-
-@lru_cache(maxsize=16)
-def available(device: torch.device | None) -> tuple[str, ...]:
-    """The units that a GPU has; all of them where it is not known which."""
-    if device is None or device.type != "cuda":
-        return tuple(STORAGE)
-    held = torch.cuda.get_device_capability(device)
-    return tuple(name for name in STORAGE if held >= CAPABILITY.get(name, (0, 0)))
-
-
-@lru_cache(maxsize=16)
-def name_of(index: int | None) -> str:
-    """A GPU's name; in Triton's interpreter, none."""
-    return torch.cuda.get_device_name(index) if torch.cuda.is_available() else ""
 
 
 def engine_of(plan: Plan) -> Engine:
@@ -317,7 +294,7 @@ def in_blocks(plan: Plan) -> Plan:
     planes of a block are fewer than 2^31: bulk copies have 32 bits to count them.
     """
     engine, (batch, m, k, n) = engine_of(plan), plan.shape
-    beside = batch * (m + n) * (lead_planes(k) * (k + 15) + 8 * backend.ROWS_OF_TABLE)
+    beside = batch * (m + n) * (lead_planes(k) * (k + 15) + 8 * ROWS_OF_TABLE)
     workspace = max(plan.workspace - beside, plan.workspace // 4)
     line, element = engine.line_bytes * (k + 15), engine.element_bytes
     whole = max(1, (m + n) * line + m * n * element)

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from widen.calls.check import library
 from widen.backends.slices import Sum
+from widen.calls.check import library
 from widen.papers.arrays import leading_bits, matrix
 
 MOST_SLICES = 32

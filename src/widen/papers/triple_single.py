@@ -12,8 +12,8 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from widen.calls.check import library
 from widen.backends import blocked
+from widen.calls.check import library
 from widen.formats.arrays import library_of
 from widen.words import Words
 

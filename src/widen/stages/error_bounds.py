@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from widen.formats.arrays import cast, library_of
 from widen.formats import Part
+from widen.formats.arrays import cast, library_of
 
 TINY = 5e-324
 

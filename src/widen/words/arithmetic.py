@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from widen.words import elementwise as backend
 from widen.formats.arrays import (
     Planes,
     dtype_name,
@@ -23,6 +22,7 @@ from widen.formats.arrays import (
     part_of,
     place_of,
 )
+from widen.words import elementwise as backend
 from widen.words.promotion import check_plain, common_format, with_parts
 
 if TYPE_CHECKING:

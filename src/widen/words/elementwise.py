@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from widen.cpu.threads import launch
-from widen.gpu.optional import eager, for_gpus
+from widen.formats import Multiple
 from widen.formats.arrays import (
     Planes,
     block_of,
@@ -23,7 +23,7 @@ from widen.formats.arrays import (
     place_of,
     words_of,
 )
-from widen.formats import Multiple
+from widen.gpu.optional import eager, for_gpus
 
 Array = np.ndarray[Any, Any]
 

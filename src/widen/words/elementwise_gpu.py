@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from widen.gpu.replay.launch import launch
-from widen.words.elementwise import OPERATIONS
 from widen.gpu.kernels.triton.word_pairs import pairs, triples
 from widen.gpu.kernels.triton.word_rows import several
 from widen.gpu.kernels.triton.word_tuples import few
+from widen.gpu.replay.launch import launch
+from widen.words.elementwise import OPERATIONS
 
 BLOCK = 1024
 FEW = 4

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from widen.formats.arrays import Wide, is_uniform, part_of, words_of
 from widen.formats import COMPLEX, WORDS, complex_of
+from widen.formats.arrays import Wide, is_uniform, part_of, words_of
 
 WIDE: dict[str, Wide] = {
     **WORDS,

@@ -1,7 +1,7 @@
 """Any words to canonical ones, exactly: expansions grown term by term, then rounded word by word.
 
-Array by array, in additions whose errors are caught; the kernels of `words.elementwise` do the same.
-The proofs are in docs/words.md.
+Array by array, in additions whose errors are caught; the kernels of `elementwise` do the same. The
+proofs are in docs/words.md.
 """
 
 from __future__ import annotations

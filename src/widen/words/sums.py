@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from widen.words import elementwise as backend
 from widen.formats.arrays import cast, is_tensor, part_of, words_of
 from widen.words import arithmetic, conversions, products, renormalise
+from widen.words import elementwise as backend
 from widen.words.promotion import common_format, with_parts
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from widen.calls.check import library
 from widen.backends.parts import sum_parts
+from widen.calls.check import library
 from widen.formats.arrays import library_of
 from widen.papers.arrays import exponents
 from widen.papers.multiple_double.parts import parts_of_lines, parts_of_numbers

@@ -1,17 +1,14 @@
-"""Single elements on a CPU: exact dot products, special values, alpha and beta."""
+"""alpha, beta and c on a CPU, and what they make of special values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from widen.cpu.threads import launch
-from widen.cpu.operands import Array, Operand, float64_bits
-from widen.formats import Part
+from widen.cpu.operands import Array, float64_bits
 
 
 @dataclass(frozen=True)
@@ -45,45 +42,6 @@ def scaling(
         np.array([x.real, x.imag][: shape[0]], np.float64).view(np.int64) for x in (alpha, beta)
     ]
     return Scaling(bits[0], bits[1], addend)
-
-
-@lru_cache(maxsize=64)
-def word_table(fmt: Part) -> Array:
-    """A format as kernels read it: (precision, lowest, highest) of every word."""
-    return np.array([[word.precision, word.lowest, word.highest] for word in fmt.words])
-
-
-def dots(
-    left: Operand, right: Operand, where: tuple[Array, ...], fmt: Part, out: Array,
-    scaling: Scaling | None,
-) -> None:  # fmt: skip
-    """Correctly rounded elements by exact dot products: out[..., b, i, j] for those listed."""
-    parts = out.shape[1]
-    scalar = np.zeros(parts, np.int64)
-    alpha, beta, addend = (
-        (scalar, scalar, np.zeros((1, 1, 1, 1, 1), np.int64))
-        if scaling is None
-        else (scaling.alpha, scaling.beta, scaling.addend)
-    )
-    places = [np.ascontiguousarray(index) for index in where]
-    pairs = len(left.words) * len(right.words)
-    work = 8 * left.shape[2] * pairs * places[0].size
-    launch(
-        "dot.dots", places[0].size, work, left.stacked_bits(), right.stacked_bits(), *places,
-        scaling is None, alpha, beta, addend, word_table(fmt), out,
-    )  # fmt: skip
-
-
-def special_values(left: Operand, right: Operand, rows: Array, columns: Array, out: Array) -> None:
-    """Overwrite the elements of special rows and columns, in their first words."""
-    _, _, batch, m, n = out.shape
-    work = batch * m * n * left.shape[2]
-    launch(
-        "special.special", batch * m, work, left.joined_bits(), right.joined_bits(), rows, columns,
-        out[0],
-    )  # fmt: skip
-    if len(out) > 1:
-        out[1:, :, rows[:, :, None] | columns[:, None, :]] = 0.0
 
 
 def scale_special(out: Array, scaling: Scaling, special: Array) -> None:

@@ -1,0 +1,122 @@
+"""Lines looked at and scaled: exponents of first and last bits, integer norms, what planes need."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple
+from functools import lru_cache
+
+import numpy as np
+
+from widen.bounds import Goal
+from widen.cpu.encode import CONVERSION as CONVERSION
+from widen.cpu.encode import encode as encode
+from widen.cpu.operands import NOTHING, Array, Operand, Quantised, Survey
+from widen.cpu.threads import launch
+from widen.planner import Needs
+
+LINES_TILE = 128
+"""How many lines are one job of some kernels."""
+
+
+def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -> Survey:
+    """Look at every line: exponents of its first and last bits, and its integer norms.
+
+    With a goal, the last bit is only looked for in lines that the goal may keep exactly. Other
+    formats are converted to float64 in pieces of `room` bytes.
+    """
+    batch, lines, _ = operand.shape
+    top, last, q1, q2 = np.empty((4, batch, lines), np.int64)
+    found = Survey(top, last, q1, q2, np.empty((batch, lines), bool))
+    step = max(1, lines if operand.viewed else room // (2 * operand.bytes_a_line))
+    for start in range(0, lines, step):
+        some = slice(start, min(start + step, lines))
+        part = operand if step >= lines else operand.cut(slice(None), some)
+        bits = part.joined_bits()
+        seen = _as_array(None if part.lower else goal)  # the last bits are those of other words
+        launch(
+            "lines.survey", _tiles(part), bits.size, bits, part.lines_near, seen,
+            found.top[:, some], found.last[:, some], found.q1[:, some], found.q2[:, some],
+            found.special[:, some],
+        )  # fmt: skip
+        if goal is None:
+            found.last[:, some] = balanced_survey(part, np.zeros(part.shape[2], np.int64)).last
+        elif part.lower:
+            _last_bits(part, goal, found, some)
+    return found
+
+
+def _last_bits(operand: Operand, goal: Goal, found: Survey, some: slice) -> None:
+    """The last bits of lines of several words, lowest words first: most lines end there."""
+    last = np.full(found.last[:, some].shape, -NOTHING)
+    for bits in reversed(operand.word_bits()):
+        launch(
+            "lines.last_bits", _tiles(operand), operand.shape[1], bits, _as_array(goal),
+            found.top[:, some], found.q1[:, some], found.q2[:, some], last,
+        )  # fmt: skip
+    found.last[:, some] = last
+
+
+def balanced_survey(operand: Operand, shift: Array) -> Survey:
+    """First and last bits of lines whose entry h stands for x 2^shift[h]; no norms.
+
+    The first bit of several words is that of the first word, which may be one above the value's.
+    """
+    shape = operand.shape[:2]
+    top, last = np.full(shape, NOTHING), np.full(shape, -NOTHING)
+    special = np.zeros(shape, bool)
+    for bits in (bits for of_word in operand.word_bits() for bits in of_word):
+        launch(
+            "lines.extremes", _tiles(operand), bits.size,
+            bits, operand.lines_near, shift, top, last, special,
+        )  # fmt: skip
+    empty = special | (top == NOTHING)
+    top[empty], last[empty] = 0, 0
+    return Survey(top, last, np.zeros(shape, np.int64), np.zeros(shape, np.int64), special)
+
+
+def _tiles(operand: Operand) -> int:
+    batch, lines, _ = operand.shape
+    return batch * -(-lines // LINES_TILE)
+
+
+@lru_cache(maxsize=64)
+def _as_array(goal: Goal | None) -> Array:
+    """A goal as kernels read it; a norm of 0 stands for none."""
+    return np.array((0, 1, 0, 0) if goal is None else astuple(goal), np.int64)
+
+
+def quantise(found: Survey, goal: Goal | None) -> Quantised:
+    """Exponents by `bounds.goal`."""
+    shape = found.top.shape
+    exponents, exact, norm = np.empty(shape, np.int64), np.empty(shape, bool), np.empty(shape)
+    launch(
+        "lines.scale", shape[0], exponents.size, found.top, found.last, found.q1, found.q2,
+        found.special, _as_array(goal), exponents, exact, norm,
+    )  # fmt: skip
+    return Quantised(found, exponents, exact, norm)
+
+
+def needs(left: Quantised, right: Quantised, k: int) -> Needs:
+    """What planes must hold: |a'| <= 2^width, and log2 of the largest 2-norms."""
+    ours, theirs = _side_needs(left, k), _side_needs(right, k)
+    return Needs((ours[0], theirs[0]), (ours[1], theirs[1]))
+
+
+def _side_needs(lines: Quantised, k: int) -> tuple[float, int]:
+    norm = float(lines.norm.max(initial=-np.inf))
+    if norm == -np.inf:
+        return 0.0, 0
+    # ||a'|| <= 2^norm + sqrt(2k)/2; floats err by far less than the margin.
+    rounding = 0.5 * math.log2(2 * max(k, 1)) - 1
+    least, most = sorted((norm, rounding))
+    norm = most + math.log2(1 + 2.0 ** (least - most))
+    # The sigma of an empty line is 0 or NOTHING, which is no width.
+    return norm + 1e-6, max(int(lines.sigma.max()) + 1, 1)
+
+
+def exact_needs(left: Quantised, right: Quantised, entries: int) -> Needs:
+    """The same where norms were not taken: `entries` numbers of magnitude up to 2^width a line."""
+    widths = [max(int(side.sigma.max()) + 1, 1) for side in (left, right)]
+    norms = [width + 0.5 * np.log2(entries) for width in widths]
+    return Needs((norms[0], norms[1]), (widths[0], widths[1]))

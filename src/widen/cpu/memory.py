@@ -1,0 +1,59 @@
+"""Scratch memory on a CPU: used again, block after block and call after call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from widen.planner import KEPT
+from widen.stages.account import Ledger
+
+WIDTHS = {"float64": 8, "float32": 4}
+"""Bytes of what scratch memory is taken for."""
+
+
+class Scratch:
+    """Memory used again, block after block and call after call."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, np.ndarray[Any, Any]] = {}
+        self._taken: dict[str, int] = {}
+        self.ledger = Ledger()
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> Any:
+        """An array of this shape, with no values yet; what was taken under the name is gone."""
+        count = math.prod(shape) * WIDTHS[dtype]
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.size < count:
+            buffer = None
+            self._buffers.pop(name, None)
+            buffer = self._buffers[name] = np.empty(count, np.uint8)
+        self._taken[name] = count
+        self.ledger.workspace = max(self.ledger.workspace, sum(self._taken.values()))
+        return np.ndarray(shape, dtype, buffer)
+
+    def clear(self) -> None:
+        """Give everything back."""
+        self._buffers.clear()
+        self._taken.clear()
+
+
+_kept: list[Scratch] = []
+
+
+@contextmanager
+def scratch(ledger: Ledger) -> Iterator[Scratch]:
+    """The scratch memory that the last call left, or a new one if it is in use or was large."""
+    try:
+        memory = _kept.pop()  # atomic: no two threads get the same
+    except IndexError:
+        memory = Scratch()
+    memory.ledger = ledger
+    memory._taken.clear()
+    yield memory
+    if not _kept and sum(buffer.nbytes for buffer in memory._buffers.values()) <= KEPT:
+        _kept.append(memory)

@@ -1,0 +1,115 @@
+"""Reconstruction on a CPU: groups to one exact integer, rounded once into the result."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from widen import bounds
+from widen.cpu.encode import CONVERSION as CONVERSION
+from widen.cpu.encode import balanced_digits, centred
+from widen.cpu.encode import encode as encode
+from widen.cpu.operands import Array, Quantised, every, word_table
+from widen.cpu.scaling import Scaling
+from widen.cpu.threads import launch
+from widen.formats import Part
+from widen.plan import Layout
+from widen.systems import Residues
+
+ELEMENTS_TILE = 128
+"""How many elements are one job."""
+
+MOST_IN_FLOATS = 31
+"""Moduli of a product that is put together in float64 where its rounding is beyond doubt."""
+
+
+@lru_cache(maxsize=64)
+def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
+    """Places, constants, limbs of P/p and of P, bit offsets: a layout as the kernels read it."""
+    if isinstance(layout, Residues):
+        whole = layout.modulus
+        width = (whole.bit_length() + 2) // 32 + 1  # |X| + slack < P, and a sign
+        terms = layout.terms
+        places = [[[group for group, _ in of_p] for of_p in of_part] for of_part in terms]
+        constants = [
+            [
+                [p, 1 / p, *(centred(w, p) for _, w in of_p)]
+                for p, of_p in zip(layout.moduli, of_part, strict=True)
+            ]
+            for of_part in terms
+        ]
+        basis = np.array([balanced_digits(whole // p, width) for p in layout.moduli], np.int32)
+        modulus = np.array(balanced_digits(whole, width), np.int32)
+        return np.array(places), np.array(constants), basis, modulus, np.zeros(0, np.int64)
+    largest = [max(map(abs, of_group)) for of_group in zip(*layout.weights, strict=True)]
+    offsets = np.array([weight.bit_length() - 1 for weight in largest])
+    signs = [[[(weight > 0) - (weight < 0) for weight in part]] for part in layout.weights]
+    # What was left out may be more than all that is there, if lines are zero.
+    width = (max(int(offsets.max()), layout.dropped.bit_length()) + 69) // 32 + 3
+    empty = np.zeros((0, width), np.int32)
+    none = np.zeros((layout.parts, 0, 2))
+    return np.array(signs), none, empty, np.zeros(width, np.int32), offsets
+
+
+@lru_cache(maxsize=64)
+def _expansion(layout: Layout) -> tuple[Array, Array, Array]:
+    """P/p and P in balanced digits below 2^53 / (count 2^22), and what the digits weigh.
+
+    Empty for digits, and for more moduli than float64 has the range for: limbs serve these.
+    """
+    count = len(layout.moduli) if isinstance(layout, Residues) else 0
+    if not isinstance(layout, Residues) or count > MOST_IN_FLOATS:
+        return np.zeros((0, 0)), np.zeros(0), np.zeros(0)
+    step = 32 - count.bit_length()
+    width = layout.modulus.bit_length() // step + 1  # a sign, too
+    basis = [balanced_digits(layout.modulus // p, width, step) for p in layout.moduli]
+    scales = np.ldexp(1.0, step * np.arange(width))
+    modulus = balanced_digits(layout.modulus, width, step)
+    return np.array(basis, np.float64), np.array(modulus, np.float64), scales
+
+
+def reconstruct(
+    groups: Array, layout: Layout, left: Quantised, right: Quantised, fmt: Part, out: Array,
+    *, slack: bool = False, scaling: Scaling | None = None,
+) -> Array:  # fmt: skip
+    """Round X (or alpha X + beta c) into `out`, (words, parts, batch, m, n), once.
+
+    With `slack`, gives a mask of the elements whose rounding is still open because lines were
+    rounded or products dropped; without, an all-false one.
+    """
+    batch = out.shape[2]
+    unsettled = np.zeros(out.shape[2:], bool)
+    sides = (left, right)
+    always = bounds.least_error(layout.dropped) if slack else -1
+    exact, exponents = [side.exact for side in sides], [side.exponents for side in sides]
+    bits = exponents
+    if slack:  # not read otherwise
+        exact = [flags & (layout.dropped == 0) for flags in exact]
+        bits = [_magnitude_bits(side) for side in sides]
+        # An error of X times 2^-NOTHING would be beyond every sum.
+        exponents = [np.where(side.survey.special, 0, side.exponents) for side in sides]
+    places, constants, basis, modulus, offsets = _reconstruction(layout)
+    arguments = (
+        groups.reshape(len(groups), -1), places, constants, basis, modulus, offsets,
+        *(every(of_lines, batch) for of_lines in (*exponents, *bits, *exact)), always,
+    )  # fmt: skip
+    jobs, words = -(-unsettled.size // ELEMENTS_TILE), word_table(fmt)
+    if scaling is not None:
+        scalars = (scaling.alpha, scaling.beta, scaling.addend)
+        launch("scaled.scaled", jobs, 8 * groups.size, *arguments, words, out, unsettled, *scalars)
+    elif len(words) > 1:
+        launch("wide.rounded", jobs, 8 * groups.size, *arguments, words, out, unsettled)
+    else:
+        launch(
+            "reconstruct.plain", jobs, groups.size,
+            *arguments, words[0], out[0], unsettled, *_expansion(layout),
+        )  # fmt: skip
+    return unsettled
+
+
+def _magnitude_bits(lines: Quantised) -> Array:
+    """Exponents v with 2^exponent ||a||_1 < 2^v."""
+    length = np.frexp(lines.survey.q1.astype(np.float64))[1]
+    bits: Array = np.maximum(length + lines.sigma - bounds.NORM_BITS, 0)
+    return bits

@@ -1,0 +1,131 @@
+"""Encoding on a GPU: planes of small integers in the format of the unit that multiplies them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from widen.gpu import tables as constants
+from widen.gpu import tiles, unit_tables
+from widen.gpu.hardware import assembly
+from widen.gpu.kernels.triton import encode as encode_kernels
+from widen.gpu.kernels.triton import encode_words as word_kernels
+from widen.gpu.kernels.triton import planes_words
+from widen.gpu.operands import Lines, Tensor
+from widen.gpu.replay.launch import general, launch
+from widen.plan import Layout
+from widen.systems import Digits, Residues
+
+
+def encode_bytes(
+    operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues
+) -> list[Tensor]:
+    """Planes of int8 of one or both operands, (planes, batch, lines, pitch)."""
+    left, right = operands[0].paired, operands[-1].paired
+    planes = [room_for(operand, layout.planes[0]) for operand in operands]
+    moduli, weights = constants.encoding(layout.moduli, left.bits.device)
+    parts, inner = left.bits.shape[0], left.shape[2]
+    shapes = [
+        tiles.matrix_tile(tiles.ENCODE[parts], x.lines_near, x.shape[1], inner)
+        for x in (left, right)
+    ]
+    blocks = [
+        x.shape[0] * -(-x.shape[1] // t.lines) * -(-x.pitch // t.inner)
+        for x, t in zip((left, right), shapes, strict=True)
+    ]
+    sides = [
+        (x.bits, table, x.count, plane.view(torch.int32), x.shape[1], plane.stride(0),
+         *x.bits.stride()[1:])
+        for x, table, plane in (
+            (left, tables[0], planes[0]), (right, tables[-1], planes[-1])
+        )
+    ]  # fmt: skip
+    launch(
+        encode_kernels.residues, (sum(blocks[: len(operands)]),),
+        (*sides[0], *sides[1], blocks[0], moduli, weights, inner, len(layout.moduli),
+         left.pitch),
+        (parts, *left.fields, *right.fields, constants.LONGEST_BYTES, assembly(left.bits.device),
+         left.lines_near, shapes[0].lines, shapes[0].inner, right.lines_near, shapes[1].lines,
+         shapes[1].inner),
+        max(shape.warps for shape in shapes),
+    )  # fmt: skip
+    return planes
+
+
+def room_for(operand: Lines, planes: int, dtype: torch.dtype = torch.int8) -> Tensor:
+    """Room for planes; the Hopper kernel reads whole tiles of 64 lines, so there are a few more."""
+    shape = (planes, *operand.shape[:2], operand.pitch)
+    size = math.prod(shape)
+    found = torch.empty(size + 63 * operand.pitch, dtype=dtype, device=operand.bits.device)
+    return found[:size].view(shape)
+
+
+def encode_words(
+    operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues, width: int
+) -> list[Tensor]:
+    """Planes of int8, (planes, batch, lines, pitch), of integers up to 2^width in magnitude."""
+    short = layout.bases.count(0) if layout.bases else len(layout.moduli)
+    made = []
+    for x, table in zip(operands, tables, strict=True):
+        planes = room_for(x, layout.planes[0])
+        choices = tiles.FEW_WORDS_LIMBS if x.small else tiles.WORDS_LIMBS
+        limbs = next(count for count in choices if 64 * count > width + 2)
+        few = limbs <= tiles.FEW_LIMBS and not layout.bases
+        batch, count, inner = x.shape
+        tile = tiles.line_tile(tiles.FEW_WORDS if few else tiles.WORDS, x.lines_near, inner)
+        columns = 1 if few else tiles.WORDS_COLUMNS
+        room = limbs if few else max(4, 1 << (limbs - 1).bit_length())
+        weights = constants.words_encoding(layout, 8 * room, columns, planes.device)
+        form: tuple[int, ...] = (
+            len(x.words), layout.parts, *x.fields, limbs, assembly(planes.device),
+            tile.lines, tile.inner,
+        )  # fmt: skip
+        kernel = word_kernels.residues_of_few
+        if not few:
+            kernel = word_kernels.residues
+            form += (bool(layout.bases), room, x.lines_near and not x.small, columns)
+        launch(
+            general(kernel) if x.small else kernel,
+            (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
+            (x.words, table, x.count, planes.view(torch.int32), count, inner, x.pitch,
+             planes.stride(0), *x.words.stride(), *weights, short, len(layout.moduli) - short),
+            form, tile.warps, registers=tiles.WORDS_REGISTERS.get(room),
+        )  # fmt: skip
+        made.append(planes)
+    return made
+
+
+def encode_words_any(
+    x: Lines, table: Tensor, layout: Layout, side: int, width: int, planes: Tensor
+) -> None:
+    """Planes of any unit, of integers up to 2^width in magnitude; those of int8 are `encode`'s."""
+    needed = width + 3
+    if isinstance(layout, Digits):
+        needed = max(needed, layout.beta * layout.counts[side])
+    enough = (count for count in tiles.FEW_WORDS_LIMBS if 64 * count >= needed)
+    limbs = 2 * next(enough, -(-needed // 64))
+    batch, count, inner = x.shape
+    tile, device = tiles.ENCODE_WORDS, planes.device
+    common = (
+        x.words, table, x.count, planes, count, inner, x.pitch, planes.stride(0),
+        *x.words.stride(),
+    )  # fmt: skip
+    form: tuple[int, ...] = (len(x.words), *x.fields, limbs, assembly(device))
+    given: tuple[Any, ...]
+    if isinstance(layout, Residues):
+        kernel, form = planes_words.residues, (layout.parts, *form, bool(layout.bases))
+        each = layout.planes[side] // (1 if layout.parts == 1 else 3)
+        known = unit_tables.words_remainders(layout, limbs, device)
+        given = (*known, len(layout.moduli), each)
+    else:
+        assert isinstance(layout, Digits)
+        kernel, offset = planes_words.digits, unit_tables.words_offset(layout, side, limbs, device)
+        given = (layout.parts, offset, layout.beta, layout.counts[side])
+    launch(
+        general(kernel) if x.small else kernel,
+        (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),), (*common, *given),
+        (*form, tile.lines, tile.inner), tile.warps,
+    )  # fmt: skip
