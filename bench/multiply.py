@@ -23,7 +23,6 @@ from unittest.mock import patch
 import torch
 
 from widen.cli.results import append
-from widen.gpu import halves as gpu_halves
 from widen.gpu import halves as torch_halves
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import tiles
@@ -186,10 +185,10 @@ def compare_halves(n: int) -> bool:
     """Print milliseconds of an ordinary product and of one by halves; whether bytes are equal."""
     layout = residues(128, 109.0, 1)
     left, right = planes(1, n, n, layout.moduli, 0), planes(1, n, n, layout.moduli, 0)
-    wanted = gpu_halves.multiply(left, right, layout, n)
+    wanted = gpu_multiply.multiply(left, right, layout, n)
     same = torch.equal(torch_halves.multiply(left, right, layout, n, 2), wanted)
     del wanted
-    ordinary = timed(lambda: gpu_halves.multiply(left, right, layout, n), 6)
+    ordinary = timed(lambda: gpu_multiply.multiply(left, right, layout, n), 6)
     halves = timed(lambda: torch_halves.multiply(left, right, layout, n, 2), 6)
     print(
         f"n = {n}: ordinary {1000 * ordinary:.2f} ms, by halves {1000 * halves:.2f}, bytes "

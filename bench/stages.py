@@ -19,8 +19,8 @@ from widen.contract import as_contract
 from widen.formats import FORMATS
 from widen.gpu import certify as gpu_certify
 from widen.gpu import encode as gpu_encode
-from widen.gpu import halves as gpu_halves
 from widen.gpu import lines as gpu_lines
+from widen.gpu import multiply as gpu_multiply
 from widen.gpu import operands as torch_lines
 from widen.gpu import reconstruct as gpu_reconstruct
 from widen.gpu import repair as gpu_repair
@@ -88,8 +88,8 @@ def measured(name: str, batch: int, m: int, k: int, n: int) -> tuple[int, list[f
     ms.append(timed(certify))
     ms.append(timed(lambda: gpu_encode.encode_bytes(sides, list(tables), layout)))
     planes = gpu_encode.encode_bytes(sides, list(tables), layout)
-    ms.append(timed(lambda: gpu_halves.multiply(*planes, layout, k)))
-    groups, marks = gpu_halves.multiply(*planes, layout, k), certify()
+    ms.append(timed(lambda: gpu_multiply.multiply(*planes, layout, k)))
+    groups, marks = gpu_multiply.multiply(*planes, layout, k), certify()
     batches, slack = (batch, batch), prepared.plan.cap is not None
     ms.append(timed(lambda: gpu_reconstruct.reconstruct(
         groups, layout, tables, batches, fmt.part, out, marks, slack=slack)))  # fmt: skip

@@ -19,8 +19,8 @@ from widen.calls.cpu_tensors import as_tensor
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS
 from widen.gpu import encode as gpu_encode
-from widen.gpu import halves as gpu_halves
 from widen.gpu import lines as gpu_lines
+from widen.gpu import multiply as gpu_multiply
 from widen.gpu import operands as torch_lines
 from widen.gpu import run as device
 from widen.gpu import tables as torch_constants
@@ -250,7 +250,7 @@ def test_residues_are_multiplied_exactly(seed, k, bits):
     shape = (len(layout.moduli), 1, 3, -(-k // 16) * 16)
     ours = rng.choice(np.array([-128, 127, 5], np.int8), shape)
     theirs = np.full_like(ours, -128)
-    found = gpu_halves.multiply(
+    found = gpu_multiply.multiply(
         torch.from_numpy(ours).to(ON), torch.from_numpy(theirs).to(ON), layout, k
     )
     for z, p in enumerate(layout.moduli):

@@ -8,8 +8,8 @@ import torch
 
 import widen
 from helpers import assert_same_bits, draw
-from widen.gpu import halves as gpu_halves
 from widen.gpu import halves as torch_halves
+from widen.gpu import multiply as gpu_multiply
 from widen.systems import residues
 from widen.systems.moduli import balanced
 
@@ -36,7 +36,7 @@ def test_bytes_are_those_of_the_ordinary_product(shape):
     rng = np.random.default_rng(m)
     layout = residues(128, 38.0, 1)
     left, right = planes_of(rng, layout, m, k), planes_of(rng, layout, n, k)
-    wanted = gpu_halves.multiply(left, right, layout, k)
+    wanted = gpu_multiply.multiply(left, right, layout, k)
     for planes in (2, len(layout.moduli)):
         found = torch_halves.multiply(left, right, layout, k, planes)
         assert torch.equal(found[..., :n], wanted[..., :n])

@@ -323,7 +323,7 @@ def test_streams_are_kept_in_order():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_int8_tensor_cores_are_exact(sign):
     """The record of the unit: largest digits, equal signs, as deep as an int32 holds."""
-    from widen.gpu import halves as gpu_halves
+    from widen.gpu import multiply as gpu_multiply
     from widen.systems import residues
     from widen.units import UNITS
 
@@ -332,7 +332,7 @@ def test_int8_tensor_cores_are_exact(sign):
         shape = (len(layout.moduli), 1, 3, -(-k // 16) * 16)
         ours = torch.full(shape, -128 if sign > 0 else 127, dtype=torch.int8, device="cuda")
         theirs = torch.full(shape, -128, dtype=torch.int8, device="cuda")
-        found = gpu_halves.multiply(ours, theirs, layout, k)[..., :3].cpu()
+        found = gpu_multiply.multiply(ours, theirs, layout, k)[..., :3].cpu()
         for z, p in enumerate(layout.moduli):
             digit = -128 if sign > 0 else 127
             wanted = k * digit * -128 * pow(layout.modulus // p, -1, p) % p
