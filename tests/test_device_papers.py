@@ -31,7 +31,7 @@ def on_device(monkeypatch):
         return checked(*given, verbs=torch_slices if isinstance(given[0], torch.Tensor) else None)
 
     monkeypatch.setattr(torch_slices, "clock", slices.clock if ON == "cpu" else torch_slices.clock)
-    monkeypatch.setattr(torch_slices, "read", lambda ledger: None)
+    monkeypatch.setattr(torch_slices, "read", lambda account: None)
     for module in (dgemm, dgemm_fp8):
         monkeypatch.setattr(module, "checked", ours)
 

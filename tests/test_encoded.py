@@ -231,7 +231,7 @@ def test_what_it_says_of_itself(accuracy):
     assert encoded.fmt.name == "float64"
     assert encoded.unit in UNITS
     assert encoded.system in SYSTEMS
-    assert encoded.nbytes >= encoded.planes.nbytes + b.nbytes
+    assert encoded.nbytes >= encoded.held.planes.nbytes + b.nbytes
     for word in ("right", "(9, 7)", "float64", repr(str(accuracy)), "planes", encoded.unit, "MB"):
         assert word in repr(encoded)
     assert "\n" not in repr(encoded)

@@ -24,7 +24,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 # within a line, a module or a room (a folder). DESIGN.md's law, with the modules that stand
 # between its rooms.
 ORDER = [
-    ["contract", "ledger"],
+    ["contract", "account"],
     ["plan"],
     ["formats", "units"],
     ["bounds"],
@@ -125,7 +125,7 @@ def rooms_imported(path):
 def test_there_is_something_to_check():
     assert len(MODULES) > 30
     assert rooms_imported(ROOT / "api.py") >= {"contract", "planner"}
-    assert rooms_imported(ROOT / "cpu/run.py") >= {"backends", "planner", "ledger"}
+    assert rooms_imported(ROOT / "cpu/run.py") >= {"backends", "planner", "account"}
     assert "numba" in {name.split(".")[0] for name in imported(ROOT / "cpu/kernels/limbs.py")}
 
 
@@ -154,7 +154,7 @@ def test_imports_go_downwards(path):
 
 
 def test_the_ledger_and_contracts_stand_alone():
-    for name in ("ledger", "contract"):
+    for name in ("account", "contract"):
         assert rooms_imported(ROOT / f"{name}.py") == set()
 
 

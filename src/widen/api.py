@@ -9,17 +9,19 @@ import numpy as np
 
 from widen.calls import check as arguments
 from widen.calls import dispatch as routes
+from widen.calls.batches import encoded as encoded_on_cpu
 from widen.calls.batches import pieces, stack
 from widen.calls.call import Accuracy, Progress, check_call, empty_plan, for_call
 from widen.calls.check import as_operand, format_of
 from widen.contract import as_contract
-from widen.cpu.problem import encode_operand, quantise_both
+from widen.cpu import stages
 from widen.encoded import Encoded
 from widen.formats import FORMATS, default_result
 from widen.gpu.optional import eager, for_gpus
 from widen.plan import Info, Plan
 from widen.planner import check_system, first_cap, make_plan, typical_needs, unit_for
-from widen.stages.account import Ledger
+from widen.stages.account import Account
+from widen.stages.problem import Encoding
 from widen.words import products
 
 
@@ -239,7 +241,7 @@ def plan(
     nowhere = stack(np.empty(())).broadcast(shape)
     first = next(pieces(left, right, call.batch, call.work.parts, nowhere, None, None))
     with np.errstate(all="ignore"):
-        found = quantise_both(call.problem(first.left, first.right), Ledger())[2]
+        found = stages.quantise(call.problem(first.left, first.right), Account()).plan
     return for_call(found, call)
 
 
@@ -290,14 +292,16 @@ def encode(
     array = as_operand(x, "x")
     own = format_of(array.dtype, "x")
     fmt = arguments.result_format(dtype, default_result(own, own))
-    chosen, _ = unit_for(unit)
+    unit_for(unit)
     check_system(system)
     if place.startswith("cuda"):
         tensors = for_gpus("widen.gpu.products")
         encoded: Encoded = tensors.encode(array, side, as_contract(accuracy), fmt, unit, system)
         return encoded
     with np.errstate(all="ignore"):
-        return encode_operand(stack(array), side, as_contract(accuracy), fmt, chosen, system)
+        return encoded_on_cpu(
+            stack(array), Encoding(side, as_contract(accuracy), fmt, unit, system)
+        )
 
 
 products.use(matmul, gemm)  # x @ y of words

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from widen.contract import Contract
-from widen.cpu.operands import Array
 from widen.formats import Format
 from widen.plan import Layout
-from widen.words import products
+
+
+class Held(Protocol):
+    """What a wing keeps of an encoded operand: its numbers, its lines and their planes."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(batch, lines, inner)."""
+
+    @property
+    def planes_shape(self) -> tuple[int, ...]:
+        """(planes, batch, lines, inner or a little more)."""
+
+    @property
+    def device(self) -> Any:
+        """The GPU it lives on, or None."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its planes and of the numbers it keeps."""
+
+    def item(self, index: int) -> Held:
+        """One item of a batch, as a view."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +51,10 @@ class Encoded:
         What it was encoded for.
     unit, system
         What multiplies its planes, and the number system they are written in.
+    layout
+        Its planes, as a plan has them.
+    held
+        The planes and the numbers themselves, in the memory of a CPU or of a GPU.
     """
 
     side: str
@@ -38,24 +63,18 @@ class Encoded:
     fmt: Format
     unit: str
     system: str
-    operand: Any
-    lines: Any
     layout: Layout
-    planes: Any
-
-    # What `operand`, `lines` and `planes` are is the business of the backend that made them: on a
-    # CPU an Operand, a Quantised and an array; on a GPU Lines, their table and leads, and a tensor.
+    held: Held
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(batch, lines, inner)."""
-        batch, lines, inner = self.operand.shape
-        return batch, lines, inner
+        return self.held.shape
 
     @property
     def device(self) -> Any:
         """The GPU it lives on, or None."""
-        return getattr(self.planes, "device", None) if hasattr(self.planes, "is_cuda") else None
+        return self.held.device
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -65,41 +84,29 @@ class Encoded:
     @property
     def nbytes(self) -> int:
         """Bytes of its planes and of the numbers it keeps."""
-        return int(self.planes.nbytes + self.operand.nbytes)
-
-    def planes_for(
-        self, layout: Layout, side: int, batch: slice, lines: slice, inner: slice
-    ) -> list[Array]:
-        """Views of the planes a layout asks for, a block of each."""
-        chosen = self.layout.planes_of(layout, side)
-        batch = slice(None) if self.shape[0] == 1 else batch
-        return [self.planes[plane][batch, lines, inner] for plane in chosen]
+        return self.held.nbytes
 
     def item(self, index: int) -> Encoded:
         """One item of a batch, as a view."""
         if self.shape[0] == 1:
             return self
-        only = slice(index, index + 1)
-        everything = slice(None)
-        return replace(
-            self,
-            dims=self.dims[-2:],
-            operand=self.operand.cut(only, everything),
-            lines=self.lines.cut(only, everything),
-            planes=self.planes[:, only],
-        )
+        return replace(self, dims=self.dims[-2:], held=self.held.item(index))
 
     __array_ufunc__ = None  # NumPy leaves a @ encoded to what follows
 
     def __matmul__(self, other: Any) -> Any:
-        return products.matmul(self, other)
+        from widen.api import matmul
+
+        return matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return products.matmul(other, self)
+        from widen.api import matmul
+
+        return matmul(other, self)
 
     def __repr__(self) -> str:
         return (
             f"<widen.Encoded {self.side} operand {self.dims}, for {self.fmt.name} results, "
-            f"accuracy={str(self.contract)!r}: {self.planes.shape[0]} planes of {self.system} "
+            f"accuracy={str(self.contract)!r}: {self.held.planes_shape[0]} planes of {self.system} "
             f"for {self.unit}, {self.nbytes / 1e6:.1f} MB>"
         )

@@ -256,3 +256,10 @@ def block_slices(plan: Plan) -> Iterator[tuple[slice, slice, slice]]:
                     slice(i, min(i + plan.blocks.rows, m)),
                     slice(j, min(j + plan.blocks.columns, n)),
                 )
+
+
+def inner_slices(plan: Plan) -> Iterator[slice]:
+    """Stretches of the inner dimension of a plan's blocks."""
+    k, step = plan.shape[2], plan.blocks.inner
+    for start in range(0, k, step):
+        yield slice(start, min(start + step, k))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from widen.cpu.threads import launch
 from widen.formats.binary import BINARY
-from widen.stages.account import Ledger
+from widen.stages.account import Account
 from widen.units import UNITS
 
 Array = NDArray[Any]
@@ -30,9 +30,9 @@ ROOM = 1 << 28
 """Bytes of products held at a time, so that they stay in memory near the processor."""
 
 
-def clock(timed: bool) -> Ledger:
+def clock(timed: bool) -> Account:
     """What takes the time of stages."""
-    return Ledger()
+    return Account()
 
 
 def finite(x: Array) -> bool:
@@ -195,5 +195,5 @@ def at(x: Array) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
-def read(ledger: Ledger) -> None:
+def read(account: Account) -> None:
     """Nothing to wait for."""

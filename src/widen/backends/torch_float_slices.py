@@ -284,6 +284,6 @@ def at(x: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
 
 
-def read(ledger: Clock) -> None:
+def read(account: Clock) -> None:
     """Wait for the device, and add up its times."""
-    ledger.read()
+    account.read()

@@ -13,16 +13,17 @@ from widen.calls import check as arguments
 from widen.calls.batches import Stack, pieces, split, stack
 from widen.calls.check import as_operand, format_of
 from widen.contract import Contract, as_contract
-from widen.cpu.operands import Array, Operand
-from widen.cpu.problem import Problem
-from widen.cpu.run import run
-from widen.cpu.scaling import scaling as scaling_of
+from widen.cpu import stages
+from widen.cpu.operands import Array
+from widen.cpu.scaling import Scaling
 from widen.encoded import Encoded
 from widen.formats import PLAIN, Format, complex_of, default_result
 from widen.formats.arrays import new_planes
 from widen.plan import Info, Plan
 from widen.planner import check_system, make_plan, typical_needs, unit_for
-from widen.stages.account import Ledger
+from widen.stages.account import Account
+from widen.stages.problem import Problem
+from widen.stages.run import run
 from widen.words import Words
 
 Accuracy = str | int | Contract | None
@@ -104,11 +105,12 @@ class Call:
         columns = None if len(_dims(self.right)) == 1 else slice(None)
         return whole[*(slice(None),) * len(self.batch), rows, columns]
 
-    def problem(self, left: Operand | Encoded, right: Operand | Encoded) -> Problem:
+    def problem(self, left: Any, right: Any, scaling: Scaling | None = None) -> Problem[Any]:
         """The product of these two, as this call wants it."""
         return Problem(
-            left, right, self.contract, self.work, self.unit, self.system, self.workspace
-        )
+            left, right, self.contract, self.work, self.workspace, self.unit, self.system,
+            scaling=scaling,
+        )  # fmt: skip
 
 
 def _dims(x: Array | Words | Encoded) -> tuple[int, ...]:
@@ -199,7 +201,7 @@ def product(
     addend = None if c is None else _addend(call, c, target)
     bound = np.empty(dims) if info else None
     with np.errstate(all="ignore"):  # what is exact may well overflow or underflow on its way
-        plan, ledger = _run(call, (alpha, beta), target, addend, bound, progress)
+        plan, account = _run(call, (alpha, beta), target, addend, bound, progress)
     if out is not None and target is not out:
         for word, found in zip(stack(out).words, stack(target).words, strict=True):
             word[...] = found
@@ -210,7 +212,7 @@ def product(
         return result
     plan = replace(plan, result=call.fmt.name)
     return result, Info(
-        plan, bound, ledger.repaired, plan.products, ledger.workspace, ledger.seconds
+        plan, bound, account.repaired, plan.products, account.workspace, account.seconds
     )
 
 
@@ -237,9 +239,9 @@ def _addend(call: Call, c: Array | Words, out: Array | Words) -> Stack:
 def _run(
     call: Call, scalars: tuple[complex, complex], out: Array | Words, addend: Stack | None,
     bound: Array | None, progress: Progress | None,
-) -> tuple[Plan, Ledger]:  # fmt: skip
+) -> tuple[Plan, Account]:  # fmt: skip
     """Run the product, or those that a batch falls into."""
-    ledger = Ledger()
+    account = Account()
     parts = call.work.parts
     left, right = call.matrices(unread=scalars[0] == 0)
     c, errors = (None if x is None else call.as_matrices(x) for x in (addend, bound))
@@ -255,20 +257,20 @@ def _run(
     for at, piece in enumerate(todo):
         scaling = None
         if scalars[0] != 1 or piece.addend is not None:
-            scaling = scaling_of(*scalars, piece.addend, piece.shape)
+            nothing = (np.broadcast_to(np.zeros(()), piece.shape),)
+            scaling = Scaling(*scalars, nothing if piece.addend is None else piece.addend)
 
         def report(done: float, at: int = at) -> None:
             if progress is not None:
                 progress((at + done) / len(todo))
 
-        plan = run(
-            call.problem(piece.left, piece.right), piece.out, scaling, piece.bound, report, ledger
-        )
+        problem = call.problem(piece.left, piece.right, scaling)
+        plan = run(stages, problem, piece.out, account, bound=piece.bound, progress=report)
     assert plan is not None
     inner = _dims(call.left)[-1]
     if plan.shape[2] != inner:
         plan = replace(plan, shape=(*plan.shape[:2], inner, plan.shape[3]))
-    return plan, ledger
+    return plan, account
 
 
 def empty_plan(call: Call) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +18,48 @@ CONVERSION = 1 << 24
 
 WIDEST_CHUNK = 24
 """Bits of the chunks in which integers of several words are reduced."""
+
+
+@dataclass(frozen=True)
+class EncodedLines:
+    """What is kept of an encoded operand: a copy of its numbers, their lines and their planes."""
+
+    operand: Operand
+    lines: Quantised
+    planes: Array
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(batch, lines, inner)."""
+        return self.operand.shape
+
+    @property
+    def planes_shape(self) -> tuple[int, ...]:
+        """(planes, batch, lines, inner)."""
+        return tuple(self.planes.shape)
+
+    @property
+    def device(self) -> None:
+        """No GPU."""
+        return None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its planes and of the numbers it keeps."""
+        return int(self.planes.nbytes + self.operand.nbytes)
+
+    def item(self, index: int) -> EncodedLines:
+        """One item of a batch, as a view."""
+        only, everything = slice(index, index + 1), slice(None)
+        operand, lines = self.operand.cut(only, everything), self.lines.cut(only, everything)
+        return EncodedLines(operand, lines, self.planes[:, only])
+
+    def planes_for(
+        self, chosen: list[int], batch: slice, lines: slice, inner: slice
+    ) -> list[Array]:
+        """Views of some planes, a block of each."""
+        batch = slice(None) if self.shape[0] == 1 else batch
+        return [self.planes[plane][batch, lines, inner] for plane in chosen]
 
 
 def centred(x: int, p: int) -> int:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from widen.planner import KEPT
-from widen.stages.account import Ledger
+from widen.stages.account import Account
 
 WIDTHS = {"float64": 8, "float32": 4}
 """Bytes of what scratch memory is taken for."""
@@ -22,7 +20,7 @@ class Scratch:
     def __init__(self) -> None:
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         self._taken: dict[str, int] = {}
-        self.ledger = Ledger()
+        self.account = Account()
 
     def take(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> Any:
         """An array of this shape, with no values yet; what was taken under the name is gone."""
@@ -33,7 +31,7 @@ class Scratch:
             self._buffers.pop(name, None)
             buffer = self._buffers[name] = np.empty(count, np.uint8)
         self._taken[name] = count
-        self.ledger.workspace = max(self.ledger.workspace, sum(self._taken.values()))
+        self.account.workspace = max(self.account.workspace, sum(self._taken.values()))
         return np.ndarray(shape, dtype, buffer)
 
     def clear(self) -> None:
@@ -41,19 +39,21 @@ class Scratch:
         self._buffers.clear()
         self._taken.clear()
 
+    def leave(self) -> None:
+        """Leave it to the next call, unless it is large or another one is left already."""
+        if not _kept and sum(buffer.nbytes for buffer in self._buffers.values()) <= KEPT:
+            _kept.append(self)
+
 
 _kept: list[Scratch] = []
 
 
-@contextmanager
-def scratch(ledger: Ledger) -> Iterator[Scratch]:
-    """The scratch memory that the last call left, or a new one if it is in use or was large."""
+def taken(account: Account) -> Scratch:
+    """The scratch memory that the last call left, or a new one if there is none."""
     try:
         memory = _kept.pop()  # atomic: no two threads get the same
     except IndexError:
         memory = Scratch()
-    memory.ledger = ledger
+    memory.account = account
     memory._taken.clear()
-    yield memory
-    if not _kept and sum(buffer.nbytes for buffer in memory._buffers.values()) <= KEPT:
-        _kept.append(memory)
+    return memory

@@ -16,7 +16,7 @@ from widen.units import Unit
 
 def multiply(
     left: Sequence[Array] | Array, right: Sequence[Array] | Array, products: Sequence[Product],
-    unit: Unit, depth: int, groups: Array, partial: Array, *, add: bool = False,
+    unit: Unit, depth: int, *, groups: Array, partial: Array, add: bool = False,
 ) -> None:  # fmt: skip
     """Groups (+)= left planes times right planes, every stretch of `depth` exact on the unit.
 

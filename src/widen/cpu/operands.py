@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -217,6 +217,43 @@ class Quantised:
         old = self.survey
         found = Survey(old.top[at], old.last[at], old.q1[at], old.q2[at], old.special[at])
         return Quantised(found, self.exponents[at], self.exact[at], self.norm[at])
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some rows and columns: operands, and their lines as they were quantised."""
+
+    operands: tuple[Operand, Operand]
+    lines: tuple[Quantised, Quantised]
+
+    def inner(self, stretch: slice) -> Chosen:
+        """A stretch of the inner dimension, views."""
+        ours, theirs = (operand.inner(stretch) for operand in self.operands)
+        return Chosen((ours, theirs), self.lines)
+
+    def pick(self, b: int, rows: Array, columns: Array) -> Chosen:
+        """Fewer rows and columns, of one batch item: copies of them."""
+        ours, theirs = self.operands
+        picked = ours.pick(b, rows), theirs.pick(b, columns)
+        return Chosen(picked, self.pick_lines(b, rows, columns))
+
+    def pick_lines(self, b: int, rows: Array, columns: Array) -> tuple[Quantised, Quantised]:
+        """The same, quantised lines alone."""
+        return self.lines[0].pick(b, rows), self.lines[1].pick(b, columns)
+
+    def tiles(self, room: int) -> Iterator[tuple[slice, slice]]:
+        """Rows and columns in pieces whose float64 bits take no more than `room` bytes of copies.
+
+        One piece if they can be had as views.
+        """
+        m, n = (operand.shape[1] for operand in self.operands)
+        steps = [
+            size if operand.viewed else max(1, room // (2 * operand.bytes_a_line))
+            for size, operand in zip((m, n), self.operands, strict=True)
+        ]
+        for i in range(0, m, steps[0]):
+            for j in range(0, n, steps[1]):
+                yield slice(i, min(i + steps[0], m)), slice(j, min(j + steps[1], n))
 
 
 def every(of_lines: Array, batch: int) -> Array:

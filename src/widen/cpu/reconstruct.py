@@ -11,7 +11,7 @@ from widen.cpu.encode import CONVERSION as CONVERSION
 from widen.cpu.encode import balanced_digits, centred
 from widen.cpu.encode import encode as encode
 from widen.cpu.operands import Array, Quantised, every, word_table
-from widen.cpu.scaling import Scaling
+from widen.cpu.scaling import ScaledBlock
 from widen.cpu.threads import launch
 from widen.formats import Part
 from widen.plan import Layout
@@ -70,8 +70,8 @@ def _expansion(layout: Layout) -> tuple[Array, Array, Array]:
 
 
 def reconstruct(
-    groups: Array, layout: Layout, left: Quantised, right: Quantised, fmt: Part, out: Array,
-    *, slack: bool = False, scaling: Scaling | None = None,
+    groups: Array, layout: Layout, sides: tuple[Quantised, Quantised], fmt: Part, out: Array,
+    *, slack: bool = False, scaling: ScaledBlock | None = None,
 ) -> Array:  # fmt: skip
     """Round X (or alpha X + beta c) into `out`, (words, parts, batch, m, n), once.
 
@@ -80,7 +80,6 @@ def reconstruct(
     """
     batch = out.shape[2]
     unsettled = np.zeros(out.shape[2:], bool)
-    sides = (left, right)
     always = bounds.least_error(layout.dropped) if slack else -1
     exact, exponents = [side.exact for side in sides], [side.exponents for side in sides]
     bits = exponents

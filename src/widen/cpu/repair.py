@@ -16,9 +16,9 @@ from widen.contract import CONTRACTS
 from widen.cpu.encode import encode
 from widen.cpu.lines import balanced_survey, exact_needs, quantise
 from widen.cpu.multiply import multiply
-from widen.cpu.operands import Array, Operand, Quantised, word_table
+from widen.cpu.operands import Array, Chosen, Operand, Quantised, word_table
 from widen.cpu.reconstruct import reconstruct
-from widen.cpu.scaling import Scaling
+from widen.cpu.scaling import ScaledBlock
 from widen.cpu.threads import launch
 from widen.formats import Format, Part
 from widen.plan import Layout
@@ -40,46 +40,10 @@ WORTHWHILE = 32
 """Rows and columns a block of an exact product must have, or dot products are faster."""
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Some rows and columns: operands, and their lines as they were quantised."""
-
-    operands: tuple[Operand, Operand]
-    lines: tuple[Quantised, Quantised]
-
-    def inner(self, stretch: slice) -> Chosen:
-        """A stretch of the inner dimension, views."""
-        ours, theirs = (operand.inner(stretch) for operand in self.operands)
-        return Chosen((ours, theirs), self.lines)
-
-    def pick(self, b: int, rows: Array, columns: Array) -> Chosen:
-        """Fewer rows and columns, of one batch item: copies of them."""
-        ours, theirs = self.operands
-        picked = ours.pick(b, rows), theirs.pick(b, columns)
-        return Chosen(picked, self.pick_lines(b, rows, columns))
-
-    def pick_lines(self, b: int, rows: Array, columns: Array) -> tuple[Quantised, Quantised]:
-        """The same, quantised lines alone."""
-        return self.lines[0].pick(b, rows), self.lines[1].pick(b, columns)
-
-    def tiles(self, room: int) -> Iterator[tuple[slice, slice]]:
-        """Rows and columns in pieces whose float64 bits take no more than `room` bytes of copies.
-
-        One piece if they can be had as views.
-        """
-        m, n = (operand.shape[1] for operand in self.operands)
-        steps = [
-            size if operand.viewed else max(1, room // (2 * operand.bytes_a_line))
-            for size, operand in zip((m, n), self.operands, strict=True)
-        ]
-        for i in range(0, m, steps[0]):
-            for j in range(0, n, steps[1]):
-                yield slice(i, min(i + steps[0], m)), slice(j, min(j + steps[1], n))
-
-
 def repair(
-    chosen: Chosen, marks: Array, out: Array, scaling: Scaling | None, fmt: Format, workspace: int
-) -> None:
+    chosen: Chosen, marks: Array, out: Array, scaling: ScaledBlock | None, fmt: Format,
+    *, workspace: int,
+) -> None:  # fmt: skip
     """Make every marked element of `out`, (words, parts, batch, m, n), correctly rounded."""
     rest = marks.copy()
     for b in np.flatnonzero(marks.sum(axis=(1, 2)) >= FEW):
@@ -95,7 +59,7 @@ def repair(
     for i, j in chosen.tiles(workspace // 4):
         where = np.nonzero(rest[:, i, j])
         if where[0].size:
-            part = None if scaling is None else scaling.cut(slice(None), i, j)
+            part = None if scaling is None else scaling.cut(i, j)
             ours, theirs = (
                 operand.cut(slice(None), piece)
                 for operand, piece in zip(chosen.operands, (i, j), strict=True)
@@ -105,7 +69,7 @@ def repair(
 
 def _by_products(
     chosen: Chosen, b: int, rows: Array, columns: Array, marks: Array, out: Array,
-    scaling: Scaling | None, fmt: Format, workspace: int,
+    scaling: ScaledBlock | None, fmt: Format, workspace: int,
 ) -> None:  # fmt: skip
     """Exact products of some rows and columns, written where marked; the marks are taken away.
 
@@ -125,10 +89,7 @@ def _by_products(
             for some_rows, some_columns, groups in exact_groups(*operands, fmt, workspace // 2):
                 at: Any = (b, *np.ix_(few[0][some_rows], few[1][some_columns]))
                 wanted = marks[at]
-                part = None
-                if scaling is not None:
-                    addend = scaling.addend[:, :, *at][:, :, None]
-                    part = Scaling(scaling.alpha, scaling.beta, addend)
+                part = None if scaling is None else scaling.pick(at)
                 values = np.empty((*out.shape[:2], 1, *wanted.shape))
                 groups.round_into(values, fmt, part)
                 for word in np.ndindex(out.shape[:2]):
@@ -144,9 +105,9 @@ class ExactGroups:
     layout: Layout
     lines: tuple[Quantised, Quantised]
 
-    def round_into(self, out: Array, fmt: Format, scaling: Scaling | None) -> None:
+    def round_into(self, out: Array, fmt: Format, scaling: ScaledBlock | None) -> None:
         """Round it once."""
-        reconstruct(self.groups, self.layout, *self.lines, fmt.part, out, scaling=scaling)
+        reconstruct(self.groups, self.layout, self.lines, fmt.part, out, scaling=scaling)
 
 
 def exact_groups(
@@ -200,14 +161,14 @@ def exact_groups(
         ]
         multiply(
             list(planes[0]), list(planes[1]), plan.layout.products, UNITS[plan.unit], plan.depth,
-            groups, partial,
+            groups=groups, partial=partial,
         )  # fmt: skip
         yield rows, columns, ExactGroups(groups, plan.layout, (block[0], block[1]))
 
 
 def dots(
     left: Operand, right: Operand, where: tuple[Array, ...], fmt: Part, out: Array,
-    scaling: Scaling | None,
+    scaling: ScaledBlock | None,
 ) -> None:  # fmt: skip
     """Correctly rounded elements by exact dot products: out[..., b, i, j] for those listed."""
     parts = out.shape[1]

@@ -9,42 +9,45 @@ from typing import Any
 import numpy as np
 
 from widen.cpu.operands import Array, float64_bits
+from widen.stages import problem
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """alpha and beta as float64 bits, one a part, and the addend c.
+class Scaling(problem.Scaling):
+    """alpha, beta and c, whose words are views (parts, batch, m, n) of whatever dtypes."""
 
-    c is (words, parts, batch, m, n), float64 bits; or a tuple of words of whatever dtypes, before
-    it is cut.
-    """
+    addend: tuple[Array, ...]
+
+    def cut(self, block: tuple[slice, slice, slice]) -> ScaledBlock:
+        """What kernels read for a block: float64 bits."""
+        batch, rows, columns = block
+        words = [float64_bits(word[:, batch, rows, columns]) for word in self.addend]
+        addend = words[0][None] if len(words) == 1 else np.stack(words)
+        alpha, beta = (
+            np.array([x.real, x.imag][: addend.shape[1]], np.float64).view(np.int64)
+            for x in (self.alpha, self.beta)
+        )
+        return ScaledBlock(alpha, beta, addend)
+
+
+@dataclass(frozen=True)
+class ScaledBlock:
+    """alpha and beta as float64 bits, one a part, and c, (words, parts, batch, m, n)."""
 
     alpha: Array
     beta: Array
-    addend: Any
+    addend: Array
 
-    def cut(self, batch: slice, rows: slice, columns: slice) -> Scaling:
-        """The same for a block; its part of c as float64 bits."""
-        if isinstance(self.addend, np.ndarray):
-            return Scaling(self.alpha, self.beta, self.addend[:, :, batch, rows, columns])
-        words = [float64_bits(word[:, batch, rows, columns]) for word in self.addend]
-        block = words[0][None] if len(words) == 1 else np.stack(words)
-        return Scaling(self.alpha, self.beta, block)
+    def cut(self, rows: Any, columns: Any) -> ScaledBlock:
+        """The same for some rows and columns."""
+        return ScaledBlock(self.alpha, self.beta, self.addend[..., rows, columns])
 
-
-def scaling(
-    alpha: complex, beta: complex, addend: tuple[Array, ...] | None, shape: tuple[int, ...]
-) -> Scaling:
-    """alpha, beta and c, its words, for results of this shape, (parts, batch, m, n)."""
-    if addend is None:
-        addend = (np.broadcast_to(np.zeros(()), shape),)
-    bits = [
-        np.array([x.real, x.imag][: shape[0]], np.float64).view(np.int64) for x in (alpha, beta)
-    ]
-    return Scaling(bits[0], bits[1], addend)
+    def pick(self, at: Any) -> ScaledBlock:
+        """The same for chosen elements of one batch item, (batch item, rows, columns)."""
+        return ScaledBlock(self.alpha, self.beta, self.addend[:, :, *at][:, :, None])
 
 
-def scale_special(out: Array, scaling: Scaling, special: Array) -> None:
+def scale_special(out: Array, scaling: ScaledBlock, special: Array) -> None:
     """Alpha T + beta c in ordinary arithmetic where T is special or c is not finite.
 
     What is finite there has no say: it stands in as 0, and by its sign beside a special part of the

@@ -12,6 +12,7 @@ from widen.calls import check as arguments
 from widen.calls.call import Call
 from widen.encoded import Encoded
 from widen.gpu.arrays import expanded, lines_of, reshaped
+from widen.gpu.encode import held
 from widen.gpu.operands import INTEGERS, Lines
 
 
@@ -48,19 +49,11 @@ def merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:
 
 def _repeated(x: Encoded, batch: tuple[int, ...]) -> Encoded:
     """An encoded operand with an item for each of a batch, or one for all, as kernels want it."""
-    items, lines, _ = x.shape
+    items = x.shape[0]
     if items in (1, math.prod(batch)):
         return x
     at = torch.arange(items, device=x.device).view(x.dims[:-2]).expand(batch).flatten()
-    table, leads = x.lines
-    tables = table.view(-1, items, lines)[:, at].flatten(1)
-    return replace(
-        x,
-        dims=(*batch, *x.dims[-2:]),
-        operand=x.operand.like(x.operand.words[:, :, at]),
-        lines=(tables, None if leads is None else leads[:, at]),
-        planes=x.planes[:, at],
-    )
+    return replace(x, dims=(*batch, *x.dims[-2:]), held=held(x).items(at))
 
 
 def zeros(call: Call, where: torch.device) -> tuple[Lines, Lines]:

@@ -1,4 +1,4 @@
-"""A ledger whose stages are timed by a GPU."""
+"""An account whose stages are timed by a GPU."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from widen.stages.account import Ledger
+from widen.stages.account import Account
 
 NOT_TIMED = nullcontext()
 
 
-class Clock(Ledger):
-    """A ledger whose stages are timed by the device; reading it waits for the device."""
+class Clock(Account):
+    """An account whose stages are timed by the device; reading it waits for the device."""
 
     def __init__(self, *, timed: bool) -> None:
         super().__init__()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from widen.encoded import Encoded
 from widen.gpu import tables as constants
 from widen.gpu import tiles, unit_tables
 from widen.gpu.hardware import assembly
@@ -18,6 +20,56 @@ from widen.gpu.operands import Lines, Tensor
 from widen.gpu.replay.launch import general, launch
 from widen.plan import Layout
 from widen.systems import Digits, Residues
+
+
+@dataclass(frozen=True)
+class EncodedLines:
+    """What is kept of an encoded operand: a copy of its numbers, their table, leads and planes."""
+
+    operand: Lines
+    table: Tensor
+    leads: Tensor | None
+    planes: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(batch, lines, inner)."""
+        return self.operand.shape
+
+    @property
+    def planes_shape(self) -> tuple[int, ...]:
+        """(planes, batch, lines, pitch)."""
+        return tuple(self.planes.shape)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it lives."""
+        return self.planes.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its planes and of the numbers it keeps."""
+        return self.planes.nbytes + self.operand.nbytes
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All that launches read of it."""
+        leads = [] if self.leads is None else [self.leads]
+        return [self.planes, self.operand.words, self.table, *leads]
+
+    def item(self, index: int) -> EncodedLines:
+        """One item of a batch."""
+        return self.items(torch.tensor([index], device=self.device))
+
+    def items(self, at: Tensor) -> EncodedLines:
+        """Some items of a batch, by their numbers: copies."""
+        batch, lines, _ = self.shape
+        return EncodedLines(
+            self.operand.like(self.operand.words[:, :, at]),
+            self.table.view(-1, batch, lines)[:, at].flatten(1),
+            None if self.leads is None else self.leads[:, at],
+            self.planes[:, at],
+        )
 
 
 def encode_bytes(
@@ -129,3 +181,9 @@ def encode_words_any(
         (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),), (*common, *given),
         (*form, tile.lines, tile.inner), tile.warps,
     )  # fmt: skip
+
+
+def held(source: Encoded) -> EncodedLines:
+    """What was encoded on a GPU."""
+    assert isinstance(source.held, EncodedLines)
+    return source.held

@@ -13,7 +13,6 @@ from widen.gpu import tiles
 from widen.gpu.encode import encode_bytes
 from widen.gpu.kernels.triton import many
 from widen.gpu.kernels.triton.numbers import NORM, SCALE
-from widen.gpu.kernels.triton.reconstruct import REPAIRED as REPAIRED_CODE
 from widen.gpu.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
 from widen.gpu.lines import ROWS_OF_TABLE, quantise, survey
 from widen.gpu.multiply import multiply
@@ -24,7 +23,6 @@ from widen.gpu.scaling import Scaling
 from widen.gpu.tables import UNFIT
 from widen.systems import Residues, residues
 
-REPAIRED = int(REPAIRED_CODE)
 LEAD_PRODUCT_BITS = 56.0
 """Products of leading integers are below 2^53 (`bounds.lead_bits`)."""
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 
+import torch
+
+from widen import bounds
 from widen.bounds import Certificate, Goal
+from widen.encoded import Encoded
 from widen.gpu import tiles
+from widen.gpu.encode import held
 from widen.gpu.kernels.triton import (
     lines,
 )
@@ -158,3 +164,70 @@ def survey_short(
          shapes[1].inner),
         max(shape.warps for shape in shapes),
     )  # fmt: skip
+
+
+MOST_LINES = 1 << 27
+"""Kernels have 32 bits for the places of their tables."""
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """Lines surveyed: tables, room for what they need, leading integers, a zero to count in."""
+
+    tables: list[Tensor]
+    needs: Tensor
+    leads: tuple[Tensor, Tensor] | None
+    repaired: Tensor
+
+
+def look_at(
+    sources: Sequence[Lines | Encoded],
+    test: Certificate | None,
+    kept: int,
+    goals: Sequence[Goal | None],
+) -> LookedAt:
+    """Surveys of operands, room for their needs, leading integers if a test wants them; a zero.
+
+    They will be scaled by each of the goals.
+    """
+    fresh = [source for source in sources if not isinstance(source, Encoded)]
+    first = sources[0]
+    device = held(first).planes.device if isinstance(first, Encoded) else first.bits.device
+    if any(source.count >= MOST_LINES for source in fresh):
+        raise ValueError(f"{MOST_LINES} rows or columns in all are too many; give parts of them")
+    sizes = [ROWS_OF_TABLE * source.count for source in fresh]
+    several = any(x.block is not None for x in fresh)
+    short = bool(fresh) and not several and are_short(fresh)
+    take = torch.empty if short else torch.zeros
+    arena = take(sum(sizes) + len(goals) * 2 * 5 + 1, dtype=torch.int64, device=device)
+    starts = [0, *itertools.accumulate(sizes)]
+    tables = [
+        arena[start:stop].view(ROWS_OF_TABLE, -1) for start, stop in itertools.pairwise(starts)
+    ]
+    leads = None
+    if test is not None:
+        planes = 1 if kept <= 7 else 2
+        leads = [
+            torch.empty((planes, *x.shape[:2], x.pitch), dtype=torch.int8, device=device)
+            for x in fresh
+        ]
+    if short:
+        survey_short(fresh, tables, leads, kept, arena[starts[-1] :])
+    elif several:
+        survey_words(fresh, tables, leads, kept, max(bounds.highest(goal) for goal in goals))
+    elif fresh:
+        survey(fresh, tables, leads, kept)
+    known = iter(tables)
+    found = [held(x).table if isinstance(x, Encoded) else next(known) for x in sources]
+    both = None
+    if leads is not None and len(sources) == 2:
+        new = iter(leads)
+        ours, theirs = (held(x).leads if isinstance(x, Encoded) else next(new) for x in sources)
+        assert ours is not None
+        assert theirs is not None
+        both = (ours, theirs)
+    elif leads is not None:
+        both = (leads[0], leads[0])
+    return LookedAt(
+        found, arena[starts[-1] : -1].view(len(goals), 2, 5), both, arena[-1:].view(torch.int32)[:1]
+    )

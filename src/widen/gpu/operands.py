@@ -187,3 +187,13 @@ class Groups:
     def nbytes(self) -> int:
         """Bytes of both."""
         return self.short.nbytes + self.long.nbytes
+
+
+FLOATS = {8: torch.float64, 4: torch.float32}
+"""Formats of results, by size."""
+
+
+def first_words(out: Target) -> Tensor:
+    """The first words of a result, (parts, batch, m, n), as floats."""
+    bits = out.block[0] if isinstance(out, Numbers) else out
+    return bits.view(FLOATS[bits.element_size()])

@@ -16,8 +16,7 @@ from widen.calls.call import Call, Choices, check_call, check_plan, empty_plan
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN, Format
-from widen.gpu import hardware
-from widen.gpu import run as device
+from widen.gpu import hardware, stages
 from widen.gpu.arrays import (
     addend_lines,
     bits_of,
@@ -25,7 +24,6 @@ from widen.gpu.arrays import (
     copy_into,
     empty,
     expanded,
-    first_words,
     in_one_block,
     lines_of,
     planes,
@@ -33,17 +31,17 @@ from widen.gpu.arrays import (
     share_memory,
 )
 from widen.gpu.batches import merged, zeros
-from widen.gpu.certify import error_bound
 from widen.gpu.clock import Clock
-from widen.gpu.exact_products import REPAIRED
+from widen.gpu.encode import held
 from widen.gpu.operands import Lines, Tensor
 from widen.gpu.optional import is_traced
 from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay.recording import Kind, Recorder, Recordings
-from widen.gpu.run import Prepared, Problem
 from widen.gpu.scaling import Scaling
 from widen.plan import Info, Plan
 from widen.planner import first_cap, typical_needs
+from widen.stages.problem import Encoding, Problem
+from widen.stages.run import encode_operand, run
 from widen.words import Words
 
 
@@ -70,7 +68,7 @@ def typical_plan(
 ) -> Plan:  # fmt: skip
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
     gpu = hardware.name_of(None if place is None else torch.device(place).index)
-    if system == "triangle" and contract.certified_by_data:  # as `device.prepare` will have it
+    if system == "triangle" and contract.certified_by_data:  # as `stages.quantise` will have it
         return Question(
             contract, fmt, shape, (None,), room, True, unit=unit, system=system, gpu=gpu,
             wide=len(fmt.part.words) > 1,
@@ -93,7 +91,7 @@ def plan(call: Call) -> Plan:
         left, right, call.contract, call.work, call.workspace, unit=call.unit, system=call.system
     )
     with torch.cuda.device(call.device):
-        return device.prepare(problem).plan
+        return stages.quantise(problem, Clock(timed=False)).plan
 
 
 def encode(
@@ -106,7 +104,8 @@ def encode(
         if math.prod(x.shape) == 0:  # no product with it reads it
             own = torch.zeros([max(size, 1) for size in x.shape], device=x.device)
         operand = lines_of(own, side, fmt.parts)
-        return device.encode_operand(operand, tuple(x.shape), side, contract, fmt, unit, system)
+        wanted = Encoding(side, contract, fmt, unit, system)
+        return encode_operand(stages, operand, tuple(x.shape), wanted)
 
 
 _recordings = Recordings()
@@ -156,7 +155,7 @@ def _key_of_call(a: Any, b: Any, out: Any, choices: Choices, plan: Plan | None) 
     ours, theirs, result = _kind(a), _kind(b), None if out is None else _kind(out)
     if ours is None or theirs is None:
         return None
-    left, right = (x.planes if isinstance(x, Encoded) else x for x in (a, b))
+    left, right = (held(x).planes if isinstance(x, Encoded) else x for x in (a, b))
     shared = None
     if _same_storage(left, right):
         shared = right.data_ptr() - left.data_ptr()
@@ -170,9 +169,9 @@ def _kind(x: Any) -> Any:
     if isinstance(x, Encoded):
         if x.device is None:
             return None  # it will be refused
-        words = x.operand.words
-        held = (x.operand.fmt, words.shape, words.stride(), x.unit, x.system)
-        return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, held
+        operand = held(x).operand
+        kept = (operand.fmt, operand.words.shape, operand.words.stride(), x.unit, x.system)
+        return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.device, kept
     if type(x) not in (torch.Tensor, torch.nn.Parameter) or x.is_conj() or x.is_neg():
         return None
     if x.requires_grad and torch.is_grad_enabled():
@@ -185,8 +184,7 @@ def _owned(*operands: Any) -> list[Tensor]:
     found: list[Tensor] = []
     for x in operands:
         if isinstance(x, Encoded):
-            table, leads = x.lines
-            found += [x.planes, x.operand.words, table, *([] if leads is None else [leads])]
+            found += held(x).tensors
         else:
             found.append(x)
     return found
@@ -211,19 +209,21 @@ def product(
             if found is not None:
                 return found
         bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
-        ledger = Clock(timed=info)
+        account = Clock(timed=info)
         if kind is None or kind.hopeless or not plain:
-            ran = _run(call, target, bound, ledger, progress, plan, scaling)
+            ran = _run(call, target, bound, account, progress, plan, scaling)
         else:
             with Recorder([*_owned(call.left, call.right), target]) as recorder:
-                ran = _run(call, target, bound, ledger, progress, plan, scaling)
+                ran = _run(call, target, bound, account, progress, plan, scaling)
             kind.keep(recorder)
         if out is not None and target is not out:
             copy_into(out, target)
     result = target if out is None else out
     if bound is None:
         return result
-    return result, Info(ran, bound, ledger.repaired, ran.products, ledger.workspace, ledger.seconds)
+    return result, Info(
+        ran, bound, account.repaired, ran.products, account.workspace, account.seconds
+    )
 
 
 @contextmanager
@@ -308,7 +308,7 @@ def _same_storage(x: Tensor, y: Tensor) -> bool:
 
 
 def _run(
-    call: Call, out: Any, bound: Tensor | None, ledger: Clock,
+    call: Call, out: Any, bound: Tensor | None, account: Clock,
     progress: Callable[[float], None] | None, plan: Plan | None, scaling: Scaling | None = None,
 ) -> Plan:  # fmt: skip
     parts = call.work.parts
@@ -321,7 +321,7 @@ def _run(
     if scaling is not None:
         scaling = scaling.reshaped(batch, m, n)
     problem = Problem(
-        left, right, call.contract, call.work, call.workspace, plan, scaling, call.unit, call.system
+        left, right, call.contract, call.work, call.workspace, call.unit, call.system, plan, scaling
     )
     flat = reshaped(out, (batch, m, n))  # a copy where batch axes do not merge
     if not in_one_block(flat):
@@ -330,20 +330,8 @@ def _run(
         for plane in planes(flat):
             (plane[1] if isinstance(flat, Words) else plane.imag).zero_()
     bits = bits_of(flat, parts)
-    report = None
-    if bound is not None:
-        limits = bound.view(batch, m, n)
-
-        def report(prepared: Prepared, block: tuple[slice, slice, slice], marks: Tensor) -> None:
-            values = first_words(flat)[:parts]
-            rounded_once = (marks == REPAIRED) | call.contract.correct
-            limits[block] = error_bound(
-                prepared.tables_of(problem, block), problem.shape[2], call.work.part,
-                values[:, *block], rounded_once, 1.0 if scaling is None else scaling.modulus,
-                prepared.plan.layout.dropped,
-            )  # fmt: skip
-
-    ran = device.run(problem, bits, ledger, progress, report)
+    limits = None if bound is None else bound.view(batch, m, n)
+    ran = run(stages, problem, bits, account, bound=limits, progress=progress)
     if not share_memory(flat, out):
         copy_into(out, reshaped(flat, call.dims))
     return replace(ran, result=call.fmt.name, shape=(*ran.shape[:2], k, ran.shape[3]))

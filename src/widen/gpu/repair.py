@@ -10,9 +10,13 @@ from widen.formats import Binary, Part
 from widen.gpu import tiles
 from widen.gpu.hardware import programs
 from widen.gpu.kernels.triton import elements, elements_words
+from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
 from widen.gpu.operands import Lines, Numbers, Target, Tensor
 from widen.gpu.replay.launch import launch
 from widen.gpu.scaling import Scaling
+
+REPAIRED = int(reconstruct_kernels.REPAIRED)
+"""The mark of elements that became the correctly rounded ones."""
 
 NOTHING_ADDED = Scaling(1.0, 0.0, None)
 

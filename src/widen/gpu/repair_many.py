@@ -23,6 +23,7 @@ from widen.gpu.cuts import ALL, Piece
 from widen.gpu.encode import encode_bytes
 from widen.gpu.multiply import multiply
 from widen.gpu.operands import Lines, Tensor
+from widen.gpu.repair import REPAIRED
 from widen.gpu.scaling import Scaling
 from widen.gpu.tables import BYTE_BITS
 from widen.systems import residues
@@ -88,7 +89,7 @@ def repair_many(
             done = exact & wanted
             old = cuts.elements(out, rows, columns)
             out[..., rows, columns] = torch.where(done, fresh, old)
-            marks[..., rows, columns] = torch.where(done, exact_products.REPAIRED, found)
+            marks[..., rows, columns] = torch.where(done, REPAIRED, found)
             repaired += done.sum()
             most = max(most, used)
     return most

@@ -14,6 +14,7 @@ from widen.gpu import cuts
 from widen.gpu.cuts import Piece
 from widen.gpu.operands import Lines, Tensor
 from widen.gpu.tables import constant
+from widen.stages import problem
 
 
 @lru_cache(maxsize=16)
@@ -23,18 +24,17 @@ def nowhere(device: torch.device) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Scaling:
+class Scaling(problem.Scaling):
     """alpha and beta, and c as the bits of its floats, a view (parts, batch, m, n).
 
     Kernels are told them in two ways: those for one list of moduli, and those for any.
     """
 
-    alpha: complex
-    beta: complex
     addend: Lines | None
 
-    def cut(self, batch: slice, rows: slice, columns: slice) -> Scaling:
+    def cut(self, block: tuple[slice, slice, slice]) -> Scaling:
         """The same for a block."""
+        batch, rows, columns = block
         return self.taken(rows, columns, batch)
 
     def taken(self, rows: Piece, columns: Piece, batch: slice = cuts.ALL) -> Scaling:
@@ -51,11 +51,6 @@ class Scaling:
         words = self.addend.words
         shaped = words.reshape(*words.shape[:2], batch, m, n)
         return replace(self, addend=self.addend.like(shaped))
-
-    @property
-    def modulus(self) -> float:
-        """|alpha|, rounded up."""
-        return math.hypot(self.alpha.real, self.alpha.imag) * (1 + 2.0**-50)
 
     @property
     def numbers(self) -> tuple[float, float, float, float]:

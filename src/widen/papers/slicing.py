@@ -152,7 +152,7 @@ def largest_block(k: int, scheme: Scheme, memory: int) -> int:
 
 def sum_of_products(
     verbs: Any, left: Slices, right: Slices, pairs: list[tuple[int, int]], scheme: Scheme,
-    out: Any, memory: int, ledger: Any, *, nearest: bool = False,
+    out: Any, memory: int, account: Any, *, nearest: bool = False,
 ) -> None:  # fmt: skip
     """Write the sum of products in the order given, or the correctly rounded one (`nearest`)."""
     m, n = out.shape
@@ -165,11 +165,11 @@ def sum_of_products(
     strip = max(min(memory, verbs.ROOM) // max(each, 1) // 16 * 16, 16)
     for start in range(0, n, strip):
         columns = slice(start, min(start + strip, n))
-        with ledger.stage("multiply"):
+        with account.stage("multiply"):
             products = verbs.multiply(
                 left.planes, right.planes, pairs, scheme.unit, scheme.largest, columns
             )
-        with ledger.stage("sum"):
+        with account.stage("sum"):
             some = verbs.contiguous(theirs[:, columns])
             if nearest:
                 out[:, columns] = verbs.nearest(products, ours, some)
@@ -194,33 +194,33 @@ def run(
     depth = min(k_block or k, k)
     largest = min(block or max(m, n), max(largest_block(depth, scheme, room), 1))
     rows, columns = block_size(m, largest), block_size(n, largest)
-    ledger = verbs.clock(info)
-    ledger.seconds = dict.fromkeys(STAGES, 0.0)
+    account = verbs.clock(info)
+    account.seconds = dict.fromkeys(STAGES, 0.0)
     slices, counts, fasts = [], [], []
     with verbs.at(given.a):
         out = verbs.zeros(m, n, scheme.precision, given.a)
         inner = range(0, k if m * n else 0, depth or 1)
         for h, i in itertools.product(inner, range(0, m, rows or 1)):
-            with ledger.stage("split_left"):
+            with account.stage("split_left"):
                 ours = given.a[i : i + rows, h : h + depth]
                 mine, fast = left(ours) if left else (take(verbs, ours, scheme, 0), False)
             for j in range(0, n, columns):
-                with ledger.stage("split_right"):
+                with account.stage("split_right"):
                     theirs = given.b[h : h + depth, j : j + columns].T
                     other = take(verbs, theirs, scheme, 1, len(mine.planes) if fast else None)
                 size = (len(mine.planes), len(other.planes))
                 pairs, target = order(*size, fast), out[i : i + rows, j : j + columns]
                 found = verbs.zeros(*target.shape, scheme.precision, given.a) if h else target
                 sum_of_products(
-                    verbs, mine, other, pairs, scheme, found, room, ledger, nearest=nearest
+                    verbs, mine, other, pairs, scheme, found, room, account, nearest=nearest
                 )
-                with ledger.stage("sum"):
+                with account.stage("sum"):
                     if h:
                         target[...] = verbs.add(target, found, emulated=scheme.emulated)
                 slices.append(size)
                 counts.append(len(pairs))
                 fasts.append(fast)
-        with ledger.stage("sum"):
+        with account.stage("sum"):
             if given.alpha != 1 or given.beta:
                 out = verbs.combine(
                     out, given.alpha, given.beta, given.c, scheme.precision,
@@ -229,8 +229,8 @@ def run(
         result = given.back(out)
         if not info:
             return result
-        verbs.read(ledger)
-    ran = Ran(tuple(slices), tuple(counts), tuple(fasts), (rows, columns, depth), ledger.seconds)
+        verbs.read(account)
+    ran = Ran(tuple(slices), tuple(counts), tuple(fasts), (rows, columns, depth), account.seconds)
     return result, ran
 
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 STAGES = ("quantise", "encode", "multiply", "certify", "reconstruct", "repair")
 
 
-class Ledger:
+class Account:
     """Seconds by stage, elements repaired, most bytes of workspace held at one time."""
 
     def __init__(self) -> None:

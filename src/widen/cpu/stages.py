@@ -1,0 +1,275 @@
+"""The stages of a product on a CPU: what they pass on, and what is kept from block to block."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from widen.bounds import Goal
+from widen.cpu.certify import Looks, error_bound
+from widen.cpu.encode import CONVERSION, EncodedLines, encode
+from widen.cpu.lines import needs, survey
+from widen.cpu.lines import quantise as quantise_lines
+from widen.cpu.memory import Scratch, taken
+from widen.cpu.multiply import multiply
+from widen.cpu.operands import Array, Chosen, Operand, Quantised, Survey
+from widen.cpu.reconstruct import reconstruct
+from widen.cpu.repair import repair, special_values
+from widen.cpu.scaling import ScaledBlock, Scaling, scale_special
+from widen.encoded import Encoded
+from widen.plan import Layout, Plan
+from widen.planner import Needs, choose_layout, first_cap, make_plan, unit_for
+from widen.stages.account import Account
+from widen.stages.backend import Block
+from widen.stages.problem import Encoding, Problem
+from widen.units import UNITS
+
+Target = tuple[Array, ...]
+"""Where a result goes: its words, each (parts, batch, m, n)."""
+
+Planes = tuple[Any, Any]
+"""Planes of rows and of columns: an array, or a list of views of an encoded operand's."""
+
+
+def quantise(problem: Problem[Operand], account: Account) -> Prepared:
+    """Exponents of all rows and columns, and the plan for the planes they need."""
+    room = min(CONVERSION, problem.workspace // 4)
+    goal = problem.goal(None)
+    surveys = [
+        held(source).lines.survey if isinstance(source, Encoded) else survey(source, goal, room)
+        for source in problem.sources
+    ]
+    if problem.contract.correct:
+        quantised, plan = _correct_lines(problem, surveys)
+    else:
+        quantised, needed = _lines_at(problem, surveys, None)
+        plan = _plan(problem, needed, None)
+    return Prepared(problem, plan, quantised, account, taken(account))
+
+
+def held(source: Encoded) -> EncodedLines:
+    """What was encoded on a CPU."""
+    assert isinstance(source.held, EncodedLines)
+    return source.held
+
+
+def encode_operand(
+    operand: Operand, wanted: Encoding, goal: Goal
+) -> tuple[str, Layout, EncodedLines]:
+    """Planes of an operand, for any on the other side; its unit, its layout and what is kept."""
+    k, at = operand.shape[2], wanted.at
+    unit, _ = unit_for(wanted.unit)
+    seen = survey(operand, None if wanted.contract.correct else goal)
+    lines = quantise_lines(seen, goal)
+    own = needs(lines, lines, k)
+    other = math.log2(goal.root) + goal.shift + 1
+    norms, widths = (own.norms[0], other), (own.widths[0], math.ceil(other))
+    both = Needs(norms, widths if at == 0 else (widths[1], widths[0]))
+    layout = choose_layout(wanted.contract, wanted.fmt, k, unit, wanted.system, both, None)
+    return unit.name, layout, EncodedLines(operand, lines, encode(operand, lines, layout, at))
+
+
+def _lines_at(
+    problem: Problem[Operand], surveys: list[Survey], cap: int | None
+) -> tuple[tuple[Quantised, Quantised], Needs]:
+    left, right = (quantise_lines(looked_at, problem.goal(cap)) for looked_at in surveys)
+    return (left, right), needs(left, right, problem.shape[2])
+
+
+def _correct_lines(
+    problem: Problem[Operand], surveys: list[Survey]
+) -> tuple[tuple[Quantised, Quantised], Plan]:
+    """For "correct" any quantisation will do that leaves little to repair: the cheaper one."""
+    quantised, exact = _lines_at(problem, surveys, None)
+    cap = first_cap(problem.fmt.precision, problem.shape[2])
+    if exact.bits <= 2 * cap + 2 and not problem.encoded:
+        return quantised, _plan(problem, exact, None, "every bit of both operands is kept")
+    reason = "kept to 2^-11 ulp or so; what that leaves open is repaired"
+    quantised, needed = _lines_at(problem, surveys, cap)
+    plan = _plan(problem, needed, cap, reason)
+    # Use the planes to the full: half of the spare bits on either side.
+    spare = int((plan.layout.modulus.bit_length() - 3 - needed.bits) // 2)
+    if spare > 0 and not problem.encoded:
+        quantised, needed = _lines_at(problem, surveys, cap + spare)
+        plan = _plan(problem, needed, cap + spare, reason)
+    return quantised, plan
+
+
+def _plan(problem: Problem[Operand], needed: Needs, cap: int | None, *why: str) -> Plan:
+    return make_plan(
+        problem.contract, problem.fmt, problem.shape, needed, unit=problem.unit,
+        system=problem.system, cap=cap, workspace=problem.workspace, why=why,
+    )  # fmt: skip
+
+
+@dataclass
+class Prepared:
+    """A product whose lines are quantised, with what is kept from block to block."""
+
+    problem: Problem[Operand]
+    plan: Plan
+    quantised: tuple[Quantised, Quantised]
+    account: Account
+    scratch: Scratch
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def stages(self, block: Block, out: Target) -> Stages:
+        """The stages of a block of the result, which goes to its place in `out`."""
+        batch, rows, columns = block
+        targets = [word[:, batch, rows, columns] for word in out]
+        # Kernels write float64; what they write is a number of the result's format already.
+        direct = len(out) == 1 and out[0].dtype == np.float64
+        shape = (len(out), *targets[0].shape)
+        values = targets[0][None] if direct else self.scratch.take("values", shape)
+        scaling = None
+        if self.problem.scaling is not None:
+            assert isinstance(self.problem.scaling, Scaling)
+            scaling = self.problem.scaling.cut(block)
+        return Stages(self, block, self._chosen(block), [] if direct else targets, values, scaling)
+
+    def _chosen(self, block: Block) -> Chosen:
+        """The lines of a block."""
+        batch, *pieces = block
+        operands = [held(x).operand if isinstance(x, Encoded) else x for x in self.problem.sources]
+        if self.plan.blocks.whole(self.plan.shape):
+            return Chosen((operands[0], operands[1]), self.quantised)
+        ours, theirs = (x.cut(batch, piece) for x, piece in zip(operands, pieces, strict=True))
+        rows, columns = (
+            x.cut(batch, piece) for x, piece in zip(self.quantised, pieces, strict=True)
+        )
+        return Chosen((ours, theirs), (rows, columns))
+
+    def wait(self) -> None:
+        """Nothing: what was asked for is done."""
+
+    def finish(self) -> None:
+        """Leave the scratch memory to the next call."""
+        self.scratch.leave()
+
+
+@dataclass
+class Stages:
+    """The stages of one block: its lines, and where its elements go.
+
+    `values` are float64, (words, parts, batch, rows, columns), and those of `targets` unless these
+    are of another format.
+    """
+
+    product: Prepared
+    block: Block
+    chosen: Chosen
+    targets: list[Array]
+    values: Array
+    scaling: ScaledBlock | None
+
+    def __post_init__(self) -> None:
+        self.problem, self.plan = self.product.problem, self.product.plan
+        self.scratch, self.kept = self.product.scratch, self.product.kept
+        self.unit = UNITS[self.plan.unit]
+
+    def certify(self) -> Array | None:
+        """A mask of the elements that the contract's certificate leaves open."""
+        test = self.problem.test_of(self.plan.layout.dropped)
+        if test is None or self._all_exact():
+            return None
+        looks = Looks(self.chosen, self.block, self.plan, self.scratch, self.kept)
+        return looks.uncertified(test)
+
+    def _all_exact(self) -> bool:
+        """Whether X is the exact product, so that there is nothing to certify."""
+        exact = all(bool(lines.exact.all()) for lines in self.chosen.lines)
+        return exact and self.plan.layout.dropped == 0
+
+    def encode(self, inner: slice) -> Planes:
+        """Planes of the block over a stretch of the inner dimension.
+
+        Those of columns stay while blocks of rows pass.
+        """
+        batch, rows, columns = self.block
+        whole = inner.stop - inner.start >= self.plan.shape[2]
+        left = self._planes(0, (batch, rows, inner))
+        if not whole or self.kept.get("columns") != (batch, columns):
+            self.kept["planes"] = self._planes(1, (batch, columns, inner))
+            self.kept["columns"] = (batch, columns) if whole else None
+        return left, self.kept["planes"]
+
+    def _planes(self, side: int, block: Block) -> Any:
+        source, layout = self.problem.sources[side], self.plan.layout
+        if isinstance(source, Encoded):
+            return held(source).planes_for(source.layout.planes_of(layout, side), *block)
+        operand = self.chosen.operands[side]
+        if operand.shape[2] != block[2].stop - block[2].start:
+            operand = operand.inner(block[2])
+
+        def memory(shape: tuple[int, ...]) -> Any:
+            return self.scratch.take(f"planes {side}", shape)
+
+        room = min(CONVERSION, self.plan.workspace // 4)
+        return encode(operand, self.chosen.lines[side], layout, side, memory=memory, room=room)
+
+    def multiply(self, planes: Planes, groups: Array | None) -> Array:
+        """Groups (groups, batch, rows, columns) of exact products, in float64."""
+        plan, shape = self.plan, self.values.shape[2:]
+        add = groups is not None
+        if groups is None:
+            groups = self.scratch.take("groups", (plan.layout.groups, *shape))
+        partial = self.scratch.take("partial", shape, self.unit.engine)
+        multiply(
+            *planes, plan.layout.products, self.unit, plan.depth, groups=groups, partial=partial,
+            add=add,
+        )  # fmt: skip
+        return groups
+
+    def reconstruct(self, groups: Array, marks: Array | None) -> Array:
+        """Round every element once; give a mask of those that are open."""
+        plan = self.plan
+        approximate = plan.cap is not None or plan.layout.dropped > 0
+        unsettled = reconstruct(
+            groups, plan.layout, self.chosen.lines, self.problem.fmt.part, self.values,
+            slack=plan.contract.correct and approximate, scaling=self.scaling,
+        )  # fmt: skip
+        return unsettled if marks is None else marks
+
+    def repair(self, marks: Array) -> Array:
+        """Make every element final; give a mask of those that were repaired."""
+        rows, columns = (lines.survey.special for lines in self.chosen.lines)
+        if rows.any() or columns.any():  # these elements are decided by special values alone
+            marks &= ~(rows[:, :, None] | columns[:, None, :])
+        if marks.any():
+            self.product.account.repaired += int(marks.sum())
+            self.scratch.clear()
+            self.kept.clear()
+            repair(
+                self.chosen, marks, self.values, self.scaling, self.problem.fmt,
+                workspace=self.plan.workspace,
+            )  # fmt: skip
+        self._special_values(rows, columns)
+        for target, value in zip(self.targets, self.values, strict=False):
+            target[...] = value
+        return marks
+
+    def _special_values(self, rows: Array, columns: Array) -> None:
+        """NaN and infinities where the ordinary product (and alpha, beta, c) has them."""
+        if rows.any() or columns.any():
+            for i, j in self.chosen.tiles(self.plan.workspace // 4):
+                ours, theirs = (
+                    operand.cut(slice(None), piece)
+                    for operand, piece in zip(self.chosen.operands, (i, j), strict=True)
+                )
+                special_values(ours, theirs, rows[:, i], columns[:, j], self.values[..., i, j])
+        if self.scaling is not None:
+            scale_special(self.values, self.scaling, rows[:, :, None] | columns[:, None, :])
+
+    def bound(self, repaired: Array, bound: Array) -> None:
+        """Certified absolute error of every element, rounded up."""
+        batch, rows, columns = self.block
+        exact = repaired | self.plan.contract.correct
+        scaling = self.problem.scaling
+        error_bound(
+            *self.chosen.lines, self.plan.shape[2], self.plan.layout, self.problem.fmt,
+            self.values, exact, 1.0 if scaling is None else scaling.modulus,
+            bound[batch, rows, columns],
+        )  # fmt: skip

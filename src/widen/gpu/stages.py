@@ -1,0 +1,360 @@
+"""The stages of a product on a GPU: one plan, one stream, one small read of the device.
+
+The plan is made from that read. Nothing else here waits for the device: kernels go to the current
+stream, memory comes from PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from widen.bounds import Goal
+from widen.encoded import Encoded
+from widen.gpu import cuts, units
+from widen.gpu import tables as constants
+from widen.gpu.certify import certify, error_bound
+from widen.gpu.clock import Clock
+from widen.gpu.encode import EncodedLines, held
+from widen.gpu.hardware import name_of
+from widen.gpu.lines import look_at
+from widen.gpu.lines import quantise as quantise_lines
+from widen.gpu.operands import Groups, Lines, Target, Tensor, cut, first_words
+from widen.gpu.planning import Question, Side, cached_plan, first_kept
+from widen.gpu.reconstruct import reconstruct
+from widen.gpu.repair import REPAIRED, repair
+from widen.gpu.repair_many import repair_many
+from widen.gpu.replay import recording
+from widen.gpu.scaling import Scaling
+from widen.gpu.units import in_blocks
+from widen.plan import Layout, Plan
+from widen.planner import block_slices, first_cap
+from widen.stages.account import Account
+from widen.stages.backend import Block
+from widen.stages.problem import Encoding, Problem
+from widen.systems import Digits, Residues
+
+Planes = tuple[Tensor, Tensor]
+"""Planes of rows and of columns, (planes, batch, lines, pitch)."""
+
+
+def lines_of(problem: Problem[Lines]) -> tuple[Lines, Lines]:
+    """Both operands, encoded or not."""
+    ours, theirs = (held(x).operand if isinstance(x, Encoded) else x for x in problem.sources)
+    return ours, theirs
+
+
+def is_wide(problem: Problem[Lines]) -> bool:
+    """Whether numbers of several words are read or written."""
+    addend = None if problem.scaling is None else problem.scaling.addend
+    read = (x.block is not None for x in (*lines_of(problem), addend) if x is not None)
+    return len(problem.fmt.part.words) > 1 or any(read)
+
+
+def quantise(problem: Problem[Lines], account: Account) -> Prepared:
+    """Exponents of all rows and columns, and the plan for the planes they need.
+
+    A plan made beforehand, and an integer contract, need no read of the device: what their planes
+    do not hold is marked element by element.
+    """
+    assert isinstance(account, Clock)
+    fmt, contract, k = problem.fmt, problem.contract, problem.shape[2]
+    cap = first_cap(fmt.precision, k) if contract.correct else None
+    caps = (cap,) if problem.encoded or not contract.correct else (None, cap)
+    if problem.plan is not None and not problem.encoded:  # whose planes have their own cap
+        caps = (problem.plan.cap,)
+    kept = first_kept(k, fmt.parts)
+    goals = [problem.goal(cap) for cap in caps]
+    looked_at = look_at(problem.sources, problem.test, kept, goals)
+    choices = [
+        _tables(problem, looked_at.tables, goal, looked_at.needs[at], fresh=at > 0)
+        for at, goal in enumerate(goals)
+    ]
+    question = _question(problem, caps)
+    given = Prepared(problem, account, choices[0], looked_at.leads, kept, k, looked_at.repaired)
+    if problem.plan is not None:
+        # Batches may have been merged since, so blocks are cut anew.
+        given.plan = in_blocks(
+            replace(
+                problem.plan,
+                cap=caps[0],
+                shape=problem.shape,
+                workspace=problem.workspace,
+                result=fmt.name,
+            )
+        )
+        if problem.test is not None and given.plan.system == "triangle":
+            given.plan = question.widest(
+                _held_widths(problem)
+            )  # nothing would be left out of what is not held
+        return given.begun()
+    if contract.name == "bits":
+        given.plan = question.widest()
+        return given.begun()
+    choice = recording.decided(looked_at.needs, question.decide)
+    if choice.kept != kept:
+        given.leads = look_at(lines_of(problem), problem.test, choice.kept, goals[:1]).leads
+    given.tables, given.kept, given.terms = choices[choice.taken], choice.kept, choice.terms
+    given.plan, given.many = choice.plan, choice.many
+    return given.begun()
+
+
+def _held_widths(problem: Problem[Lines]) -> tuple[int | None, int | None]:
+    """Widths of the integers that operands with their planes are known to have."""
+    left, right = (
+        source.layout.held[at]
+        if isinstance(source, Encoded) and isinstance(source.layout, Digits)
+        else None
+        for at, source in enumerate(problem.sources)
+    )
+    return left, right
+
+
+def _question(problem: Problem[Lines], caps: tuple[int | None, ...]) -> Question:
+    """What is to be decided. It holds no tensors."""
+    layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
+    layout = min(layouts, key=lambda x: x.planes) if problem.fmt.parts == 2 and layouts else None
+    return Question(
+        problem.contract, problem.fmt, problem.shape, caps, problem.workspace,
+        problem.test is not None, layout, problem.unit, problem.system,
+        name_of(lines_of(problem)[0].bits.device.index), is_wide(problem),
+    )  # fmt: skip
+
+
+def _tables(
+    problem: Problem[Lines],
+    looked_at: list[Tensor],
+    goal: Goal | None,
+    needs: Tensor,
+    *,
+    fresh: bool,
+) -> tuple[Tensor, Tensor]:
+    """Lines scaled by a goal."""
+    found = [table.clone() if fresh else table for table in looked_at]
+    quantise_lines(lines_of(problem), found, goal, problem.test, needs.unbind())
+    return found[0], found[1]
+
+
+@dataclass
+class Prepared:
+    """What is known before blocks are computed: tables of lines, leading integers, the plan.
+
+    Attributes
+    ----------
+    tables, leads
+        Of rows and of columns.
+    kept, terms
+        Bits of leading integers beside the first, and how many of them are looked at first.
+    repaired
+        How many elements were repaired, on the device.
+    many
+        Whether a large share of the elements may have to be repaired.
+    columns
+        Which columns have planes that stay while blocks of rows pass, and these planes.
+    """
+
+    problem: Problem[Lines]
+    account: Clock
+    tables: tuple[Tensor, Tensor]
+    leads: tuple[Tensor, Tensor] | None
+    kept: int
+    terms: int
+    repaired: Tensor
+    many: bool = False
+    columns: tuple[Any, Tensor] | None = None
+    plan: Plan = field(init=False)
+
+    def begun(self) -> Prepared:
+        """Itself; launches of several blocks, or that depend on what is open, are not recorded."""
+        recorder = recording.listener()
+        if recorder is not None and (self.many or next(block_slices(self.plan), None) != self._all):
+            recorder.give_up()
+        return self
+
+    @property
+    def _all(self) -> Block:
+        batch, m, _, n = self.plan.shape
+        return slice(0, batch), slice(0, m), slice(0, n)
+
+    def stages(self, block: Block, out: Target) -> Stages:
+        """The stages of a block of the result, which goes to its place in `out`."""
+        batch, *pieces = block
+        whole = lines_of(self.problem)
+        ours, theirs = (side.cut(batch, piece) for side, piece in zip(whole, pieces, strict=True))
+        rows, columns = (
+            cuts.table(table, side.shape, batch, piece)
+            for table, side, piece in zip(self.tables, whole, pieces, strict=True)
+        )
+        scaling = None
+        if self.problem.scaling is not None:
+            assert isinstance(self.problem.scaling, Scaling)
+            scaling = self.problem.scaling.cut(block)
+        return Stages(self, block, (ours, theirs), (rows, columns), cut(out, *block), scaling)
+
+    def wait(self) -> None:
+        """Wait until what was launched is done."""
+        torch.cuda.current_stream(self.repaired.device).synchronize()
+
+    def finish(self) -> None:
+        """Complete the account, if anybody wants to know."""
+        if self.account.timed:
+            self.account.read()
+            self.account.repaired += int(self.repaired[0])
+
+
+@dataclass
+class Stages:
+    """The stages of one block: its lines, their tables, and where its elements go."""
+
+    product: Prepared
+    block: Block
+    sides: tuple[Lines, Lines]
+    tables: tuple[Tensor, Tensor]
+    out: Target
+    scaling: Scaling | None
+
+    def __post_init__(self) -> None:
+        problem, self.plan = self.product.problem, self.product.plan
+        self.fmt, self.k = problem.fmt, problem.shape[2]
+        self.wide, self.workspace = is_wide(problem), problem.workspace
+        self.test = problem.test_of(self.plan.layout.dropped)
+        self.engine = units.engine_of(self.plan)
+        self.fitted = self.engine.fitted(self.tables)
+        self.used, self.passing = 0, 0
+
+    def certify(self) -> Tensor | None:
+        """Marks of the elements that the contract's certificate leaves open, so far."""
+        whole, batch = self.product.leads, self.block[0]
+        if whole is None or self.test is None:
+            return None
+        leads = [
+            cuts.planes(lead, batch, piece)
+            for lead, piece in zip(whole, self.block[1:], strict=True)
+        ]
+        return certify(
+            leads[0],
+            leads[1],
+            self.fitted,
+            self.k,
+            self.test,
+            self.product.kept,
+            self.product.terms,
+        )
+
+    def encode(self, inner: slice) -> Planes:
+        """Planes of the block's rows and columns, which are never cut along the inner dimension.
+
+        Those of columns stay while blocks of rows pass. Both are encoded together if neither is
+        there.
+        """
+        batch, *pieces = self.block
+        known = self.product.columns
+        right = known[1] if known is not None and known[0] == (batch, pieces[1]) else None
+        self.product.columns = None
+        planes: list[Tensor | None] = [None, right]
+        for at, source in enumerate(self.product.problem.sources):
+            if isinstance(source, Encoded) and planes[at] is None:
+                chosen = units.cut_planes(
+                    held(source).planes, source.layout, self.engine.layout, at
+                )
+                planes[at] = cuts.planes(chosen, batch, pieces[at])
+        todo = [at for at in range(2) if planes[at] is None]
+        if todo:
+            new = self.engine.encode(
+                [self.sides[at] for at in todo], [self.tables[at] for at in todo], todo
+            )
+            for at, made in zip(todo, new, strict=True):
+                planes[at] = made
+        ours, theirs = planes
+        assert ours is not None
+        assert theirs is not None
+        self.product.columns = ((batch, pieces[1]), theirs)
+        return ours, theirs
+
+    def multiply(self, planes: Planes, groups: Tensor | Groups | None) -> Tensor | Groups:
+        """Residues of X."""
+        assert groups is None, "the inner dimension is not cut"
+        recording.read_here()  # the device multiplies while what the plan depends on is read
+        left, right = planes
+        elements = math.prod(self.out.shape[1:])
+        kept = (*self.product.tables, *(self.product.leads or ()), right)
+        self.used = sum(x.nbytes for x in kept) + elements  # marks
+        room = self.workspace - self.used - left.nbytes - self.engine.element_bytes * elements
+        scratch = self.engine.scratch(left, right, room)
+        found = self.engine.multiply(left, right, room)
+        self.passing = left.nbytes + found.nbytes + self.engine.passing_bytes * elements + scratch
+        return found
+
+    def reconstruct(self, groups: Tensor | Groups, marks: Tensor | None) -> Tensor:
+        """Round every element once; give the marks of those that are not final."""
+        batches = (self.sides[0].shape[0], self.sides[1].shape[0])
+        final = reconstruct(
+            groups, self.engine.carrier, self.fitted, batches, self.fmt.part, self.out, marks,
+            slack=self.plan.cap is not None, scaling=self.scaling, wide=self.wide,
+        )  # fmt: skip
+        self._account(self.passing)
+        return final
+
+    def repair(self, marks: Tensor) -> Tensor:
+        """Make every element final; give a mask of those that were repaired."""
+        recording.check_here()  # launches from here on wait until the plan was found to be right
+        fmt, product = self.fmt, self.product
+        if product.many:
+            assert isinstance(self.out, torch.Tensor)
+            room = max(self.workspace - self.used, self.workspace // 4)
+            more = repair_many(
+                list(self.sides), self.tables, fmt, self.out, marks, self.test, product.repaired,
+                self.scaling, room,
+            )  # fmt: skip
+            self._account(more)
+        repair(
+            *self.sides, self.tables, fmt.part, self.out, marks, self.test, product.repaired,
+            self.scaling, self.wide,
+        )  # fmt: skip
+        return marks
+
+    def _account(self, more: int) -> None:
+        """Count workspace that is there at one time."""
+        account = self.product.account
+        account.workspace = max(account.workspace, self.used + more)
+
+    def bound(self, repaired: Tensor, bound: Tensor) -> None:
+        """Certified absolute error of every element, rounded up."""
+        exact = (repaired == REPAIRED) | self.plan.contract.correct
+        scaling = self.product.problem.scaling
+        bound[self.block] = error_bound(
+            self.tables, self.k, self.fmt.part, first_words(self.out), exact,
+            1.0 if scaling is None else scaling.modulus, self.plan.layout.dropped,
+        )  # fmt: skip
+
+
+def encode_operand(
+    operand: Lines, wanted: Encoding, goal: Goal
+) -> tuple[str, Layout, EncodedLines]:
+    """Planes of an operand, for any on the other side; its unit, its layout and what is kept."""
+    contract, fmt, k, at = wanted.contract, wanted.fmt, operand.shape[2], wanted.at
+    test = wanted.test(k)
+    looked_at = look_at([operand], test, first_kept(k, fmt.parts), [goal])
+    quantise_lines([operand], looked_at.tables, goal, test, looked_at.needs[0].unbind())
+    other = math.log2(goal.root) + goal.shift + 0.01
+    width = max(math.ceil(other + 1), 1)
+    if contract.name == "bits":  # whose plans do not look at the data either
+        own, own_width = other, width
+    else:
+        side = Side(*looked_at.needs[0, 0].tolist())
+        own, own_width = max(side.norm, 0) / 256, side.sigma + 1
+    wide = len(fmt.part.words) > 1 or operand.block is not None
+    eighths = math.ceil(8 * min(own + other, constants.MOST_BITS if wide else constants.BYTE_BITS))
+    cap = first_cap(fmt.precision, k) if contract.correct else None
+    shape = (operand.shape[0], operand.shape[1], k, 1)
+    widths = (own_width, width)[:: 1 - 2 * at]
+    plan = cached_plan(
+        contract, fmt, shape, eighths, cap, 1 << 40, None, wanted.unit, wanted.system,
+        (widths[0], widths[1]), name_of(operand.bits.device.index),
+    )  # fmt: skip
+    planes = units.engine_of(plan).encode([operand], looked_at.tables, [at])[0]
+    leads = None if looked_at.leads is None else looked_at.leads[0]
+    return plan.unit, plan.layout, EncodedLines(operand, looked_at.tables[0], leads, planes)

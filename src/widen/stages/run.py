@@ -1,0 +1,77 @@
+"""The stages of a product over its blocks, in their order, on any backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from widen import bounds
+from widen.encoded import Encoded
+from widen.plan import Plan
+from widen.planner import block_slices, first_cap, inner_slices
+from widen.stages.account import Account
+from widen.stages.backend import Backend, Stages
+from widen.stages.problem import Encoding, Lines, Problem
+
+
+def run(
+    backend: Backend,
+    problem: Problem[Any],
+    out: Any,
+    account: Account,
+    *,
+    bound: Any = None,
+    progress: Callable[[float], None] | None = None,
+) -> Plan:
+    """Compute a product into `out`, and the errors' bounds into `bound` if there is one.
+
+    `progress` is called after every block, with the share of the work that is done.
+    """
+    with account.stage("quantise"):
+        prepared = backend.quantise(problem, account)
+    blocks = list(block_slices(prepared.plan))
+    for done, block in enumerate(blocks, start=1):
+        stages = prepared.stages(block, out)
+        repaired = _compute(stages, prepared.plan, account)
+        if bound is not None:
+            stages.bound(repaired, bound)
+        if progress is not None:
+            prepared.wait()
+            progress(done / len(blocks))
+    prepared.finish()
+    return prepared.plan
+
+
+def _compute(stages: Stages[Any, Any, Any], plan: Plan, account: Account) -> Any:
+    """Fill a block of the result; give which elements are the correctly rounded ones."""
+    with account.stage("certify"):
+        marks = stages.certify()
+    groups = None
+    for inner in inner_slices(plan):
+        with account.stage("encode"):
+            planes = stages.encode(inner)
+        with account.stage("multiply"):
+            groups = stages.multiply(planes, groups)
+        del planes
+    with account.stage("reconstruct"):
+        marks = stages.reconstruct(groups, marks)
+    del groups
+    with account.stage("repair"):
+        return stages.repair(marks)
+
+
+def encode_operand(
+    backend: Backend, operand: Lines, dims: tuple[int, ...], wanted: Encoding
+) -> Encoded:
+    """Planes of a whole operand, enough of them for any operand on the other side.
+
+    The other side is scaled to the same goal, and no 2-norm is above a 1-norm, so its norm is
+    known before it is seen; "correct" is quantised at the planner's first cap for this reason.
+    """
+    contract, fmt, k = wanted.contract, wanted.fmt, operand.shape[2]
+    cap, full = first_cap(fmt.precision, k), wanted.system == "triangle"
+    goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap, full=full)
+    assert goal is not None, "every contract has a goal at a cap"
+    unit, layout, held = backend.encode_operand(operand, wanted, goal)
+    system = wanted.system or layout.system
+    return Encoded(wanted.side, dims, contract, fmt, unit, system, layout, held)
