@@ -24,7 +24,9 @@ from widen.gpu import multiply as gpu_multiply
 from widen.gpu import operands as torch_lines
 from widen.gpu import reconstruct as gpu_reconstruct
 from widen.gpu import repair as gpu_repair
-from widen.gpu import run as device
+from widen.gpu import stages as gpu_stages
+from widen.gpu.clock import Clock
+from widen.stages.problem import Problem
 
 SHAPES = [
     *(f"float64:{n},{n},{n}" for n in (2048, 4096, 8192)),
@@ -67,8 +69,8 @@ def measured(name: str, batch: int, m: int, k: int, n: int) -> tuple[int, list[f
         torch_lines.as_lines(x, side, fmt.parts, fmt.part)
         for x, side in ((a, "left"), (b, "right"))
     ]
-    problem = device.Problem(*sides, as_contract("standard"), fmt, 1 << 40)
-    prepared = device.prepare(problem)
+    problem = Problem(*sides, as_contract("standard"), fmt, 1 << 40)
+    prepared = gpu_stages.quantise(problem, Clock(timed=False))
     tables, layout, test = prepared.tables, prepared.plan.layout, problem.test
     goal = bounds.goal(problem.contract, fmt.precision, k, fmt.parts, None)
     scratch, needs = [x.clone() for x in tables], tables[0].new_zeros((2, 5)).unbind()

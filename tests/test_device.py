@@ -22,14 +22,15 @@ from widen.gpu import encode as gpu_encode
 from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import operands as torch_lines
-from widen.gpu import run as device
+from widen.gpu import stages as gpu_stages
 from widen.gpu import tables as torch_constants
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton.reconstruct import REPAIRED
 from widen.gpu.products import lines_of
-from widen.gpu.run import Problem
 from widen.planner import first_cap
+from widen.stages.problem import Problem
+from widen.stages.run import run
 from widen.systems import residues
 from widen.systems.moduli import balanced
 
@@ -58,9 +59,9 @@ def product(a, b, accuracy="standard", dtype="float64", plan=None, workspace=1 <
     left, right = (lines_of(tensor(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     out = torch.full(shape, torch.nan, dtype=getattr(torch, dtype), device=ON)
-    problem = Problem(left, right, as_contract(accuracy), fmt, workspace, plan)
+    problem = Problem(left, right, as_contract(accuracy), fmt, workspace, plan=plan)
     bits = torch_lines.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
-    return device.run(problem, bits, Clock(timed=False)), out.cpu().numpy()
+    return run(gpu_stages, problem, bits, Clock(timed=False)), out.cpu().numpy()
 
 
 def assert_as_on_a_cpu(a, b, accuracy, dtype="float64"):
@@ -192,7 +193,8 @@ def surveyed(x, side, contract, cap):
     goal, test = bounds.goal(contract, fmt.precision, k, 1, cap), None
     if contract.certified_by_data:
         test = bounds.certificate(contract, fmt.precision, k, 1, 0)
-    tables, needs, *_ = device._look([operand], None, 1, [goal])
+    looked_at = gpu_lines.look_at([operand], None, 1, [goal])
+    tables, needs = looked_at.tables, looked_at.needs
     gpu_lines.quantise([operand], tables, goal, test, needs[0].unbind())
     return operand, tables[0], goal, test
 
@@ -267,9 +269,12 @@ def test_repair_counts_what_it_repairs():
         CONTRACTS["standard"], FORMATS["float64"], 1 << 30,
     )  # fmt: skip
     out = torch.empty((1, 1, 4, 3), dtype=torch.int64, device=ON)
-    prepared = device.prepare(problem)
+    prepared = gpu_stages.quantise(problem, Clock(timed=False))
     everything = (slice(0, 1), slice(0, 4), slice(0, 3))
-    marks = device._compute(problem, prepared, everything, out, {}, Clock(timed=False))
+    stages = prepared.stages(everything, out)
+    marks = stages.certify()
+    groups = stages.multiply(stages.encode(slice(0, 6)), None)
+    marks = stages.repair(stages.reconstruct(groups, marks))
     _, info = widen.matmul(a, b, info=True)
     assert int(prepared.repaired[0]) == info.repaired == int((marks == int(REPAIRED)).sum())
     assert set(itertools.chain(*marks[0].tolist())) <= {0, int(REPAIRED)}

@@ -11,7 +11,6 @@ from helpers import assert_same_bits, draw
 from test_device import product
 from test_device_gemm import gemm
 from widen.gpu import repair_many as repair_device
-from widen.gpu import run as device
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 # Triton's interpreter takes seconds for a product: few of them there, and tiny.
@@ -26,7 +25,7 @@ def cases(names, *given, interpreted):
 @pytest.fixture
 def by_products(monkeypatch):
     """How many elements exact products repaired; none is too few for them."""
-    counts, repair_many = [], device.repair_many
+    counts, repair_many = [], gpu_stages.repair_many
 
     def counted(*given):
         taken = repair_many(*given)
@@ -34,7 +33,7 @@ def by_products(monkeypatch):
         return taken
 
     monkeypatch.setattr(repair_device, "FEW", 0)
-    monkeypatch.setattr(device, "repair_many", counted)
+    monkeypatch.setattr(gpu_stages, "repair_many", counted)
     return counts
 
 

@@ -15,15 +15,17 @@ from widen import bounds, definition
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS
 from widen.gpu import hardware
+from widen.gpu import lines as gpu_lines
 from widen.gpu import operands as torch_lines
 from widen.gpu import products as tensors
-from widen.gpu import run as device
+from widen.gpu import stages as gpu_stages
 from widen.gpu.arrays import copied
 from widen.gpu.clock import Clock
 from widen.gpu.products import lines_of
-from widen.gpu.run import Problem
 from widen.gpu.units import Engine
 from widen.planner import Needs, choose_layout, exact_bits, unit_on_gpu
+from widen.stages.problem import Encoding, Problem
+from widen.stages.run import encode_operand, run
 from widen.systems import residues
 from widen.units import RATES, UNITS
 
@@ -58,11 +60,9 @@ def product(a, b, unit, system, accuracy="standard", dtype="float64", plan=None,
     dims = [x.dims if isinstance(x, widen.Encoded) else x.shape for x in (a, b)]
     shape = (*np.broadcast_shapes(dims[0][:-2], dims[1][:-2]), dims[0][-2], dims[1][-1])
     out = torch.full(shape, torch.nan, dtype=getattr(torch, dtype), device=ON)
-    problem = Problem(
-        left, right, as_contract(accuracy), fmt, workspace, plan, unit=unit, system=system
-    )
+    problem = Problem(left, right, as_contract(accuracy), fmt, workspace, unit, system, plan)
     bits = torch_lines.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
-    ran = device.run(problem, bits, Clock(timed=False))
+    ran = run(gpu_stages, problem, bits, Clock(timed=False))
     assert ran.unit == unit
     # A triangle that leaves nothing out is all digits.
     assert ran.system in ((system, "digits") if system == "triangle" else (system,))
@@ -244,7 +244,9 @@ def encoded(x, side, accuracy="standard", unit=None, system=None):
     """What `widen.encode` makes of a matrix on a GPU."""
     fmt = FORMATS["float64"]
     lines = lines_of(copied(tensor(x)), side, 1)
-    return device.encode_operand(lines, x.shape, side, as_contract(accuracy), fmt, unit, system)
+    return encode_operand(
+        gpu_stages, lines, x.shape, Encoding(side, as_contract(accuracy), fmt, unit, system)
+    )
 
 
 def test_planes_keep_their_cap_whatever_the_plan_says():
@@ -256,9 +258,9 @@ def test_planes_keep_their_cap_whatever_the_plan_says():
     assert plan.cap is None
     assert_same_bits(found, wanted)
     right = encoded(b, "right", "correct")
-    table = right.lines[0].clone()
+    table = right.held.table.clone()
     assert_same_bits(product(a, right, "int8", "residues", "correct", plan=plan)[1], wanted)
-    assert torch.equal(right.lines[0], table)
+    assert torch.equal(right.held.table, table)
 
 
 def test_calls_with_other_planes_are_of_another_kind():
@@ -274,12 +276,12 @@ def test_calls_with_other_planes_are_of_another_kind():
 
 def test_more_lines_than_tables_have_places_for():
     one = torch.zeros((1, 1), dtype=torch.float16, device=ON)
-    tall = lines_of(one.expand(device.MOST_LINES, 1), "left", 1)
+    tall = lines_of(one.expand(gpu_lines.MOST_LINES, 1), "left", 1)
     problem = Problem(
         tall, lines_of(one, "right", 1), as_contract("fast"), FORMATS["float32"], 1 << 30
     )
     with pytest.raises(ValueError, match="give parts of them"):
-        device.prepare(problem)
+        gpu_stages.quantise(problem, Clock(timed=False))
 
 
 @pytest.mark.parametrize(("unit", "system"), OTHERS)
@@ -288,8 +290,11 @@ def test_encoded(unit, system, dtype):
     a, b = draw("phi2", (2, 5, 2), 5, dtype)
     fmt, contract = FORMATS[dtype], CONTRACTS["standard"]
     left, right = (
-        device.encode_operand(
-            lines_of(tensor(x), side, fmt.parts), x.shape, side, contract, fmt, unit, system
+        encode_operand(
+            gpu_stages,
+            lines_of(tensor(x), side, fmt.parts),
+            x.shape,
+            Encoding(side, contract, fmt, unit, system),
         )
         for x, side in ((a, "left"), (b, "right"))
     )

@@ -21,13 +21,14 @@ from widen.gpu import hardware
 from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import reconstruct as gpu_reconstruct
-from widen.gpu import run as device
+from widen.gpu import stages as gpu_stages
 from widen.gpu import tables as torch_constants
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton.numbers import SCALE
 from widen.gpu.operands import Groups, Numbers, lines_of_words
-from widen.gpu.run import Problem
 from widen.gpu.scaling import Scaling
+from widen.stages.problem import Problem
+from widen.stages.run import run
 from widen.systems import residues
 from widen.words.conversions import planes_of_values
 
@@ -57,9 +58,9 @@ def product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None, **choi
     if c is not None:
         added = tensor_words.addend_lines(tensor_words.reshaped(moved(c), shape), c.format)
         scaling = Scaling(alpha, beta, added)
-    problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30, None, scaling, **choices)
+    problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30, scaling=scaling, **choices)
     bits = tensor_words.bits_of(out, fmt.parts)
-    plan = device.run(problem, bits, Clock(timed=False))
+    plan = run(gpu_stages, problem, bits, Clock(timed=False))
     return plan, tensor_words.reshaped(out, shape[1:])
 
 

@@ -20,13 +20,14 @@ from widen.formats import FORMATS
 from widen.gpu import lines as gpu_lines
 from widen.gpu import operands as torch_lines
 from widen.gpu import products as tensors
-from widen.gpu import run as device
+from widen.gpu import stages as gpu_stages
 from widen.gpu import tiles
 from widen.gpu.clock import Clock
 from widen.gpu.products import lines_of
 from widen.gpu.replay.driver import Launch
 from widen.gpu.replay.recording import Kind, Recorder
-from widen.gpu.run import Problem
+from widen.stages.problem import Problem
+from widen.stages.run import run
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPE = (3, 9, 4) if ON == "cpu" else (70, 200, 130)
@@ -57,8 +58,8 @@ class Calls:
         fmt = FORMATS[self.dtype]
         left, right = (lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
         contract = as_contract(self.accuracy)
-        problem = Problem(left, right, contract, fmt, self.workspace, self.plan)
-        device.run(problem, torch_lines.bits_of(out[None], fmt.parts), Clock(timed=False))
+        problem = Problem(left, right, contract, fmt, self.workspace, plan=self.plan)
+        run(gpu_stages, problem, torch_lines.bits_of(out[None], fmt.parts), Clock(timed=False))
 
     def check(self, a, b):
         wanted = widen.matmul(a, b, accuracy=self.accuracy, dtype=self.dtype)
