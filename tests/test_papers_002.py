@@ -12,10 +12,10 @@ import torch
 import transcription_002 as paper
 import widen
 from helpers import assert_same_bits
-from widen.backends import slices as on_cpu
-from widen.gpu.kernels.cuda.sums import NO_TILE, OVERHEAD, deal
-from widen.papers import ozimmu as system
-from widen.papers.ozimmu import VARIANTS, ozimmu, schedule
+from widen.papers.ozimmu import algorithm as system
+from widen.papers.ozimmu import cpu as on_cpu
+from widen.papers.ozimmu.algorithm import VARIANTS, ozimmu, schedule
+from widen.papers.ozimmu.kernels.cuda.sums import NO_TILE, OVERHEAD, deal
 
 variants = pytest.mark.parametrize("variant", VARIANTS)
 
