@@ -6,6 +6,7 @@ The steps of cpu/kernels/triples.py.
 from __future__ import annotations
 
 import triton
+import triton.language as tl  # noqa: F401 - the interpreter wants to see it
 
 from widen.gpu.kernels.triton.floats import two_product, two_sum
 
