@@ -5,7 +5,7 @@ at odd shapes, with bytes that must not count between k and the pitch, a poisone
 around it. Times: random residues of 14 moduli, all in one launch, median of 10 by CUDA events after
 a pause; TOP/s counts 2 m n k operations a plane. `--json PATH` appends the rows to a file.
 `--halves` compares products by halves (`gpu/halves.py`) with ordinary ones instead,
-`--sums` times paper 002's sums of products of slices (`gpu/kernels/cuda/sums.py`) in several tiles,
+`--sums` times paper 002's sums of products of slices (`papers/ozimmu`) in several tiles,
 `--portable` times the Triton kernel that other GPUs have beside this one, bytes compared.
 """
 
@@ -27,8 +27,8 @@ from widen.gpu import halves as torch_halves
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import tiles
 from widen.gpu.kernels.cuda.multiply import multiply
-from widen.gpu.kernels.cuda.sums import multiply_sums
 from widen.papers.ozimmu import addends, products, schedule
+from widen.papers.ozimmu.kernels.cuda.sums import multiply_sums
 from widen.systems import residues
 
 DEVICE = torch.device("cuda")

@@ -11,6 +11,7 @@ from helpers import assert_same_bits, draw
 from test_device import product
 from test_device_gemm import gemm
 from widen.gpu import repair_many as repair_device
+from widen.gpu import stages as gpu_stages
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 # Triton's interpreter takes seconds for a product: few of them there, and tiny.

@@ -9,10 +9,11 @@ import torch
 from helpers import assert_same_bits, draw
 from test_device import ON, tensor
 from test_papers_004 import random_bits
-from widen.backends import float_slices as slices
-from widen.backends import torch_float_slices as torch_slices
-from widen.papers import dgemm_fp8, slicing
-from widen.papers import tensor_core_dgemm as dgemm
+from widen.papers.dgemm_fp8 import algorithm as dgemm_fp8
+from widen.papers.slicing import algorithm as slicing
+from widen.papers.slicing import cpu as slices
+from widen.papers.slicing import gpu as torch_slices
+from widen.papers.tensor_core_dgemm import algorithm as dgemm
 
 CASES = [("phi1", (2, 9, 3))]
 if ON != "cpu":

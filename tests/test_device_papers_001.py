@@ -12,11 +12,11 @@ import torch
 import widen
 from helpers import assert_same_bits
 from transcription_001 import parts_of_number, product_of, sum_number
-from widen.backends.parts import sum_parts, sum_tensors
 from widen.papers import multiple_double
 from widen.papers.arrays import leading_bits
+from widen.papers.multiple_double import gpu
+from widen.papers.multiple_double.algorithm import EXPONENTS, groups, multiply_words, sum_parts
 from widen.papers.multiple_double.parts import parts_of_lines, parts_of_numbers, widths
-from widen.papers.multiple_double.product import EXPONENTS, groups, multiply_words
 from widen.papers.multiple_double.rewriting import dimensions, extract, rewrite
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
@@ -145,7 +145,7 @@ def test_sums_of_parts(words):
         wanted = sum_number([part for product in products for part in product[:, i, j]], words)
         assert_same_bits(found[:, i, j].copy(), np.array(wanted))
     strided = [torch.from_numpy(x.transpose(1, 2, 0).copy()).to(ON) for x in products]
-    on_tensors = sum_tensors([x.permute(2, 0, 1) for x in strided], words)
+    on_tensors = gpu.sum_parts([x.permute(2, 0, 1) for x in strided], words)
     assert_same_bits(on_tensors.cpu().numpy(), found)
 
 

@@ -8,10 +8,10 @@ import torch
 
 from helpers import assert_same_bits
 from test_papers_002 import awkward, variants
-from widen.backends import torch_slices as on_gpu
 from widen.gpu.tiles import HOPPER
-from widen.papers import ozimmu as system
-from widen.papers.ozimmu import VARIANTS, ozimmu, schedule
+from widen.papers.ozimmu import algorithm as system
+from widen.papers.ozimmu import gpu as on_gpu
+from widen.papers.ozimmu.algorithm import VARIANTS, ozimmu, schedule
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -57,7 +57,7 @@ def test_a_gpu_gives_the_same_bits_at_size(variant, shape):
 @pytest.mark.parametrize("tile", HOPPER, ids=lambda tile: f"{tile.rows}x{tile.columns}")
 def test_every_tile_of_the_hopper_kernel_adds_every_pair(tile):
     from widen.gpu.kernels.cuda.launcher import available
-    from widen.gpu.kernels.cuda.sums import multiply_sums
+    from widen.papers.ozimmu.kernels.cuda.sums import multiply_sums
 
     if not available(torch.device("cuda")):
         pytest.skip("this kernel needs a Hopper GPU")

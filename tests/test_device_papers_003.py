@@ -11,8 +11,9 @@ import torch
 import widen
 from helpers import assert_same_bits
 from transcription_003 import OPERATIONS, product_of, slices_of, ts_add
-from widen.backends import blocked
-from widen.papers.triple_single import (
+from widen.papers.triple_single import algorithm as blocked
+from widen.papers.triple_single import gpu
+from widen.papers.triple_single.algorithm import (
     TYPES,
     blocked_matmul,
     multiply_sliced,
@@ -69,7 +70,7 @@ def test_sums_of_three_words_are_listing_8():
     blocked.accumulate(found, b)
     assert_words(found, np.array(wanted).T)
     on_tensors = torch.from_numpy(a.copy()).to(ON)
-    blocked.accumulate_tensors(on_tensors, torch.from_numpy(b).to(ON))
+    gpu.accumulate(on_tensors, torch.from_numpy(b).to(ON))
     assert_words(on_tensors, found)
 
 
@@ -95,7 +96,7 @@ def test_blocked_products_have_the_transcriptions_bits(name, shape):
     assert_words(blocked.multiply(a, b), wanted)
     assert_words(blocked.multiply(tensors(a), tensors(b)), wanted)
     if ON == "cuda" or k < 10:
-        assert_words(blocked.multiply_tensors(tensors(a), tensors(b)), wanted)
+        assert_words(gpu.multiply(tensors(a), tensors(b)), wanted)
 
 
 @pytest.mark.parametrize("name", TYPES)

@@ -72,8 +72,8 @@ def test_machine_code_of_hopper_has_no_float64_arithmetic(tmp_path, monkeypatch)
         pytest.skip("there is no Hopper GPU")
     found = []
 
-    def binary(options, _binary=compiler._binary):
-        found.append(_binary(options))
+    def binary(end, options, _binary=compiler._binary):
+        found.append(_binary(end, options))
         return found[-1]
 
     monkeypatch.setattr(compiler, "_binary", binary)

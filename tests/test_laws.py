@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,6 @@ ORDER = [
     ["systems"],
     ["planner"],
     ["kernels"],
-    ["backends"],
     ["words"],
     ["encoded"],
     ["arguments", "batches"],
@@ -55,7 +55,6 @@ LEVEL = {name: level for level, line in enumerate(ORDER) for name in line}
 # Which rooms may name which libraries; everybody may use NumPy and the standard library.
 LIBRARIES = {
     "kernels": {"numba", "triton", "torch", "cuda"},
-    "backends": {"numba", "torch", "triton"},
     "words": {"mpmath", "gmpy2", "flint"},  # numbers that words become
     "device": {"torch"},  # the stages of tensors
     "repair_device": {"torch"},
@@ -65,8 +64,14 @@ LIBRARIES = {
     "tensors": {"torch"},
     "torch_operator": {"torch"},
     "cli": {"typer", "rich", "torch", "matplotlib"},  # the last for figures
-    "papers": set(),
     "testing": {"flint", "gmpy2", "ml_dtypes"},
+}
+# And which files of a paper, below its folder; its algorithm and its items name none.
+LIBRARIES_OF_PAPERS = {
+    "gpu": {"torch"},
+    "kernels/cpu": {"numba"},
+    "kernels/triton": {"triton"},
+    "kernels/cuda": {"torch", "cuda"},
 }
 STRANGE = {
     "numba", "torch", "triton", "cuda", "cupy", "jax", "matplotlib", "typer", "rich", "click",
@@ -79,6 +84,13 @@ PUBLIC = sorted(
     + [name for name in FORMATS if name not in PLAIN]
 )
 
+OUTSIDE_PAPERS = Counter(
+    word
+    for path in MODULES
+    if "papers" not in path.relative_to(ROOT).parts
+    for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
+)
+
 modules = pytest.mark.parametrize(
     "path", MODULES, ids=lambda path: str(path.relative_to(ROOT).with_suffix(""))
 )
@@ -88,6 +100,12 @@ def room(path):
     """The room or module under `widen` that a file belongs to; "" for the package itself."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return "" if parts == ("__init__",) else parts[0]
+
+
+def place_in_paper(path):
+    """Where in its paper's folder a file is: "algorithm", "gpu", "kernels/triton"; else None."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return "/".join(parts[2:4]) if parts[0] == "papers" and len(parts) > 2 else None
 
 
 def package_of(path):
@@ -166,6 +184,37 @@ def test_only_backends_import_kernels(path):
         assert rooms_imported(path) <= {"kernels"}, "kernels hold no policy"
 
 
+papers = pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES if room(path) == "papers"],
+    ids=lambda path: str(path.relative_to(ROOT / "papers").with_suffix("")),
+)
+
+
+@papers
+def test_a_paper_s_kernels_are_launched_by_its_cpu_and_gpu(path):
+    """Each by its own side: Numba's take seconds to load, and Triton may not be there."""
+    place = place_in_paper(path) or ""
+    taken = [name.split(".") for name in imported(path) if name.split(".")[0] == "widen"]
+    kernels = [name for name in taken if "kernels" in name]
+    if place not in ("cpu", "gpu") and not place.startswith("kernels/"):
+        assert kernels == []
+    for name in kernels:
+        assert ("cpu" in name) == (place in ("cpu", "kernels/cpu"))
+    if place.startswith("kernels/"):
+        others = [name for name in taken if "kernels" not in name]
+        assert all(name[:3] == ["widen", "gpu", "tiles"] for name in others), "policy in kernels"
+
+
+@papers
+def test_no_other_room_works_for_papers_alone(path):
+    """What a paper takes from a wing is made there, and used outside papers too: named twice."""
+    for name in imported(path):
+        if name.split(".")[:2] in (["widen", "cpu"], ["widen", "gpu"]):
+            last = name.split(".")[-1]
+            assert OUTSIDE_PAPERS[last] > 1, f"only papers use {name}: move it there"
+
+
 @modules
 def test_nothing_imports_testing(path):
     if room(path) == "testing":
@@ -177,7 +226,8 @@ def test_nothing_imports_testing(path):
 @modules
 def test_libraries_stay_in_their_rooms(path):
     named = {name.split(".")[0] for name in imported(path)} & STRANGE
-    assert named <= LIBRARIES.get(room(path), set())
+    in_paper = LIBRARIES_OF_PAPERS.get(place_in_paper(path), set())
+    assert named <= LIBRARIES.get(room(path), in_paper)
 
 
 @modules
@@ -256,6 +306,14 @@ def test_importing_widen_imports_nothing_heavy():
     assert heavy == []
     heavy = in_a_new_process(
         "import widen, sys; widen.plan((8, 8), (8, 8));"
+        f"print(*[m for m in {HEAVY} if m in sys.modules])"
+    )
+    assert heavy == []
+
+
+def test_naming_all_papers_imports_nothing_heavy():
+    heavy = in_a_new_process(
+        "import sys; from widen.papers.items import all_items; all_items();"
         f"print(*[m for m in {HEAVY} if m in sys.modules])"
     )
     assert heavy == []
@@ -361,7 +419,9 @@ def rotations(source):
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "gpu/kernels/triton").glob("*.py")), ids=lambda x: x.stem
+    "path",
+    [path for path in MODULES if path.parts[-3:-1] == ("kernels", "triton")],
+    ids=lambda path: str(path.relative_to(ROOT).with_suffix("")),
 )
 def test_kernels_do_not_rotate_variables(path):
     assert rotations(path.read_text(encoding="utf-8")) == []

@@ -11,9 +11,9 @@ import widen
 import widen.testing as wt
 from helpers import VIEWS, assert_same_bits, draw
 from widen.cli.machines import Cpu
-from widen.papers import slicing
 from widen.papers.items import Setting, all_items
-from widen.papers.tensor_core_dgemm import (
+from widen.papers.slicing import algorithm as slicing
+from widen.papers.tensor_core_dgemm.algorithm import (
     determine_slices,
     dgemm_dp_cr,
     dgemm_tc,
@@ -177,7 +177,7 @@ def test_estimates_beyond_the_range_are_not_worth_a_warning():
 
 
 def test_memory_that_is_too_small_for_all_products_makes_strips(monkeypatch):
-    from widen.backends import float_slices as slices
+    from widen.papers.slicing import cpu as slices
 
     a, b = draw("phi4", (20, 40, 90), 8)
     whole = dgemm_tc(a, b), dgemm_tc(a, b, "cr")

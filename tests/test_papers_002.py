@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -12,10 +13,13 @@ import torch
 import transcription_002 as paper
 import widen
 from helpers import assert_same_bits
-from widen.backends import slices as on_cpu
-from widen.gpu.kernels.cuda.sums import NO_TILE, OVERHEAD, deal
-from widen.papers import ozimmu as system
-from widen.papers.ozimmu import VARIANTS, ozimmu, schedule
+from widen.gpu.kernels.cuda import compiler
+from widen.gpu.kernels.cuda.certify import Certificate
+from widen.gpu.kernels.cuda.multiply import Residues
+from widen.papers.ozimmu import algorithm as system
+from widen.papers.ozimmu import cpu as on_cpu
+from widen.papers.ozimmu.algorithm import VARIANTS, ozimmu, schedule
+from widen.papers.ozimmu.kernels.cuda.sums import NO_TILE, OVERHEAD, Integers, deal
 
 variants = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -164,6 +168,22 @@ def test_shapes_and_libraries():
     assert_same_bits(ozimmu(a.astype(">f8"), b, 8, "h"), wanted)
     assert ozimmu(a[:0], b, 8, "h").shape == (0, 3)
     assert (ozimmu(a[:, :0], b[:0], 8) == np.zeros((4, 3))).all()
+
+
+def test_the_compiler_reads_the_end_from_the_papers_folder():
+    """What NVRTC is given, which keys the cache too: everything that is included, by its name."""
+    ends = {
+        finish: compiler._sources(finish.header) for finish in (Integers, Residues, Certificate)
+    }
+    for finish, texts in ends.items():
+        assert texts["end.cuh"] == finish.header.read_text(encoding="utf-8")
+        assert "struct Finish {" in texts["end.cuh"]
+        included = {
+            name for text in texts.values() for name in re.findall(r'#include "(.*)"', text)
+        }
+        assert included == {"hopper.cuh", "walk.cuh", "end.cuh"} <= set(texts)
+    assert Integers.header.parent != compiler.FOLDER
+    assert len({texts["end.cuh"] for texts in ends.values()}) == 3
 
 
 @pytest.mark.parametrize(

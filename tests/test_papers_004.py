@@ -8,8 +8,7 @@ import pytest
 import transcription_004 as paper
 import widen
 from helpers import assert_same_bits, draw
-from widen.backends import float_slices as slices
-from widen.papers.dgemm_fp8 import (
+from widen.papers.dgemm_fp8.algorithm import (
     INPUTS,
     dgemm_fp8tc,
     dgemm_fp16tc,
@@ -18,7 +17,8 @@ from widen.papers.dgemm_fp8 import (
     scheme_of,
     slices_of,
 )
-from widen.papers.dgemm_fp8_items import TABLE_3
+from widen.papers.dgemm_fp8.items import TABLE_3
+from widen.papers.slicing import cpu as slices
 
 FUNCTIONS = {"fp8": dgemm_fp8tc, "fp16": dgemm_fp16tc}
 units = pytest.mark.parametrize("unit", FUNCTIONS)

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+import widen.papers
 from widen.cli.machines import machine
 from widen.papers.items import Setting, all_items
 from widen.papers.multiple_double import counts
 
 ITEMS = {name: item for name, item in all_items().items() if item.paper in ("001", "003")}
+
+
+def test_no_paper_is_forgotten():
+    """The table holds what the folders hold, each item once, in the order of the papers."""
+    files = sorted(Path(widen.papers.__file__).parent.glob("*/*items.py"))
+    modules = [import_module(f"widen.papers.{x.parent.name}.{x.stem}") for x in files]
+    assert len(modules) >= 6
+    assert sorted(x.id for module in modules for x in module.ITEMS) == sorted(all_items())
+    numbers = [item.paper for item in all_items().values()]
+    assert numbers == sorted(numbers)
 
 
 def outcome(name):

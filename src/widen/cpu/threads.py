@@ -32,21 +32,25 @@ _compiling = threading.Lock()
 _loaded: dict[str, Callable[..., None]] = {}
 
 
-def launch(kernel: str, jobs: int, work: int, *arguments: Any) -> None:
-    """Run the kernel named "module.function" of `widen.cpu.kernels` on all its jobs.
+def launch(kernel: str | Callable[..., None], jobs: int, work: int, *arguments: Any) -> None:
+    """Run a kernel, or the one named "module.function" of `widen.cpu.kernels`, on all its jobs.
 
     Kernels are compiled (or read from the cache on disk) when first asked for.
     """
-    found = _loaded.get(kernel)
-    if found is None:
-        module, function = kernel.split(".")
-        with _compiling:
-            found = getattr(import_module(f"widen.cpu.kernels.{module}"), function)
-        _loaded[kernel] = found
+    if isinstance(kernel, str):
+        kernel = _loaded.get(kernel) or _load(kernel)
     if work <= SMALL:
-        found(0, jobs, *arguments)
+        kernel(0, jobs, *arguments)
     else:
-        share(found, jobs, *arguments)
+        share(kernel, jobs, *arguments)
+
+
+def _load(name: str) -> Callable[..., None]:
+    module, function = name.split(".")
+    with _compiling:
+        found: Callable[..., None] = getattr(import_module(f"widen.cpu.kernels.{module}"), function)
+    _loaded[name] = found
+    return found
 
 
 @cache

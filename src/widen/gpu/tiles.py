@@ -97,13 +97,6 @@ HOPPER_CERTIFY = {
 }
 
 
-# Long sums of many slices leave nothing in L2 for the next tile, and tiles that differ in length
-# are dealt out evenly (cuda/sums.py). TOP/s of 256x192, 256x128, 128x256 on an H200, 0.25 s of rest
-# before each, slices to nearest: n = 4096, 8 slices 1684, 1613, 1624; 10 slices 1674, 1648, 1618;
-# 12 slices 1529, 1576, 1559; at its power limit, n = 16384, 6 slices 1413, 1322, 1372.
-HOPPER_SUMS = (replace(HOPPER[0], far_step=960), HOPPER[1], *HOPPER[3:])
-
-
 @lru_cache(maxsize=1024)
 def choose(
     rows: int, columns: int, inner: int, slices: int, processors: int,
@@ -218,16 +211,6 @@ PRODUCTS = {
 }
 """By unit; the inner length is no more than the unit's exact depth."""
 
-FP8_HOPPER = ProductTile(128, 128, inner=128, warps=8, stages=4)
-"""Where the compiler empties Hopper's FP8 accumulator within a step: 705 TOP/s at n = 4096 and
-digits up to 16, 526 with the tile above."""
-
-SLICES = (LineTile(1, 1024, 4), LineTile(32, 64, 4))
-ACCUMULATE = ProductTile(1, 512, inner=0, warps=2)
-"""Of paper 002, on an H200 at n = 16384 with three slices: splitting lines whose entries are
-neighbours takes 1.48 ms (4 x 512: 1.77), lines that are neighbours 1.36; adding 3 sums to C 1.40 ms
-(4 x 256 with 4 warps: 1.87)."""
-
 ENCODE_ANY, ENCODE_WORDS = LineTile(8, 128, 4), LineTile(2, 64, 4)
 BYTES_OF_GROUPS = 256
 """Elements whose groups a program turns into bytes."""
@@ -338,20 +321,3 @@ def share(inner: int, blocks: int, step: int, parts: int) -> int:
 
 
 LONGEST_SHARE = 2048
-
-BLOCKED = {
-    (0, "float64"): ProductTile(64, 64, inner=1, warps=4, stages=2),
-    (1, "float64"): ProductTile(32, 32, inner=1, warps=4, stages=2),
-    (2, "float64"): ProductTile(32, 32, inner=1, warps=4, stages=2),
-    (2, "float32"): ProductTile(32, 32, inner=1, warps=4, stages=2),
-    (3, "float32"): ProductTile(32, 32, inner=1, warps=4, stages=2),
-}
-"""Of blocked products of words, by kind and format (backends/blocked.py), as in paper 003.
-
-Measured on an H200, n = 2048, GFLOP/s of TS, DF, DD and D+S, with listings 15 and 17: these tiles
-318, 1094, 807, 610; with one stage, so that operands come through L1 and not through shared memory,
-344, 1336, 831, 708; tiles of 64 x 32 242, 989, 593, 645; 64 x 64 with 8 warps 265, 952, 571, 521.
-"""
-
-TRIPLES = 1024
-"""Elements of a program that adds floats to numbers of three words."""

@@ -8,6 +8,7 @@
 ``dgemm_fp8``              004: Mukunoki 2025, DGEMM without FP64 arithmetic
 ========================== ====================================================================
 
-Each module holds one paper's algorithms; the module beside it whose name ends in ``_items`` holds
-that paper's tables and figures, which ``widen reproduce`` makes (docs/papers.md).
+A paper is a package: ``algorithm``, ``cpu``, ``gpu`` and ``kernels`` hold what it describes (000
+and 004 share ``slicing``), ``items`` its tables and figures, which ``widen reproduce`` makes
+(docs/papers.md). No other room holds code that only papers need.
 """

@@ -6,6 +6,7 @@ import ctypes
 from importlib import import_module
 from typing import Any
 
+from widen.gpu.kernels.cuda.compiler import FOLDER
 from widen.gpu.kernels.cuda.launcher import (
     Finish,
     Launcher,
@@ -24,6 +25,7 @@ ADDRESSES = ("marks", *(f"{side}_{row}" for side in ("left", "right") for row in
 class Certificate(Finish):
     """`Finish` of certificate.cuh."""
 
+    header = FOLDER / "certificate.cuh"
     _fields_ = (
         *((name, ctypes.c_uint64) for name in ADDRESSES),
         *((name, ctypes.c_int32) for name in ("columns", "shift", "inexact")),
@@ -71,5 +73,5 @@ def _launcher(
     return Launcher(
         left.device, work(left, right, 1, batch, terms, tile), finish,
         (plain_map(left, k, tile.left_box), plain_map(right, k, tile.right_box)),
-        tile, options(tile, certify=True, pairs=planes == 2),
+        tile, options(tile, pairs=planes == 2),
     )  # fmt: skip

@@ -8,7 +8,6 @@ import tempfile
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +40,22 @@ def _compiled(source: str, headers: dict[str, str], options: tuple[str, ...]) ->
     return binary
 
 
-def _binary(options: tuple[str, ...]) -> bytes:
-    """The compiled kernel, from the cache on disk where it is there: keyed by all that made it."""
+FOLDER = Path(__file__).parent
+
+
+def _sources(end: Path) -> dict[str, str]:
+    """All that a compilation reads: this folder's files, and the end under its name."""
     texts = {
-        path.name: path.read_text()
-        for path in sorted(files("widen.gpu.kernels.cuda").iterdir(), key=lambda path: path.name)
-        if path.name.endswith((".cu", ".cuh"))
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted(FOLDER.iterdir())
+        if path.suffix in (".cu", ".cuh")
     }
+    return {**texts, "end.cuh": end.read_text(encoding="utf-8")}
+
+
+def _binary(end: Path, options: tuple[str, ...]) -> bytes:
+    """The compiled kernel, from the cache on disk where it is there: keyed by all that made it."""
+    texts = _sources(end)
     compiler = called(import_module("cuda.bindings.nvrtc").nvrtcVersion())
     driver = called(import_module("cuda.bindings.driver").cuDriverGetVersion())
     key = hashlib.sha256(repr((texts, options, compiler, driver)).encode()).hexdigest()
@@ -70,10 +78,10 @@ def _keep(binary: bytes, path: Path) -> None:
 
 
 @lru_cache(maxsize=64)
-def function(options: tuple[str, ...], shared_bytes: int, device: int) -> Any:
-    """The kernel, loaded on a device. Its context must be current."""
+def function(end: Path, options: tuple[str, ...], shared_bytes: int, device: int) -> Any:
+    """The kernel with one of its ends (a header), loaded on a device, whose context is current."""
     driver = import_module("cuda.bindings.driver")
-    module = called(driver.cuModuleLoadData(_binary(options)))
+    module = called(driver.cuModuleLoadData(_binary(end, options)))
     function = called(driver.cuModuleGetFunction(module, b"multiply"))
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     called(driver.cuFuncSetAttribute(function, attribute, shared_bytes))

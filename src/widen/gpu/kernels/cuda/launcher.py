@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 from widen.gpu.kernels.cuda.compiler import called, function
 from widen.gpu.tiles import Tile
@@ -43,6 +44,9 @@ assert ctypes.sizeof(Work) % 64 == 0
 class Finish(ctypes.Structure):
     """What an end of the kernel reads: first the addresses it is launched with, then numbers."""
 
+    header: ClassVar[Path]
+    """The end: a file that declares the same, and what becomes of sums (multiply.cu)."""
+
 
 def divisor(value: int) -> Divisor:
     """What gives n // value = (n + (n factor >> 32)) >> shift for 0 <= n < 2^31.
@@ -60,8 +64,8 @@ def divisor(value: int) -> Divisor:
 
 @lru_cache(maxsize=64)
 def options(
-    tile: Tile, *, certify: bool = False, integers: bool = False, permuted: bool = False,
-    long: bool = False, pairs: bool = False, wide: bool = False,
+    tile: Tile, *, permuted: bool = False, long: bool = False, pairs: bool = False,
+    wide: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
     """Of the compiler. Registers: 64K a multiprocessor, in eights, most of them to consumers."""
     registers = {2: (240, 24), 3: (160, 32)}[tile.consumers]
@@ -72,8 +76,6 @@ def options(
         "STAGES": tile.stages,
         "CLUSTER": tile.cluster,
         "SHARE_LEFT": int(tile.share_left),
-        "CERTIFY": int(certify),
-        "INTEGERS": int(integers),
         "PERMUTED": int(permuted),
         "LONG": int(long),
         "PAIRS": int(pairs),
@@ -184,6 +186,7 @@ class Launcher:
         self._launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel  # bindings take 10 us more
         self._fixed: tuple[Any, ...] | None = None
         self._device, self._options, self._maps = device.index, compiled, maps
+        self._end = finish.header
         self._shared = tile.shared_bytes
         blocks = min(job.tiles, processors(device) // tile.cluster) * tile.cluster
         self._shape = (blocks, 1, 1, tile.threads, 1, 1)
@@ -212,7 +215,7 @@ class Launcher:
         driver = import_module("cuda.bindings.driver")
         if int(called(driver.cuCtxGetCurrent())) == 0:
             called(driver.cuCtxSetCurrent(called(driver.cuDevicePrimaryCtxRetain(self._device))))
-        kernel = function(self._options, self._shared, self._device)
+        kernel = function(self._end, self._options, self._shared, self._device)
         numbers = (*self._shape, self._shared)
         self._fixed = ctypes.c_void_p(int(kernel)), *(ctypes.c_uint32(x) for x in numbers)
         return self._fixed

@@ -3,10 +3,10 @@
 //   sums[z, b, i, j] = sum_h left[z, b, i, h] * right[z, b, j, h]
 //
 // left: planes x left_batch x M x K bytes, right: planes x right_batch x N x K, both K-major. What
-// becomes of the sums is another file's matter, residues.cuh, certificate.cuh or sums.cuh, as are
-// the slices (planes of a batch) that a tile multiplies. The tensor maps know the true M, N and the
-// rows' length: what lies beyond reads as zero (PERMUTED: right has rows up to a multiple of 64,
-// which give columns that are left undefined).
+// becomes of the sums is another file's matter, the end (residues.cuh, certificate.cuh, or one that
+// lies elsewhere), as are the slices (planes of a batch) that a tile multiplies. The tensor maps know
+// the true M, N and the rows' length: what lies beyond reads as zero (PERMUTED: right has rows up to
+// a multiple of 64, which give columns that are left undefined).
 //
 // One block a multiprocessor, resident for the whole launch. A producer thread fills a ring of
 // stages by TMA; each consumer warpgroup multiplies 64 * BLOCKS rows of a tile by all its columns.
@@ -17,18 +17,11 @@
 //   CONSUMERS   consumer warpgroups          BLOCKS      blocks of 64 rows each of them multiplies
 //   TILE_N      columns of a tile            STAGES      stages of 128 bytes of K
 //   CLUSTER     blocks of a cluster, 1 or 2  SHARE_LEFT  1: they share left's tile, side by side
-//   CERTIFY, INTEGERS   which end                        0: they share right's, one above the other
-//   PERMUTED, LONG, WIDE; PAIRS              of the ends
+//   PERMUTED, LONG, WIDE; PAIRS  of the ends             0: they share right's, one above the other
 //   CONSUMER_REGISTERS, PRODUCER_REGISTERS   what a thread of each kind holds
 #include "hopper.cuh"
 #include "walk.cuh"
-#if CERTIFY
-#include "certificate.cuh"
-#elif INTEGERS
-#include "sums.cuh"
-#else
-#include "residues.cuh"
-#endif
+#include "end.cuh"  // under this name, the end that is launched (compiler.py)
 
 constexpr int LEFT_BYTES = TILE_M * TILE_K, RIGHT_BYTES = TILE_N * TILE_K;
 constexpr int STAGE_BYTES = LEFT_BYTES + RIGHT_BYTES;

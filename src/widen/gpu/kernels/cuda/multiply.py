@@ -10,6 +10,7 @@ from importlib import import_module
 from struct import pack, unpack
 from typing import Any
 
+from widen.gpu.kernels.cuda.compiler import FOLDER
 from widen.gpu.kernels.cuda.launcher import (
     Finish,
     Launcher,
@@ -65,6 +66,7 @@ class WidePlane(ctypes.Structure):
 class Residues(Finish):
     """`Finish` of residues.cuh."""
 
+    header = FOLDER / "residues.cuh"
     _fields_ = (
         ("out", ctypes.c_uint64),
         ("pitch", ctypes.c_int32),
@@ -75,6 +77,7 @@ class Residues(Finish):
 class WideResidues(Finish):
     """`Finish` of residues.cuh with WIDE."""
 
+    header = FOLDER / "residues.cuh"
     _fields_ = (
         ("out", ctypes.c_uint64),
         ("pitch", ctypes.c_int32),

@@ -1,1 +1,0 @@
-"""Where it runs: backends with the same four verbs."""

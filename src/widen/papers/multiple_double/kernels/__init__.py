@@ -1,0 +1,1 @@
+"""Kernels of paper 001, on the library's own."""

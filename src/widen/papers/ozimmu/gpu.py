@@ -1,0 +1,136 @@
+"""Slices of float64 matrices on a GPU: the verbs of `cpu` on int8 tensor cores, the same bits.
+
+Digits are int8 (slices, 1, lines, pitch), sums int32 (sums, 1, m, pitch). Nothing waits for the
+device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+import torch
+
+from widen.gpu.hardware import is_hopper, programs
+from widen.gpu.kernels.triton import groups as group_kernels
+from widen.gpu.multiply import descriptor
+from widen.gpu.operands import Tensor
+from widen.gpu.replay.launch import launch
+from widen.gpu.tables import constant
+from widen.gpu.tiles import LONGEST_SUM, PRODUCTS, LineTile, ProductTile, line_tile
+from widen.papers.ozimmu.algorithm import Slices, Sum
+from widen.papers.ozimmu.kernels.triton import slices as kernels
+
+SLICES = (LineTile(1, 1024, 4), LineTile(32, 64, 4))
+ACCUMULATE = ProductTile(1, 512, inner=0, warps=2)
+"""On an H200 at n = 16384 with three slices: splitting lines whose entries are neighbours takes
+1.48 ms (4 x 512: 1.77), lines that are neighbours 1.36; adding 3 sums to C 1.40 ms (4 x 256 with
+4 warps: 1.87)."""
+
+WAYS = {"mask": kernels.mask, "nearest": kernels.nearest}
+
+
+def on(x: Tensor) -> AbstractContextManager[Any]:
+    """A context in which the device of x is the current one."""
+    return torch.cuda.device(x.device)
+
+
+def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
+    """Cut lines (lines, inner) into slices; see `cpu.split`."""
+    count, inner = lines.shape
+    pitch = -(-inner // 16) * 16
+    near = lines.stride(0) < lines.stride(1)
+    tile = line_tile(SLICES, near, inner)
+    shape = (tile.lines, tile.inner)
+    grid = (-(-count // tile.lines) * -(-pitch // tile.inner),)
+    place: dict[str, Any] = {"device": lines.device}
+    digits = torch.empty((slices, 1, count, pitch), dtype=torch.int8, **place)
+    most = torch.zeros(count, dtype=torch.int64, **place)
+    bits = lines.view(torch.int64)
+    strides = (lines.stride(1), lines.stride(0))
+    launch(kernels.largest, grid, (bits, most, count, inner, *strides), shape, tile.warps)
+    if way != "anew":
+        units = torch.empty((1, count), dtype=torch.int32, **place)
+        given = (bits, most, units, digits, count, inner, pitch, digits.stride(0), *strides)
+        launch(WAYS[way], grid, (*given, slices, beta), shape, tile.warps)
+        return Slices(digits, units, beta)
+    units = torch.empty((slices, count), dtype=torch.int32, **place)
+    rest = lines.clone(memory_format=torch.contiguous_format).view(torch.int64)
+    tile = line_tile(SLICES, False, inner)
+    grid = (-(-count // tile.lines) * -(-pitch // tile.inner),)
+    for s in range(slices):
+        following = torch.zeros(count, dtype=torch.int64, **place)
+        before = units[max(s - 1, 0)]
+        launch(
+            kernels.anew, grid,
+            (rest, most, following, units[s], before, digits[s], count, inner, pitch,
+             count if s else 0, beta),
+            (tile.lines, tile.inner), tile.warps,
+        )  # fmt: skip
+        most = following
+    return Slices(digits, units, beta)
+
+
+def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Tensor:
+    """Sums of products of slices, int32 (sums, 1, m, pitch), the last sum first."""
+    ours, theirs = left.digits, right.digits
+    m, n, k = ours.shape[2], theirs.shape[2], theirs.shape[3]
+    pitch = -(-n // 16) * 16
+    out = torch.empty((len(sums), 1, m, pitch), dtype=torch.int32, device=ours.device)
+    order = tuple(reversed(sums))  # the longest first: no long tile at the end
+    if is_hopper(ours.device):
+        from widen.papers.ozimmu.kernels.cuda.sums import multiply_sums
+
+        multiply_sums(ours, theirs, out, k, order)
+        return out
+    tile = PRODUCTS["int8"]
+    count = len(sums) * -(-m // tile.rows) * -(-n // tile.columns)
+    firsts, pairs = _pairs(order, ours.device)
+    launch(
+        group_kernels.products, (programs(ours.device, count, tile.warps),),
+        (descriptor(ours, k, tile.rows, tile.inner),
+         descriptor(theirs, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
+         pitch, len(sums), 1, 1, 1, LONGEST_SUM, 1.0),
+        (tile.rows, tile.columns, tile.inner, tile.group, False, ours.device.type == "cuda"),
+        tile.warps, tile.stages,
+    )  # fmt: skip
+    return out
+
+
+def accumulate(
+    c: Tensor | None, found: Tensor, sums: Sequence[Sum], left: Slices, right: Slices, last: bool
+) -> Tensor:
+    """Add scaled sums to C in one pass over memory; see `cpu.accumulate`."""
+    (m, pitch), n = found.shape[2:], right.digits.shape[2]
+    total = torch.empty((m, n), dtype=torch.float64, device=found.device) if c is None else c
+    terms = _terms(tuple(sums), found.device)
+    tile = ACCUMULATE
+    launch(
+        kernels.accumulate, (-(-m // tile.rows) * -(-n // tile.columns),),
+        (total, found, terms, left.units, right.units, m, n, pitch, found.stride(0), len(sums),
+         0 if c is None else m, int(last), left.beta),
+        (left.units.shape[0] > 1, tile.rows, tile.columns), tile.warps,
+    )  # fmt: skip
+    return total
+
+
+@cache
+def _terms(sums: tuple[Sum, ...], device: torch.device) -> Tensor:
+    """Where a term's sum lies, and its slices, in the order of the additions."""
+    rows = [[len(sums) - 1 - at, term.left, term.right] for at, term in enumerate(sums)]
+    return constant(rows, torch.int32, device)
+
+
+@cache
+def _pairs(sums: tuple[Sum, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Tables of `gpu.kernels.triton.groups.products`."""
+    firsts, pairs = [0], []
+    for left, right, count in sums:
+        pairs += [[left + q, right - q] for q in range(count)]
+        firsts.append(len(pairs))
+    return (
+        constant(firsts, torch.int32, device),
+        constant(pairs, torch.int32, device),
+    )

@@ -1,0 +1,1 @@
+"""Kernels of paper 002, on the library's own."""

@@ -1,0 +1,292 @@
+"""Slices with a new shift each, on a GPU: Triton kernels, the vendor's products.
+
+The verbs of `cpu`, and its bits. Products of slices are made by FP16 and FP64 tensor cores
+through the vendor's routine, by FP8 ones through it where sums of 128 products are exact, and
+otherwise by a kernel of our own that empties the accumulator in time (HARDWARE.md: Hopper keeps 14
+bits of a sum).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from widen.gpu.clock import Clock
+from widen.gpu.hardware import STORAGE, assembly, programs
+from widen.gpu.kernels.triton import groups as group_kernels
+from widen.gpu.multiply import descriptor
+from widen.gpu.replay.launch import launch
+from widen.gpu.tables import constant
+from widen.gpu.tiles import PRODUCTS, ProductTile
+from widen.papers.slicing.algorithm import LANES, NOTHING, ROW_LANES, halved
+from widen.papers.slicing.kernels.triton import slices as kernels
+from widen.papers.slicing.kernels.triton import soft64
+from widen.units import UNITS
+
+Tensor = torch.Tensor
+
+ROOM = 1 << 34
+"""Bytes of products held at a time."""
+
+VENDOR_SPAN = 128
+"""Terms after which the vendor's FP8 product empties its accumulator."""
+
+LINES, BLOCK = 4, 256
+
+FP8_HOPPER = ProductTile(128, 128, inner=128, warps=8, stages=4)
+"""Where the compiler empties Hopper's FP8 accumulator within a step: 705 TOP/s at n = 4096 and
+digits up to 16, 526 with `PRODUCTS`."""
+
+
+def clock(timed: bool) -> Clock:
+    """What takes the time of stages, if anybody wants to know."""
+    return Clock(timed=timed)
+
+
+def finite(x: Tensor) -> bool:
+    """Whether there is no infinity and no NaN."""
+    return bool(torch.isfinite(x).all())
+
+
+def lines(x: Tensor) -> Tensor:
+    """A working copy of rows, float64."""
+    return x.to(torch.float64, memory_format=torch.contiguous_format, copy=True).contiguous()
+
+
+def tops(work: Tensor) -> Tensor:
+    """ceil(log2 of the largest magnitude) of every line."""
+    out = torch.empty(len(work), dtype=torch.int64, device=work.device)
+    launch(
+        kernels.tops, (-(-len(work) // LINES),), (work.view(torch.int64), out, *work.shape),
+        (LINES, LANES),
+    )  # fmt: skip
+    return out
+
+
+def left_over(top: Tensor) -> bool:
+    """Whether any line has something left."""
+    return bool((top != NOTHING).any())
+
+
+def split(
+    work: Tensor, top: Tensor, bits: int, constant: float, unit: str, *, emulated: bool = False,
+    weights: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+    """Take a slice from every line: the plane, tops of what is left, sums of |slice| weights.
+
+    A plane has lines and entries in multiples of 16; what is beyond the operand is 0.
+    """
+    count, inner = work.shape
+    pitch = -(-inner // 16) * 16
+    shape = (-(-count // 16) * 16, pitch)
+    plane = torch.empty(shape, dtype=STORAGE[unit], device=work.device)
+    plane.view(torch.uint8)[count:] = 0
+    following = torch.empty_like(top)
+    lanes = None
+    if weights is not None:
+        lanes = torch.empty((count, LANES), dtype=torch.float64, device=work.device)
+    launch(
+        kernels.split, (-(-count // LINES),),
+        (work.view(torch.int64), plane, top, following, work if weights is None else weights,
+         work if lanes is None else lanes, count, inner, pitch, bits),
+        (constant == 1, emulated, weights is not None, LINES, LANES), exact=True,
+    )  # fmt: skip
+    return plane, following, None if lanes is None else halved(lanes.T)
+
+
+def magnitudes(work: Tensor, weights: Tensor) -> Tensor:
+    """Sums of |x| weight along every line."""
+    lanes = torch.empty((len(work), LANES), dtype=torch.float64, device=work.device)
+    launch(
+        kernels.magnitudes, (-(-len(work) // LINES),), (work, weights, lanes, *work.shape),
+        (LINES, LANES), exact=True,
+    )  # fmt: skip
+    found: Tensor = halved(lanes.T)
+    return found
+
+
+def column_sums(work: Tensor, lanes: Tensor | None) -> Tensor:
+    """Lanes of the sums of |x| over lines, added to those of the lines before."""
+    if lanes is None:
+        lanes = torch.zeros((ROW_LANES, work.shape[1]), dtype=torch.float64, device=work.device)
+    launch(
+        kernels.column_sums, (-(-work.shape[1] // LANES),), (work, lanes, *work.shape),
+        (ROW_LANES, LANES),
+    )  # fmt: skip
+    return lanes
+
+
+def exceeds(bound: Tensor, found: Tensor) -> bool:
+    """Whether bound > found in every line; lines of zeros have nothing to lose."""
+    return bool(((bound > found) | (found == 0)).all())
+
+
+def multiply(
+    left: list[Tensor], right: list[Tensor], pairs: list[tuple[int, int]], unit: str, largest: int,
+    columns: slice,
+) -> Tensor:  # fmt: skip
+    """Exact products (pairs, m, columns), both up to the next multiple of 16; columns begin at one.
+
+    Planes' lines were padded.
+    """
+    start, stop = columns.start, -(-columns.stop // 16) * 16
+    kind = torch.float64 if unit == "fp64" else torch.float32
+    shape = (len(pairs), len(left[0]), stop - start)
+    if unit == "fp8" and largest * VENDOR_SPAN > UNITS[unit].exact and left[0].is_cuda:
+        return _emptied_in_time(left, [plane[start:stop] for plane in right], pairs)
+    out = torch.empty(shape, dtype=kind, device=left[0].device)
+    for target, (p, q) in zip(out, pairs, strict=True):
+        _product(left[p], right[q][start:stop].t(), target)
+    return out
+
+
+def _product(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """One product of planes by the vendor's routine; float32 ones where there is no GPU."""
+    if not left.is_cuda or left.dtype == torch.float64:
+        torch.matmul(left.to(out.dtype), right.to(out.dtype), out=out)
+    elif left.dtype == torch.float16:
+        torch.mm(left, right, out_dtype=torch.float32, out=out)
+    else:
+        one = _one(left.device)
+        torch._scaled_mm(
+            left, right, scale_a=one, scale_b=one, out_dtype=torch.float32, use_fast_accum=False,
+            out=out,
+        )  # fmt: skip
+
+
+@cache
+def _one(device: torch.device) -> Tensor:
+    return constant(1.0, torch.float32, device)  # complete before another stream may read it
+
+
+def _emptied_in_time(
+    left: list[Tensor], right: list[Tensor], pairs: list[tuple[int, int]]
+) -> Tensor:
+    """FP8 products whose sums leave the tensor core after 64 terms, into float32."""
+    ours, theirs = torch.stack(left), torch.stack([plane.contiguous() for plane in right])
+    m, n, k = ours.shape[1], theirs.shape[1], ours.shape[2]
+    out = torch.empty((len(pairs), m, n), dtype=torch.float32, device=ours.device)
+    firsts, table = _lists(tuple(pairs), ours.device)
+    hopper = torch.cuda.get_device_capability(ours.device)[0] == 9
+    tile, short = FP8_HOPPER if hopper else PRODUCTS["fp8"], UNITS["fp8"].span
+    count = len(pairs) * -(-m // tile.rows) * -(-n // tile.columns)
+    launch(
+        group_kernels.products, (programs(ours.device, count, tile.warps),),
+        (descriptor(ours[:, None], k, tile.rows, tile.inner),
+         descriptor(theirs[:, None], k, tile.columns, tile.inner), out, firsts, table,
+         m, n, k, n, len(pairs), 1, 1, 1, -(-k // tile.inner) * tile.inner, 1.0),
+        (tile.rows, tile.columns, tile.inner, tile.group, short, True), tile.warps, tile.stages,
+    )  # fmt: skip
+    return out
+
+
+@cache
+def _lists(pairs: tuple[tuple[int, int], ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Where every product begins, and its planes."""
+    firsts = constant(range(len(pairs) + 1), torch.int32, device)
+    return firsts, constant(pairs, torch.int32, device)
+
+
+def exponents(tops_of: list[Tensor], order: list[int], bits: int) -> Tensor:
+    """Exponents (pairs, lines) of the unit of every slice that a list of products names.
+
+    A line that has nothing left has that of its first slice.
+    """
+    stacked = torch.stack([tops_of[p] for p in order])
+    stacked = torch.where(stacked == NOTHING, tops_of[0], stacked) - bits
+    return torch.where(stacked < NOTHING // 2, 0, stacked).to(torch.int32)
+
+
+def accumulate(
+    products: Tensor, left: Tensor, right: Tensor, precision: int, *, emulated: bool
+) -> Tensor:
+    """0 + T_0 2^e_0 + T_1 2^e_1 + ... in floating-point arithmetic, one order: that of the list."""
+    kind = torch.float64 if precision == 53 else torch.float32
+    out = torch.empty((left.shape[1], right.shape[1]), dtype=kind, device=left.device)
+    target = out.view(torch.int64) if emulated else out
+    least, largest = left.amin() + right.amin(), left.amax() + right.amax()
+    launch(
+        kernels.accumulate,
+        *_elements(products, left, right, target, torch.stack([least, largest])),
+        (precision, emulated, assembly(left.device), BLOCK), exact=True,
+    )  # fmt: skip
+    return out
+
+
+def _elements(
+    products: Tensor, left: Tensor, right: Tensor, out: Tensor, *edges: Tensor
+) -> tuple[tuple[int], tuple[Any, ...]]:
+    """Grid and arguments of kernels that sum over products, element by element."""
+    rows, columns = out.shape
+    grid = (rows * -(-columns // BLOCK),)
+    return grid, (
+        products, left, right, out, len(products), rows, columns, products.stride(0),
+        products.stride(1), *edges,
+    )  # fmt: skip
+
+
+def nearest(products: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """The exact sum of all T 2^e, rounded once."""
+    shape = (left.shape[1], right.shape[1])
+    out = torch.empty(shape, dtype=torch.float64, device=left.device)
+    edges = (
+        torch.stack([right.amin(), right.amax()]),
+        torch.stack([left.amin(0), left.amax(0)]),
+        torch.stack([right.amin(1), right.amax(1)]),
+    )
+    launch(
+        kernels.nearest, *_elements(products, left, right, out.view(torch.int64), *edges), (BLOCK,)
+    )
+    return out
+
+
+def add(x: Tensor, y: Tensor, *, emulated: bool) -> Tensor:
+    """X + y in float64, or in integer instructions."""
+    return _combined(x, 1.0, 1.0, y) if emulated else x + y
+
+
+def combine(
+    x: Tensor, alpha: float, beta: float, c: Tensor | None, precision: int, *, emulated: bool
+) -> Tensor:
+    """Alpha x + beta c in the result's own arithmetic; beta = 0 reads no c."""
+    if emulated:
+        return _combined(x, alpha, beta, None if c is None else c.to(x.dtype))
+    scaled = x * alpha  # kernels of their own: nothing is fused
+    return scaled if c is None else scaled + c.to(x.dtype) * beta
+
+
+def _combined(x: Tensor, alpha: float, beta: float, c: Tensor | None) -> Tensor:
+    out, x = torch.empty_like(x, memory_format=torch.contiguous_format), x.contiguous()
+    addend = x if c is None else c.contiguous()
+    scalars = np.array([alpha, beta]).view(np.int64).tolist()
+    launch(
+        soft64.combine, (-(-x.numel() // BLOCK),),
+        (x.view(torch.int64), addend.view(torch.int64), out.view(torch.int64), x.numel(), *scalars),
+        (c is not None, BLOCK),
+    )  # fmt: skip
+    return out
+
+
+def zeros(m: int, n: int, precision: int, like: Tensor) -> Tensor:
+    """A result to be filled."""
+    kind = torch.float64 if precision == 53 else torch.float32
+    return torch.zeros((m, n), dtype=kind, device=like.device)
+
+
+def contiguous(x: Tensor) -> Tensor:
+    """The same without gaps."""
+    return x.contiguous()
+
+
+def at(x: Tensor) -> AbstractContextManager[Any]:
+    """Where x is, for the time being."""
+    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
+
+
+def read(account: Clock) -> None:
+    """Wait for the device, and add up its times."""
+    account.read()

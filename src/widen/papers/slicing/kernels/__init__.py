@@ -1,0 +1,1 @@
+"""Kernels of papers 000 and 004, on the library's own."""

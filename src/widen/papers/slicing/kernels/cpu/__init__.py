@@ -1,0 +1,1 @@
+"""Numba kernels of papers 000 and 004."""

@@ -1,0 +1,1 @@
+"""Triton kernels of papers 000 and 004."""

@@ -1,0 +1,10 @@
+"""Paper 000: Mukunoki, Ozaki, Ogita, Imamura 2020, DGEMM on FP16 tensor cores."""
+
+from widen.papers.tensor_core_dgemm.algorithm import (
+    determine_slices,
+    dgemm_dp_cr,
+    dgemm_tc,
+    sgemm_tc,
+)
+
+__all__ = ["determine_slices", "dgemm_dp_cr", "dgemm_tc", "sgemm_tc"]

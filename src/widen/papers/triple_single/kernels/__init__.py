@@ -1,0 +1,1 @@
+"""Kernels of paper 003, on the library's own."""

@@ -1,0 +1,37 @@
+"""Sums and products of three words of float32 as paper 003 ends them: its listing 7."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from widen.cpu.kernels.floats import fast_two_sum
+from widen.cpu.kernels.triples import product_terms, sum_terms
+
+
+@njit
+def renormalised(c0, c1, c2, c3):
+    """Listing 7, Renorm, without its branches: they differ in which words are 0 and move up."""
+    s, c3 = fast_two_sum(c2, c3)
+    s, c2 = fast_two_sum(c1, s)
+    s0, s1 = fast_two_sum(c0, s)
+    some = s1 != 0
+    u, v = fast_two_sum(s1 if some else s0, c2)
+    more = v != 0
+    w, x = fast_two_sum(v if more else u, c3)
+    first, second = (u if more else w), (w if more else x)
+    third = x if more else x - x
+    return s0 if some else first, first if some else second, second if some else third
+
+
+@njit
+def triple_sum(a0, a1, a2, b0, b1, b2):
+    """Listing 8, TS_Add."""
+    c0, c1, c2, c3 = sum_terms(a0, a1, a2, b0, b1, b2)
+    return renormalised(c0, c1, c2, c3)
+
+
+@njit
+def triple_product(a0, a1, a2, b0, b1, b2):
+    """Listing 10, TS_Prod."""
+    c0, c1, c2, c3 = product_terms(a0, a1, a2, b0, b1, b2)
+    return renormalised(c0, c1, c2, c3)

@@ -1,0 +1,38 @@
+"""Sums and products of three words of float32 as paper 003 ends them: kernels/cpu/triples.py."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from widen.gpu.kernels.triton.floats import fast_two_sum
+from widen.gpu.kernels.triton.triples import product_terms, sum_terms
+
+
+@triton.jit
+def renormalised(c0, c1, c2, c3):
+    """Renorm without its branches: they differ in which words are zero and move up."""
+    s, c3 = fast_two_sum(c2, c3)
+    s, c2 = fast_two_sum(c1, s)
+    s0, s1 = fast_two_sum(c0, s)
+    some = s1 != 0
+    u, v = fast_two_sum(tl.where(some, s1, s0), c2)
+    more = v != 0
+    w, x = fast_two_sum(tl.where(more, v, u), c3)
+    first, second = tl.where(more, u, w), tl.where(more, w, x)
+    third = tl.where(more, x, x - x)
+    return tl.where(some, s0, first), tl.where(some, first, second), tl.where(some, second, third)
+
+
+@triton.jit
+def triple_sum(a0, a1, a2, b0, b1, b2):
+    """TS_Add."""
+    c0, c1, c2, c3 = sum_terms(a0, a1, a2, b0, b1, b2)
+    return renormalised(c0, c1, c2, c3)
+
+
+@triton.jit
+def triple_product(a0, a1, a2, b0, b1, b2):
+    """TS_Prod."""
+    c0, c1, c2, c3 = product_terms(a0, a1, a2, b0, b1, b2)
+    return renormalised(c0, c1, c2, c3)
