@@ -210,7 +210,7 @@ def test_lines_and_planes(family, accuracy):
         operand, table, goal, test = surveyed(x, side, contract, cap)
         planes = gpu_encode.encode_bytes([operand], [table], layout)[0].cpu().numpy()
         for i, line in enumerate(x if side == "left" else x.T):
-            wanted = definition.quantise(definition.numbers(line), goal)
+            wanted = definition.quantise_line(definition.numbers(line), goal)
             row = {
                 name: int(table[int(getattr(numbers, name)), i])
                 for name in ("SUM", "SQUARES", "SCALE", "SIGMA", "FLAGS", "WEIGHT", "LEVEL")

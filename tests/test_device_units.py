@@ -109,7 +109,7 @@ def test_planes(unit, system, family):
     for at, (x, side) in enumerate(((a, "left"), (b, "right"))):
         operand, table, goal, _ = surveyed(x, side, contract, 70)
         lines = x if at == 0 else x.T
-        defined = [definition.quantise(definition.numbers(line), goal) for line in lines]
+        defined = [definition.quantise_line(definition.numbers(line), goal) for line in lines]
         engine = engine_for(unit, system, 150.0, (80, 80), 11)
         planes = engine.encode([operand], [table], [at])[0]
         assert planes.dtype == hardware.STORAGE[unit]

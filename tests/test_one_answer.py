@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+import defined
 import widen
 import widen.testing as wt
 from helpers import ACCURACIES, VIEWS, assert_same_bits, draw
-from widen import definition
 from widen.contract import as_contract
 from widen.cpu import threads as launch
 from widen.formats import FORMATS, PLAIN
@@ -90,7 +90,7 @@ def _parts(lines):
 def test_the_definition(accuracy, operands, layout_of):
     a, b, result = operands
     part = FORMATS[result].part
-    found = definition.matmul(a, b, as_contract(accuracy), part, layout_of).values
+    found = defined.matmul(a, b, as_contract(accuracy), part, layout_of).values
     assert_same_bits(found.astype(result), widen.matmul(a, b, accuracy=accuracy, dtype=result))
 
 
@@ -100,7 +100,7 @@ def test_the_definition_on_longer_lines(accuracy, family):
     a, b = draw(family, (3, 130, 4), seed=6)
     contract, part = as_contract(accuracy), FORMATS["float64"].part
     found, info = widen.matmul(a, b, accuracy=accuracy, info=True)
-    wanted = definition.matmul(a, b, contract, part, in_residues)
+    wanted = defined.matmul(a, b, contract, part, in_residues)
     assert_same_bits(found, wanted.values)
     if not contract.correct:  # there, what is repaired depends on what was kept
         assert info.repaired == wanted.repaired.sum()
@@ -114,7 +114,7 @@ def test_the_triangle_of_a_unit(accuracy, unit, operands, workspace):
     """Its bits depend on the unit as well, but on nothing else."""
     a, b, result = operands
     layout_of = as_triangle(unit, accuracy, result)
-    wanted = definition.matmul(
+    wanted = defined.matmul(
         a, b, as_contract(accuracy), FORMATS[result].part, layout_of, full=True
     ).values.astype(result)
     options = {"unit": unit, "system": "triangle", "workspace": workspace}

@@ -85,7 +85,7 @@ def test_exponents_norms_and_flags(family, accuracy, operand):
     for (side, matrix), order in itertools.product(zip(SIDES, (a, b), strict=True), "CF"):
         given_lines = operand_of(matrix, side, order)
         for goal in goals_of(accuracy, 11, parts):
-            wanted = [definition.quantise(line, goal) for line in numbers_of(matrix, side)]
+            wanted = [definition.quantise_line(line, goal) for line in numbers_of(matrix, side)]
             for survey in (cpu_lines.survey(given_lines), cpu_lines.survey(given_lines, goal)):
                 found = cpu_lines.quantise(survey, goal)
                 assert found.exponents[0].tolist() == [line.exponent for line in wanted]
@@ -102,7 +102,7 @@ def test_exponents_norms_and_flags(family, accuracy, operand):
 def test_quantised_integers_are_within_half_of_the_scaled_numbers(family, accuracy):
     a, _ = awkward(family, (5, 9, 4), "float64")
     for goal, row in itertools.product(goals_of(accuracy, 9, 1), numbers_of(a, "left")):
-        line = definition.quantise(row, goal)
+        line = definition.quantise_line(row, goal)
         scale = Fraction(2) ** line.exponent
         errors = [abs(x[0] * scale - n[0]) for x, n in zip(row, line.integers, strict=True)]
         assert max(errors) <= Fraction(1, 2)
@@ -157,7 +157,7 @@ def encoded(family, operand, accuracy, unit, system, order="C", shape=(5, 13, 4)
     operands = [operand_of(x, side, order) for x, side in zip((a, b), SIDES, strict=True)]
     quantised = [cpu_lines.quantise(cpu_lines.survey(x), goal) for x in operands]
     defined = [
-        [definition.quantise(line, goal) for line in numbers_of(x, side)]
+        [definition.quantise_line(line, goal) for line in numbers_of(x, side)]
         for x, side in zip((a, b), SIDES, strict=True)
     ]
     needs = cpu_lines.needs(*quantised, k)
@@ -215,7 +215,7 @@ def test_planes_of_lines_kept_whole(family, operand):
     """Every bit of hard lines, thousands of them in one integer."""
     a, _ = awkward(family, (4, 6, 4), operand)
     quantised = cpu_lines.quantise(cpu_lines.survey(operand_of(a, "left")), None)
-    defined = [definition.quantise(line, None) for line in numbers_of(a, "left")]
+    defined = [definition.quantise_line(line, None) for line in numbers_of(a, "left")]
     width = max(abs(part) for line in defined for n in line.integers for part in n).bit_length()
     parts = FORMATS[operand].parts
     for layout in (
@@ -292,7 +292,7 @@ def test_certificates(family, accuracy, operand, precision, dropped):
     numbers = [numbers_of(x, side) for x, side in matrices]
     operands = [operand_of(x, side) for x, side in matrices]
     quantised = [cpu_lines.quantise(cpu_lines.survey(x, goal), goal) for x in operands]
-    defined = [[definition.quantise(line, goal) for line in side] for side in numbers]
+    defined = [[definition.quantise_line(line, goal) for line in side] for side in numbers]
     for found, wanted in zip(quantised, defined, strict=True):
         weights, levels = certificates.weights(found, test)
         assert weights[0].tolist() == [test.weight(line.q1) for line in wanted]

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import defined
 import widen
 import widen.testing as wt
 from helpers import (
@@ -139,7 +140,7 @@ def test_bits_of_the_definition(name, accuracy, family):
     contract, part = as_contract(accuracy), FORMATS[name].part
     if contract.correct:
         return assert_same_words(found, rounded(exact_values(a, b), FORMATS[name]))
-    wanted = definition.matmul(word_arrays(a), word_arrays(b), contract, part, enough)
+    wanted = defined.matmul(word_arrays(a), word_arrays(b), contract, part, enough)
     assert_same_words(found, tuple(wanted.values))
     assert info.repaired == int(wanted.repaired.sum())
     return None
@@ -293,7 +294,7 @@ def test_lines_of_awkward_numbers(name, data):
     contract = as_contract(data.draw(st.integers(1, 120)))
     for goal in (None, bounds.goal(contract, fmt.precision, len(line), 1, None)):
         found = cpu_lines.quantise(cpu_lines.survey(operand, goal), goal)
-        wanted = definition.quantise(numbers, goal)
+        wanted = definition.quantise_line(numbers, goal)
         survey = found.survey
         assert [int(z[0, 0]) for z in (survey.top, survey.q1, survey.q2, found.exponents)] == [
             wanted.top, wanted.q1, wanted.q2, wanted.exponent,
@@ -302,7 +303,7 @@ def test_lines_of_awkward_numbers(name, data):
         leads = [math.floor(abs(x) * Fraction(2) ** (14 - wanted.top)) for (x,) in numbers]
         assert certificates.leads(operand, found, 14).tolist() == [[leads]]
     # Any exponent: the rounding point falls anywhere among the words.
-    last = definition.quantise(numbers, None).exponent
+    last = definition.quantise_line(numbers, None).exponent
     exponent = data.draw(st.integers(min(-3, last), max(last, -2)))
     moved = Quantised(found.survey, np.full((1, 1), exponent), found.exact, found.norm)
     scale = Fraction(2) ** exponent

@@ -2,13 +2,15 @@
 
 Every other backend must give the bits of this one. Numbers are tuples of parts (one, or two for
 complex), each part a float or the sum of several words; a line is a row of A or a column of B.
+First come the stages of lines and elements, then the same as a backend (`stages.backend`), for one
+product of finite numbers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,9 +18,13 @@ import numpy as np
 
 from widen import bounds
 from widen.bounds import NORM_BITS, Goal
-from widen.contract import Contract
-from widen.formats import Binary, Multiple, Part
-from widen.plan import Layout, Product
+from widen.encoded import Encoded
+from widen.formats import BINARY, Binary, Multiple, Part
+from widen.plan import Layout, Plan, Product
+from widen.planner import Needs, make_plan
+from widen.stages.account import Account
+from widen.stages.backend import Block
+from widen.stages.problem import Problem
 
 Number = tuple[Fraction, ...]
 Words = tuple[np.ndarray, ...]
@@ -54,7 +60,7 @@ def _sum(floats: Iterable[Any]) -> Fraction:
     return sum((Fraction(float(x)) for x in floats), Fraction(0))
 
 
-def quantise(line: Sequence[Number], goal: Goal | None) -> Line:
+def quantise_line(line: Sequence[Number], goal: Goal | None) -> Line:
     """Scale a line by the power of two its goal allows, to its last bit or further; round."""
     values = [abs(part) for number in line for part in number if part]
     if not values:
@@ -116,26 +122,6 @@ def integers(groups: list[list[list[int]]], layout: Layout) -> list[list[tuple[i
     ]
 
 
-def reconstruct(
-    groups: list[list[list[int]]],
-    layout: Layout,
-    rows: Sequence[Line],
-    columns: Sequence[Line],
-    fmt: Part,
-) -> list[list[tuple[tuple[float, ...], ...]]]:
-    """RN(X 2^-(s+t)), element by element, part by part, word by word."""
-    return [
-        [
-            tuple(
-                round_words(part * Fraction(2) ** -(row.exponent + column.exponent), fmt)
-                for part in x
-            )
-            for column, x in zip(columns, of_row, strict=True)
-        ]
-        for row, of_row in zip(rows, integers(groups, layout), strict=True)
-    ]
-
-
 def round_once(value: Fraction, fmt: Binary) -> float:
     """The nearest number of a format, ties to even; zero is +0, beyond the range +-infinity."""
     if not value:
@@ -194,61 +180,6 @@ def exact_dot(left: Sequence[Number], right: Sequence[Number]) -> Number:
     return (sum((x[0] * y[0] for x, y in zip(left, right, strict=True)), Fraction(0)),)
 
 
-@dataclass(frozen=True)
-class Defined:
-    """A product by the definition: the rounded elements and which of them were repaired.
-
-    `values` has a leading axis of words where the format has several.
-    """
-
-    values: np.ndarray
-    repaired: np.ndarray
-    rows: list[Line]
-    columns: list[Line]
-    planes: tuple[list[list[list[int]]], list[list[list[int]]]]
-    groups: list[list[list[int]]]
-
-
-def matmul(
-    a: np.ndarray | Words, b: np.ndarray | Words, contract: Contract, fmt: Part, layout_of: Any,
-    *, full: bool = False,
-) -> Defined:  # fmt: skip
-    """A finite two-dimensional product, k >= 1, in the part format `fmt`.
-
-    ``layout_of(rows, columns)`` chooses the layout; any that holds X gives the same values, and so
-    do those that leave out the same products of `full` lines.
-    """
-    left, right = (x if isinstance(x, tuple) else (x,) for x in (a, b))
-    parts = 2 if any(np.iscomplexobj(x) for x in (*left, *right)) else 1
-    k = left[0].shape[1]
-    row_numbers = [_with_parts(numbers(*row), parts) for row in zip(*left, strict=True)]
-    column_numbers = [
-        _with_parts(numbers(*column), parts) for column in zip(*(x.T for x in right), strict=True)
-    ]
-    goal = bounds.goal(contract, fmt.precision, k, parts, None, full=full)
-    rows = [quantise(line, goal) for line in row_numbers]
-    columns = [quantise(line, goal) for line in column_numbers]
-    layout = layout_of(rows, columns)
-    planes = encode(rows, layout, 0), encode(columns, layout, 1)
-    groups = multiply(*planes, layout.products)
-    values = np.array(reconstruct(groups, layout, rows, columns, fmt))
-
-    repaired = np.zeros((len(rows), len(columns)), bool)
-    for i, j in _indices(len(rows), len(columns)):
-        row, column = rows[i], columns[j]
-        repaired[i, j] = contract.certified_by_data and not certified(
-            row, column, lead_product(row_numbers[i], row, column_numbers[j], column),
-            bounds.certificate(contract, fmt.precision, k, parts, layout.dropped),
-        )  # fmt: skip
-        if repaired[i, j]:
-            exact = exact_dot(row_numbers[i], column_numbers[j])
-            values[i, j] = [round_words(part, fmt) for part in exact]
-    by_word = np.ascontiguousarray(np.moveaxis(values, -1, 0))
-    joined = (by_word.view(np.complex128) if parts == 2 else by_word)[..., 0]
-    found = joined if len(fmt.words) > 1 else joined[0]
-    return Defined(found, repaired, rows, columns, planes, groups)
-
-
 def certified(row: Line, column: Line, lead: int, test: bounds.Certificate) -> bool:
     """Whether an element keeps its contract without repair."""
     weights = (
@@ -258,6 +189,198 @@ def certified(row: Line, column: Line, lead: int, test: bounds.Certificate) -> b
         + test.always
     )
     return test.holds(weights, lead, test.level(row.q1) + test.level(column.q1))
+
+
+# ── the same as a backend ────────────────────────────────────────────────────
+
+Planes = list[list[list[int]]]
+Open = set[tuple[int, int]]
+"""Elements that are not final, by row and column."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of finite numbers as lines."""
+
+    lines: list[list[Number]]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(batch, lines, inner); there is one item in a batch."""
+        return 1, len(self.lines), len(self.lines[0])
+
+
+def operand(x: np.ndarray | Words, side: str, parts: int) -> Operand:
+    """A finite matrix, or the words of one, as rows (left) or columns (right)."""
+    words = x if isinstance(x, tuple) else (x,)
+    turned = [word if side == "left" else word.T for word in words]
+    return Operand([_with_parts(numbers(*line), parts) for line in zip(*turned, strict=True)])
+
+
+def quantise(problem: Problem[Operand], account: Account) -> Prepared:
+    """Exponents of all rows and columns, and the plan for the planes they need."""
+    goal = problem.goal(None)
+    rows, columns = (
+        [quantise_line(line, goal) for line in _plain(source).lines] for source in problem.sources
+    )
+    ours, theirs = _needs(rows), _needs(columns)
+    needs = Needs((ours[0], theirs[0]), (ours[1], theirs[1]))
+    plan = make_plan(
+        problem.contract, problem.fmt, problem.shape, needs,
+        unit=problem.unit, system=problem.system, workspace=problem.workspace,
+    )  # fmt: skip
+    return Prepared(problem, plan, rows, columns, account)
+
+
+def _plain(source: Operand | Encoded) -> Operand:
+    assert isinstance(source, Operand), "the definition multiplies operands as they are"
+    return source
+
+
+def _needs(lines: Sequence[Line]) -> tuple[float, int]:
+    """log2 of the largest 2-norm of integers, rounded up, and a width with |a'| <= 2^width."""
+    squares = max(sum(x * x for number in line.integers for x in number) for line in lines)
+    largest = max(abs(x) for line in lines for number in line.integers for x in number)
+    return 0.5 * math.log2(max(squares, 1)) + 1e-6, largest.bit_length()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A product whose lines are quantised."""
+
+    problem: Problem[Operand]
+    plan: Plan
+    rows: list[Line]
+    columns: list[Line]
+    account: Account
+
+    def stages(self, block: Block, out: np.ndarray) -> Stages:
+        """The stages of a block; `out` is float64, (words, parts, 1, m, n)."""
+        _, rows, columns = block
+        return Stages(self, rows, columns, out[:, :, 0, rows, columns])
+
+    def wait(self) -> None:
+        """Nothing: what was asked for is done."""
+
+    def finish(self) -> None:
+        """Nothing: no memory is kept."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of one block."""
+
+    product: Prepared
+    chosen_rows: slice
+    chosen_columns: slice
+    out: np.ndarray
+
+    @property
+    def rows(self) -> list[Line]:
+        """Its rows."""
+        return self.product.rows[self.chosen_rows]
+
+    @property
+    def columns(self) -> list[Line]:
+        """Its columns."""
+        return self.product.columns[self.chosen_columns]
+
+    @property
+    def _numbers(self) -> tuple[list[list[Number]], list[list[Number]]]:
+        ours, theirs = (_plain(source).lines for source in self.product.problem.sources)
+        return ours[self.chosen_rows], theirs[self.chosen_columns]
+
+    def certify(self) -> Open | None:
+        """Elements that the contract's certificate leaves open."""
+        test = self.product.problem.test_of(self.product.plan.layout.dropped)
+        if test is None:
+            return None
+        left, right = self._numbers
+        return {
+            (i, j)
+            for i, j in _indices(len(left), len(right))
+            if not certified(
+                self.rows[i],
+                self.columns[j],
+                lead_product(left[i], self.rows[i], right[j], self.columns[j]),
+                test,
+            )
+        }
+
+    def encode(self, inner: slice) -> tuple[Planes, Planes]:
+        """Planes of rows and of columns over a stretch of the inner dimension."""
+        layout = self.product.plan.layout
+        rows, columns = (
+            [replace(line, integers=line.integers[inner]) for line in lines]
+            for lines in (self.rows, self.columns)
+        )
+        return encode(rows, layout, 0), encode(columns, layout, 1)
+
+    def multiply(self, planes: tuple[Planes, Planes], groups: Planes | None) -> Planes:
+        """Exact groups, added to those of earlier stretches."""
+        found = multiply(*planes, self.product.plan.layout.products)
+        if groups is None:
+            return found
+        return [
+            [[x + y for x, y in zip(*rows, strict=True)] for rows in zip(*both, strict=True)]
+            for both in zip(groups, found, strict=True)
+        ]
+
+    def reconstruct(self, groups: Planes, marks: Open | None) -> Open:
+        """Round every element once; none is open that was certified."""
+        for i, of_row in enumerate(integers(groups, self.product.plan.layout)):
+            for j, x in enumerate(of_row):
+                scale = Fraction(2) ** -(self.rows[i].exponent + self.columns[j].exponent)
+                self._write(i, j, tuple(part * scale for part in x))
+        return set() if marks is None else marks
+
+    def repair(self, marks: Open) -> Open:
+        """Open elements become the correctly rounded ones."""
+        left, right = self._numbers
+        for i, j in marks:
+            self._write(i, j, exact_dot(left[i], right[j]))
+        self.product.account.repaired += len(marks)
+        return marks
+
+    def _write(self, i: int, j: int, product: Number) -> None:
+        """An element of alpha A B + beta c, rounded once, given that of A B."""
+        for part, value in enumerate(self._scaled(i, j, product)):
+            self.out[:, part, i, j] = round_words(value, self.product.problem.fmt.part)
+
+    def _scaled(self, i: int, j: int, product: Number) -> Number:
+        """The exact value of alpha A B + beta c."""
+        scaling = self.product.problem.scaling
+        if scaling is None:
+            return product
+        c = scaling.addend.lines[self.chosen_rows][i][self.chosen_columns][j]
+        alpha, beta = (_parts_of(x, len(product)) for x in (scaling.alpha, scaling.beta))
+        return exact_dot([alpha, beta], [product, c])
+
+    def bound(self, repaired: Open, bound: np.ndarray) -> None:
+        """The error itself, rounded up: |c - AB|, of complex numbers its modulus."""
+        for i, j in _indices(len(self.rows), len(self.columns)):
+            left, right = self._numbers
+            exact = self._scaled(i, j, exact_dot(left[i], right[j]))
+            errors = [_sum(self.out[:, part, i, j]) - value for part, value in enumerate(exact)]
+            squared = sum((error * error for error in errors), Fraction(0))
+            bound[0, self.chosen_rows, self.chosen_columns][i, j] = _root_above(squared)
+
+
+def _parts_of(x: complex, parts: int) -> Number:
+    """A scalar as a number."""
+    return tuple(Fraction(part) for part in (complex(x).real, complex(x).imag)[:parts])
+
+
+def _root_above(value: Fraction) -> float:
+    """A float64 that is at least the square root, by less than two units in the last place."""
+    if not value:
+        return 0.0
+    shift = 2 * (110 + value.denominator.bit_length() - value.numerator.bit_length() // 2)
+    shift += shift % 2
+    scaled = value * Fraction(2) ** shift
+    root = Fraction(math.isqrt(math.ceil(scaled)) + 1) / Fraction(2) ** (shift // 2)
+    found = round_once(root, BINARY["float64"])
+    return found if Fraction(found) >= root else math.nextafter(found, math.inf)
 
 
 def _with_parts(line: list[Number], parts: int) -> list[Number]:

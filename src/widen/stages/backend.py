@@ -75,6 +75,10 @@ class Backend(Protocol):
     def quantise(self, problem: Problem[Any], account: Account) -> Prepared:
         """Exponents of all rows and columns, and the plan for the planes they need."""
 
+
+class Encoder(Protocol):
+    """A backend that also encodes an operand for many products."""
+
     def encode_operand(
         self, operand: Any, wanted: Encoding, goal: Goal
     ) -> tuple[str, Layout, Held]:

@@ -10,7 +10,7 @@ from widen.encoded import Encoded
 from widen.plan import Plan
 from widen.planner import block_slices, first_cap, inner_slices
 from widen.stages.account import Account
-from widen.stages.backend import Backend, Stages
+from widen.stages.backend import Backend, Encoder, Stages
 from widen.stages.problem import Encoding, Lines, Problem
 
 
@@ -61,7 +61,7 @@ def _compute(stages: Stages[Any, Any, Any], plan: Plan, account: Account) -> Any
 
 
 def encode_operand(
-    backend: Backend, operand: Lines, dims: tuple[int, ...], wanted: Encoding
+    backend: Encoder, operand: Lines, dims: tuple[int, ...], wanted: Encoding
 ) -> Encoded:
     """Planes of a whole operand, enough of them for any operand on the other side.
 
