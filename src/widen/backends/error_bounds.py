@@ -50,8 +50,8 @@ class Losses:
 
 def losses_of(lost: Any, q1: Any, exponent: Any, sigma: Any) -> Losses:
     """What is known of lines, from their integer norms, exponents s and sigma = s + e."""
-    shift = (sigma - WIDEST).clip(0, None)
-    norm = cast(q1, "float64") * power(sigma - shift - bounds.NORM_BITS)
+    shift = (sigma - WIDEST).clip(0, None) * (q1 > 0)
+    norm = cast(q1, "float64") * power(sigma.clip(None, WIDEST) - bounds.NORM_BITS)
     return Losses(lost, norm, shift, exponent)
 
 
