@@ -359,8 +359,8 @@ def test_info_of_numpy():
 @pytest.mark.parametrize("native", [False, True])
 def test_the_largest_bound_takes_no_memory_of_the_results_size(native):
     rng = np.random.default_rng(10)
-    a, b = rng.standard_normal((2000, 5)), rng.standard_normal((5, 2000))
-    out, room = np.empty((2000, 2000)), 2_000_000  # of 32 MB
+    a, b = rng.standard_normal((1200, 5)), rng.standard_normal((5, 1200))
+    out, room = np.empty((1200, 1200)), 2_000_000  # of 11.5 MB
     accuracy = "fast" if native else "standard"
 
     def call():
