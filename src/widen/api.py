@@ -14,6 +14,7 @@ from widen.batches import pieces, stack
 from widen.call import (
     Accuracy,
     Progress,
+    Wanted,
     check_call,
     empty_plan,
     for_call,
@@ -39,7 +40,7 @@ def matmul(
 def matmul(
     a: Any, b: Any, *, accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ...,
     system: str | None = ..., workspace: int | str | None = ..., out: Any = ...,
-    info: Literal[True], progress: Progress | None = ..., plan: Plan | None = ...,
+    info: Literal[True, "largest"], progress: Progress | None = ..., plan: Plan | None = ...,
     native: bool = ...,
 ) -> tuple[Any, Info]: ...  # fmt: skip
 def matmul(
@@ -52,7 +53,7 @@ def matmul(
     system: str | None = None,
     workspace: int | str | None = None,
     out: Any = None,
-    info: bool = False,
+    info: Wanted = False,
     progress: Progress | None = None,
     plan: Plan | None = None,
     native: bool = False,
@@ -81,7 +82,9 @@ def matmul(
     out
         Array (or tensor) to put the result in.
     info
-        Also return an `Info`: what ran, and the certified error of every element.
+        True: also return an `Info`: what ran, and the certified error of every element, an array
+        as large as a float64 result. ``"largest"``: the same with the largest of these errors
+        alone, a float, found block by block within the workspace.
     progress
         Called now and then with the share of the work done.
     plan
@@ -127,7 +130,7 @@ def gemm(
 def gemm(
     a: Any, b: Any, c: Any = ..., *, alpha: complex = ..., beta: complex = ...,
     accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ..., system: str | None = ...,
-    workspace: int | str | None = ..., out: Any = ..., info: Literal[True],
+    workspace: int | str | None = ..., out: Any = ..., info: Literal[True, "largest"],
     progress: Progress | None = ...,
 ) -> tuple[Any, Info]: ...  # fmt: skip
 def gemm(
@@ -143,7 +146,7 @@ def gemm(
     system: str | None = None,
     workspace: int | str | None = None,
     out: Any = None,
-    info: bool = False,
+    info: Wanted = False,
     progress: Progress | None = None,
 ) -> Any:
     """Alpha a b + beta c, one exact sum rounded once.

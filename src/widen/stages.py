@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from widen import bounds
 from widen.backends import certificates, elements
 from widen.backends import numpy as backend
 from widen.backends.elements import Scaling
+from widen.backends.error_bounds import terms_of
 from widen.backends.operands import Array, Quantised
 from widen.encoded import Encoded
 from widen.ledger import Ledger, Scratch, scratch
@@ -67,8 +67,9 @@ def _run_blocks(
         if not direct:
             for target, value in zip(targets, values, strict=True):
                 target[...] = value
-        if bound is not None:
-            stages.bound(block, values, repaired, part, bound[batch, rows, columns])
+        if stages.ledger.bounds:
+            limits = None if bound is None else bound[batch, rows, columns]
+            stages.bound(block, values, repaired, part, limits)
         progress(done / len(blocks))
 
 
@@ -280,17 +281,18 @@ class Stages:
 
     def bound(
         self, block: tuple[slice, slice, slice], out: Array, repaired: Array,
-        scaling: Scaling | None, target: Array,
+        scaling: Scaling | None, target: Array | None,
     ) -> None:  # fmt: skip
-        """Certified absolute error of every element, rounded up."""
-        exact = repaired | self.plan.contract.correct
-        scale = 1.0
-        if scaling is not None:
-            scale = math.hypot(*scaling.alpha.view(np.float64)) * (1 + 2.0**-50)
-        certificates.error_bound(
-            *self._chosen(block).lines, self.plan.shape[2], self.plan.layout, self.problem.fmt,
-            out, exact, scale, target,
-        )  # fmt: skip
+        """Certified absolute error of every element, rounded up, and the largest."""
+        plan, fmt = self.plan, self.problem.fmt
+        alpha = 1.0 if scaling is None else complex(*scaling.alpha.view(np.float64))
+        terms = terms_of(plan.shape[2], fmt.parts, plan.layout.dropped, alpha)
+        with self.ledger.stage("certify"):
+            found = certificates.error_bound(
+                *self._chosen(block).lines, fmt.part, out, repaired, terms, target,
+                rounded_once=plan.contract.correct,
+            )  # fmt: skip
+        self.ledger.add_bounds(*found)
 
 
 def _spread(marks: Array) -> float:

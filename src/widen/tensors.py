@@ -14,19 +14,20 @@ from widen import arguments, device
 from widen import native as ordinary
 from widen.backends import torch_units as units
 from widen.backends.clock import Clock
+from widen.backends.error_bounds import terms_of
 from widen.backends.optional import is_traced
 from widen.backends.recording import Kind, Recorder, Recordings
-from widen.backends.torch_bounds import error_bound
+from widen.backends.torch_bounds import Largest, error_bound
 from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_repair import REPAIRED
 from widen.backends.torch_scaled import Scaling
-from widen.call import Call, Choices, check_call, check_plan, empty_plan
+from widen.call import Call, Choices, Wanted, check_call, check_plan, empty_plan, info_of
 from widen.contract import Contract
 from widen.device import Prepared, Problem
 from widen.device_plan import Question, cached_plan
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN, Format
-from widen.plan import Info, Plan
+from widen.plan import Plan
 from widen.planner import first_cap, typical_needs
 from widen.tensor_batches import merged, zeros
 from widen.tensor_words import (
@@ -112,7 +113,7 @@ _recordings = Recordings()
 
 
 def matmul(
-    place: str, a: Any, b: Any, choices: Choices, out: Any, info: bool,
+    place: str, a: Any, b: Any, choices: Choices, out: Any, info: Wanted,
     progress: Callable[[float], None] | None, plan: Plan | None, native: bool,
 ) -> Any:  # fmt: skip
     """`widen.matmul` of operands on a GPU."""
@@ -192,7 +193,7 @@ def _owned(*operands: Any) -> list[Tensor]:
 
 
 def product(
-    call: Call, out: Any, info: bool, progress: Callable[[float], None] | None,
+    call: Call, out: Any, info: Wanted, progress: Callable[[float], None] | None,
     plan: Plan | None, native: bool = False, scaling: Scaling | None = None,
     kind: Kind | None = None,
 ) -> Any:  # fmt: skip
@@ -203,14 +204,16 @@ def product(
     check_unit(call.unit, call.device)
     where = call.device
     plain = call.fmt.name in PLAIN
-    with torch.cuda.device(where), _explained(call.workspace):
+    with torch.cuda.device(where), _explained(call.workspace, info):
         target = _target(call, out, where)
         if native and plain and _ordinary_is_fast(call, where):
             found = ordinary.product(call, out, info, torch, on_gpu=True)
             if found is not None:
                 return found
-        bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
-        ledger = Clock(timed=info)
+        bound = None
+        if info is True:
+            bound = torch.empty(call.dims, dtype=torch.float64, device=where)
+        ledger = Clock(timed=bool(info), bounds=bool(info))
         if kind is None or kind.hopeless or not plain:
             ran = _run(call, target, bound, ledger, progress, plan, scaling)
         else:
@@ -220,25 +223,26 @@ def product(
         if out is not None and target is not out:
             copy_into(out, target)
     result = target if out is None else out
-    if bound is None:
+    if not info:
         return result
-    return result, Info(ran, bound, ledger.repaired, ran.products, ledger.workspace, ledger.seconds)
+    return result, info_of(ran, bound, ledger, math.prod(call.dims))
 
 
 @contextmanager
-def _explained(room: int) -> Iterator[None]:
+def _explained(room: int, info: Wanted) -> Iterator[None]:
     """A context in which running out of memory says what to do."""
+    bounds = ", or info='largest', which has no bound of every element" if info is True else ""
     try:
         yield
     except torch.OutOfMemoryError as error:
         raise torch.OutOfMemoryError(
             f"the GPU has too little free memory for a workspace of {room / 1e9:.2g} GB beside "
-            f"operands and result; give a smaller workspace=, '256MB' for one ({error})"
+            f"operands and result; give a smaller workspace=, '256MB' for one{bounds} ({error})"
         ) from None
 
 
 def gemm(
-    call: Call, alpha: complex, beta: complex, c: Any, out: Any, info: bool,
+    call: Call, alpha: complex, beta: complex, c: Any, out: Any, info: Wanted,
     progress: Callable[[float], None] | None,
 ) -> Any:  # fmt: skip
     """Alpha a b + beta c of operands on a GPU, and an Info if asked for."""
@@ -330,19 +334,23 @@ def _run(
             (plane[1] if isinstance(flat, Words) else plane.imag).zero_()
     bits = bits_of(flat, parts)
     report = None
-    if bound is not None:
-        limits = bound.view(batch, m, n)
+    if ledger.bounds:
+        limits = None if bound is None else bound.view(batch, m, n)
+        largest = Largest.of_nothing(out.device)
+        alpha = 1.0 if scaling is None else scaling.alpha
 
         def report(prepared: Prepared, block: tuple[slice, slice, slice], marks: Tensor) -> None:
-            values = first_words(flat)[:parts]
-            rounded_once = (marks == REPAIRED) | call.contract.correct
-            limits[block] = error_bound(
-                prepared.tables_of(problem, block), problem.shape[2], call.work.part,
-                values[:, *block], rounded_once, 1.0 if scaling is None else scaling.modulus,
-                prepared.plan.layout.dropped,
-            )  # fmt: skip
+            terms = terms_of(problem.shape[2], parts, prepared.plan.layout.dropped, alpha)
+            with ledger.stage("certify"):
+                error_bound(
+                    prepared.tables_of(problem, block), call.work.part,
+                    first_words(flat)[:parts, *block], (marks == REPAIRED) | call.contract.correct,
+                    terms, call.workspace // 4, None if limits is None else limits[block], largest,
+                )  # fmt: skip
 
     ran = device.run(problem, bits, ledger, progress, report)
+    if ledger.bounds:
+        ledger.add_bounds(float(largest.bound), int(largest.finite))
     if not share_memory(flat, out):
         copy_into(out, reshaped(flat, call.dims))
     return replace(ran, result=call.fmt.name, shape=(*ran.shape[:2], k, ran.shape[3]))

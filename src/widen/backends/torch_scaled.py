@@ -59,11 +59,6 @@ class Scaling:
         return replace(self, addend=self.addend.like(shaped))
 
     @property
-    def modulus(self) -> float:
-        """|alpha|, rounded up."""
-        return math.hypot(self.alpha.real, self.alpha.imag) * (1 + 2.0**-50)
-
-    @property
     def _numbers(self) -> tuple[float, float, float, float]:
         return self.alpha.real, self.alpha.imag, self.beta.real, self.beta.imag
 
