@@ -433,7 +433,7 @@ def test_info_says_what_ran(accuracy):
     result, info = widen.matmul(a, b, accuracy=accuracy, info=True)
     assert isinstance(info, widen.Info)
     assert {field.name for field in dataclasses.fields(info)} == {
-        "plan", "bound", "repaired", "products", "workspace", "seconds",
+        "plan", "bound", "repaired", "products", "workspace", "seconds", "not_finite",
     }  # fmt: skip
     assert isinstance(info.plan, widen.Plan)
     assert info.plan.shape == (1, 30, 50, 20)

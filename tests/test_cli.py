@@ -7,13 +7,16 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import widen
+from widen import ledger
 from widen.cli import cases as demonstration
 from widen.cli import demo, main
 from widen.cli.errors import CommandError
@@ -160,6 +163,18 @@ def batches():
     np.save("B.npy", np.ones((5, 4, 3)))
 
 
+def header(shape):
+    """A .npy file that says it has this shape."""
+    words = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+    start = b"\x93NUMPY\x01\x00" + len(words).to_bytes(2, "little")
+    Path("A.npy").write_bytes(start + words.encode() + bytes(504))
+
+
+def pipe():
+    Path("A.npy").unlink()
+    os.mkfifo("A.npy")
+
+
 DAMAGES = {
     "missing": (lambda: Path("A.npy").unlink(), "A.npy does not exist"),
     "directory": (lambda: (Path("A.npy").unlink(), Path("A.npy").mkdir()), "is a directory"),
@@ -174,9 +189,18 @@ DAMAGES = {
     "inner": (lambda: np.save("A.npy", np.ones((9, 7))), "7 and 9 must be equal"),
     "batch": (batches, "batch"),
     "number": (lambda: np.save("A.npy", 1.0), "single number"),
+    "negative": (lambda: header((-7, 9)), "negative shape, (-7, 9)"),
+    "very negative": (lambda: header((-(10**4), 9)), "negative"),
+    "huge": (lambda: header((1 << 32, 1 << 32)), "it holds 504"),
+    "beyond integers": (lambda: header((1 << 80, 9)), "it holds 504"),
+    "no integers": (lambda: header((True, 9)), "is damaged"),
+    "pipe": (pipe, "A.npy is not a regular file"),
 }
+if not hasattr(os, "mkfifo"):
+    del DAMAGES["pipe"]
 
 
+@pytest.mark.filterwarnings("error")  # one would be another line
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_matmul_refuses_inputs_in_one_line(files, capsys, damage):
     change, mention = DAMAGES[damage]
@@ -282,19 +306,25 @@ def test_a_defect_keeps_its_traceback_and_leaves_nothing(files, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_matmul_leaves_nothing_when_a_signal_ends_it(files, number, status):
+@pytest.mark.parametrize(
+    ("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129), ("ignored", 0)]
+)
+def test_matmul_leaves_nothing_when_a_signal_ends_it(files, name, status):
+    number = signal.SIGHUP if name == "ignored" else getattr(signal, name)
     before = snapshot(files)
     script = f"""
 import os, signal, sys, time, widen
 from widen.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+signal.signal(signal.SIGHUP, signal.SIG_IGN if "{name}" == "ignored" else signal.SIG_DFL)
 real = widen.matmul
 def product(a, b, *, out=None, **arguments):
     if out is None:
         return real(a, b, **arguments)
     out[:3] = 1.0
     os.kill(os.getpid(), {int(number)})
+    if "{name}" == "ignored":  # as under nohup
+        return real(a, b, out=out, **arguments)
     time.sleep(30)
 widen.matmul = product
 sys.exit(main(["matmul", "A.npy", "B.npy", "-o", "C.npy"]))
@@ -302,7 +332,136 @@ sys.exit(main(["matmul", "A.npy", "B.npy", "-o", "C.npy"]))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == status
     assert "Traceback" not in done.stderr
+    if status:
+        untouched(files, before)
+
+
+def test_matmul_out_of_memory_in_a_small_workspace(files, capsys, monkeypatch):
+    """A smaller one would not help."""
+    monkeypatch.setattr(widen, "matmul", broken_off(MemoryError()))
+    status = matmul("-w", "16MB")
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    assert "free some memory" in err
+    assert "--workspace" not in err
+
+
+def test_matmul_holds_no_memory_of_the_results_size(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(2)
+    np.save("A.npy", rng.standard_normal((1200, 5)))
+    np.save("B.npy", rng.standard_normal((5, 1200)))
+    words = ("-w", "2MB")  # of a product of 11.5 MB, which is mapped
+    assert matmul(*words) == 0
+    ledger._kept.clear()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        assert matmul(*words) == 0
+        most = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    assert most <= 4e6
+    _, info = widen.matmul(np.load("A.npy"), np.load("B.npy"), info=True)
+    assert f"at most {info.bound.max():.2e} in any element" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda a: a.fill(np.nan), "no element is finite, all 35 are infinite or NaN"),
+        (lambda a: a[2:].fill(np.inf), "in any finite element"),
+        (lambda a: a[2:].fill(np.inf), "; 25 are infinite or NaN"),
+    ],
+)
+def test_matmul_says_what_is_not_finite(files, capsys, change, said):
+    a = np.load("A.npy")
+    change(a)
+    np.save("A.npy", a)
+    assert matmul() == 0
+    out = capsys.readouterr().out
+    assert said in out
+    assert "0.00e+00" not in out
+
+
+def test_matmul_of_nothing(files, capsys):
+    np.save("A.npy", np.ones((0, 9)))
+    assert matmul() == 0
+    assert "error   none: the product has no elements" in capsys.readouterr().out
+
+
+# ── widen matmul, standard input and output ───────────────────────────────────
+
+
+def test_matmul_writes_to_standard_output(files, capfdbinary):
+    assert main(["matmul", "A.npy", "B.npy", "-o", "-"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert np.array_equal(
+        np.load(io.BytesIO(out)), widen.matmul(np.load("A.npy"), np.load("B.npy"))
+    )
+    assert b"wrote   standard output: 7\xc3\x975, float64" in err
+    assert sorted(snapshot(files)) == ["A.npy", "B.npy", "C.npy"]
+
+
+def test_matmul_writes_nothing_to_standard_output_after_an_error(files, capfdbinary, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(files))
+    before = snapshot(files)
+    monkeypatch.setattr(widen, "matmul", broken_off(MemoryError()))
+    assert main(["matmul", "A.npy", "B.npy", "-o", "-"]) == 2
+    assert capfdbinary.readouterr().out == b""
     untouched(files, before)
+
+
+def test_matmul_writes_no_numbers_to_a_terminal(files, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    refused(capsys, main(["matmul", "A.npy", "B.npy", "-o", "-"]), "terminal", "-o")
+
+
+def test_matmul_without_room_for_temporary_files(files, capsys, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(files / "nowhere"))
+    refused(capsys, main(["matmul", "A.npy", "B.npy", "-o", "-"]), "TMPDIR", "-o")
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_matmul_refuses_standard_input(files, capsys, place):
+    words = ["matmul", "A.npy", "B.npy", "-o", "C.npy"]
+    words[place] = "-"
+    refused(capsys, main(words), "standard input", "cat > A.npy")
+
+
+def test_a_file_whose_name_is_a_dash(files, capsys):
+    (files / "A.npy").rename("-")
+    assert main(["matmul", "./-", "B.npy", "-o", "./-"]) == 0
+    assert np.load("-").shape == (7, 5)
+    assert "wrote   ./-: " in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize(("output", "unbuffered"), [("C.npy", ""), ("-", "1")])
+def test_matmul_when_standard_output_is_full(files, output, unbuffered):
+    words = [sys.executable, "-m", "widen", "matmul", "A.npy", "B.npy", "-o", output]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, env=environment)
+    assert done.returncode == 2
+    line = b"widen: cannot write standard output: no space left on device; send it somewhere else"
+    written = b" (C.npy is written)" if output == "C.npy" else b""
+    assert done.stderr == line + written + b"\n"
+    assert output == "-" or np.load("C.npy").shape == (7, 5)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of another kind")
+@pytest.mark.parametrize(
+    "words", [["matmul", "A.npy", "B.npy", "-o", "-"], ["plan", "9", "9", "9"]]
+)
+def test_nobody_reads(files, words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "widen", *words]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 # ── the other commands ────────────────────────────────────────────────────────

@@ -19,6 +19,7 @@ from widen.calls.call import check_call, check_plan
 from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
+from widen.gpu import certify as gpu_certify
 from widen.gpu import products as tensors
 from widen.gpu.clock import Clock
 from widen.gpu.products import typical_plan
@@ -68,7 +69,7 @@ def matmul(a, b, accuracy=None, dtype=None, out=None, plan=None):
         check_plan(call, plan)
     target = tensors._target(call, out, torch.device(ON))
     bound = torch.empty(call.dims, dtype=torch.float64)
-    tensors._run(call, target, bound, Clock(timed=False), None, plan)
+    tensors._run(call, target, bound, Clock(timed=False, bounds=True), None, plan)
     return here(target), here(bound)
 
 
@@ -81,6 +82,30 @@ def assert_as_on_a_cpu(a, b, **options):
         assert_same_bits(found, wanted)
     assert np.array_equal(bound, info.bound, equal_nan=True)
     return info
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_the_largest_bound(monkeypatch, many):
+    """Without bounds of all elements, a row at a time; norms and results beyond the range."""
+    monkeypatch.setattr(gpu_certify, "BYTES_AN_ELEMENT", 1 << 40)
+    a, b = np.full((3, 6), 1e308) / [[3], [7], [-9]], np.full((6, 4), 1e-10) / 3
+    a[2, 2], b[:, 3] = np.nan, 1e308
+    if many:
+        a, b = np.stack([a, a / 3, a / 7]), np.stack([b, b / 5, b])
+    wanted, info = widen.matmul(a, b, info="largest")
+    assert info.not_finite == wanted.size - np.isfinite(wanted).sum() > 0
+    if ON == "cuda":
+        found, record = widen.matmul(there(a), there(b), info="largest")
+        assert (record.bound, record.not_finite) == (info.bound, info.not_finite)
+    else:
+        call = check_call(there(a), there(b), None, None, None, None, 1 << 30)
+        found = tensors._target(call, None, torch.device(ON))
+        ledger = Clock(timed=False, bounds=True)
+        tensors._run(call, found, None, ledger, None, None)
+        assert ledger.largest == info.bound
+        assert ledger.finite == wanted.size - info.not_finite
+    assert_same_bits(here(found), wanted)
+    assert_as_on_a_cpu(a, b)
 
 
 @pytest.mark.parametrize("accuracy", ["standard", "fast"])

@@ -61,7 +61,8 @@ def gemm(a, b, c=None, alpha=1.0, beta=0.0, bound=False, **options):
     out = torch.full(call.dims, 7.0, dtype=getattr(torch, call.fmt.name))
     limits = torch.empty(call.dims, dtype=torch.float64) if bound else None
     scaling = Scaling(alpha, beta, addend)
-    tensors._run(call, out, limits, Clock(timed=False), None, None, scaling)
+    ledger = Clock(timed=False, bounds=bound)
+    tensors._run(call, out, limits, ledger, None, None, scaling)
     return out.numpy() if limits is None else (out.numpy(), limits.numpy())
 
 

@@ -14,7 +14,7 @@ import pytest
 import widen
 from helpers import assert_same_words, draw_words
 from widen.contract import CONTRACTS
-from widen.stages import account as account
+from widen.cpu import memory as scratch_memory
 from widen.testing import FAMILIES
 
 MB = 10**6
@@ -33,7 +33,7 @@ def peak(call):
     call()  # kernels, tables and caches are loaded by now
     found = []
     for _ in range(2):
-        account._kept.clear()  # scratch memory of earlier calls would hide what this one takes
+        scratch_memory._kept.clear()  # of earlier calls, which would hide what this one takes
         tracemalloc.start()
         try:
             before = tracemalloc.get_traced_memory()[0]
@@ -191,7 +191,7 @@ def test_a_small_product_takes_little_of_a_large_workspace():
 def test_info_counts_the_workspace():
     a, b = pair(300, 300, 300)
     for workspace in (MB, 8 * MB, 64 * MB):
-        account._kept.clear()
+        scratch_memory._kept.clear()
         _, info = widen.matmul(a, b, workspace=workspace, info=True)
         assert 0 < info.workspace <= 1.1 * workspace
 
@@ -199,9 +199,11 @@ def test_info_counts_the_workspace():
 def test_scratch_memory_that_is_kept_is_bounded():
     a, b = pair(100, 100, 100)
     widen.matmul(a, b)
-    kept = sum(buffer.nbytes for memory in account._kept for buffer in memory._buffers.values())
-    assert kept <= account.KEPT
-    assert len(account._kept) <= 1
+    kept = sum(
+        buffer.nbytes for memory in scratch_memory._kept for buffer in memory._buffers.values()
+    )
+    assert kept <= scratch_memory.KEPT
+    assert len(scratch_memory._kept) <= 1
 
 
 # ── threads and processes ────────────────────────────────────────────────────

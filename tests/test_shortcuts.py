@@ -19,6 +19,7 @@ from widen.cpu import lines as cpu_lines
 from widen.cpu import reconstruct as cpu_reconstruct
 from widen.cpu.operands import Quantised, Survey
 from widen.formats import FORMATS
+from widen.stages import error_bounds
 from widen.systems import residues
 
 families = pytest.mark.parametrize("family", wt.FAMILIES)
@@ -165,12 +166,13 @@ def test_a_step_beyond_the_range_is_an_infinite_bound():
     survey = Survey(zero, zero, one, one, zero > 0)
     rounded = Quantised(survey, zero - 1100, zero > 0, zero + 1.0)
     exact = Quantised(survey, zero, zero == 0, zero + 1.0)
-    layout, out, target = residues(128, 100.0, 1), np.ones((1, 1, 1, 1, 1)), np.empty((1, 1, 1))
+    out, target = np.ones((1, 1, 1, 1, 1)), np.empty((1, 1, 1))
     cases = [(rounded, exact, np.inf), (exact, rounded, np.inf), (exact, exact, 2.0**-53)]
     with np.errstate(all="ignore"):  # as `call` has it
         for left, right, wanted in cases:
             never = np.zeros((1, 1, 1), bool)
+            terms = error_bounds.terms_of(1, 1, 0)
             certificates.error_bound(
-                left, right, 1, layout, FORMATS["float64"], out, never, 1.0, target
+                left, right, FORMATS["float64"], out, never, terms, target=target
             )
             assert target == wanted

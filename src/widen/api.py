@@ -11,7 +11,7 @@ from widen.calls import check as arguments
 from widen.calls import dispatch as routes
 from widen.calls.batches import encoded as encoded_on_cpu
 from widen.calls.batches import pieces, stack
-from widen.calls.call import Accuracy, Progress, check_call, empty_plan, for_call
+from widen.calls.call import Accuracy, Progress, Wanted, check_call, empty_plan, for_call
 from widen.calls.check import as_operand, format_of
 from widen.contract import as_contract
 from widen.cpu import stages
@@ -36,7 +36,7 @@ def matmul(
 def matmul(
     a: Any, b: Any, *, accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ...,
     system: str | None = ..., workspace: int | str | None = ..., out: Any = ...,
-    info: Literal[True], progress: Progress | None = ..., plan: Plan | None = ...,
+    info: Literal[True, "largest"], progress: Progress | None = ..., plan: Plan | None = ...,
     native: bool = ...,
 ) -> tuple[Any, Info]: ...  # fmt: skip
 def matmul(
@@ -49,7 +49,7 @@ def matmul(
     system: str | None = None,
     workspace: int | str | None = None,
     out: Any = None,
-    info: bool = False,
+    info: Wanted = False,
     progress: Progress | None = None,
     plan: Plan | None = None,
     native: bool = False,
@@ -78,7 +78,9 @@ def matmul(
     out
         Array (or tensor) to put the result in.
     info
-        Also return an `Info`: what ran, and the certified error of every element.
+        True: also return an `Info`: what ran, and the certified error of every element, an array
+        as large as a float64 result. ``"largest"``: the same with the largest of these errors
+        alone, a float, found block by block within the workspace.
     progress
         Called now and then with the share of the work done.
     plan
@@ -124,7 +126,7 @@ def gemm(
 def gemm(
     a: Any, b: Any, c: Any = ..., *, alpha: complex = ..., beta: complex = ...,
     accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ..., system: str | None = ...,
-    workspace: int | str | None = ..., out: Any = ..., info: Literal[True],
+    workspace: int | str | None = ..., out: Any = ..., info: Literal[True, "largest"],
     progress: Progress | None = ...,
 ) -> tuple[Any, Info]: ...  # fmt: skip
 def gemm(
@@ -140,7 +142,7 @@ def gemm(
     system: str | None = None,
     workspace: int | str | None = None,
     out: Any = None,
-    info: bool = False,
+    info: Wanted = False,
     progress: Progress | None = None,
 ) -> Any:
     """Alpha a b + beta c, one exact sum rounded once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -169,7 +170,8 @@ class Info:
     bound
         Certified absolute error of each element, an array or tensor of the result's shape (complex
         results: the bound of the error's modulus); infinite where the result overflowed, NaN where
-        it is NaN.
+        it is NaN. With ``info="largest"`` a float: the largest over all finite elements, NaN if
+        there are elements but no finite ones.
     repaired
         Elements that were not certified and became the correctly rounded ones.
     products
@@ -178,6 +180,8 @@ class Info:
         Most bytes of workspace in use at one time, by our own count.
     seconds
         Wall-clock time by stage.
+    not_finite
+        Elements of the result that are infinite or NaN, which no bound speaks of.
     """
 
     plan: Plan
@@ -186,6 +190,7 @@ class Info:
     products: int
     workspace: int
     seconds: dict[str, float]
+    not_finite: int = 0
 
     @property
     def system(self) -> str:
@@ -200,17 +205,28 @@ class Info:
     def __str__(self) -> str:
         total = sum(self.seconds.values())
         stages = ", ".join(f"{name} {value * 1e3:.1f}" for name, value in self.seconds.items())
-        bound = np.asarray(self.bound.cpu() if hasattr(self.bound, "cpu") else self.bound)
-        finite = bound[np.isfinite(bound)]
-        largest = float(finite.max()) if finite.size else 0.0
-        others = bound.size - finite.size
-        rest = f"; {others} elements are not finite" if others else ""
         return "\n".join(
             [
                 str(self.plan),
                 f"  ran       {self.products} products, {self.repaired} elements repaired, "
                 f"{self.workspace / 1e6:.1f} MB of workspace",
-                f"  bound     every |c - AB| <= {largest:.3g}, proven{rest}",
+                f"  bound     {self._said_of_bounds()}",
                 f"  time      {total * 1e3:.1f} ms ({stages})",
             ]
         )
+
+    def _said_of_bounds(self) -> str:
+        bound = np.asarray(self.bound.cpu() if hasattr(self.bound, "cpu") else self.bound)
+        finite = bound[np.isfinite(bound)]
+        if isinstance(self.bound, float):
+            largest, some = self.bound, not math.isnan(self.bound)
+        else:
+            some = bound.size == 0 or bound.size > self.not_finite
+            # A bound may be beyond the range where the result is not.
+            beyond = bound.size - finite.size > self.not_finite
+            largest = math.inf if beyond else float(finite.max(initial=0.0))
+        if not some:
+            return f"none: all {self.not_finite} elements are infinite or NaN"
+        rest = f"; {self.not_finite} others are infinite or NaN" if self.not_finite else ""
+        every = "every finite" if self.not_finite else "every"
+        return f"{every} |c - AB| <= {largest:.3g}, proven{rest}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from widen.words import Words
 Accuracy = str | int | Contract | None
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, from 0 to 1."""
+
+Wanted = bool | Literal["largest"]
+"""What `info` may be: no Info, one with a bound of every element, or with the largest alone."""
 
 Choices = tuple[Any, Any, Any, Any, Any]
 """Accuracy, dtype, unit, system and workspace, as a caller gave them."""
@@ -188,7 +191,7 @@ def check_plan(call: Call, plan: Plan) -> None:
 
 
 def product(
-    call: Call, alpha: complex, beta: complex, c: Array | Words | None, out: Any, info: bool,
+    call: Call, alpha: complex, beta: complex, c: Array | Words | None, out: Any, info: Wanted,
     progress: Progress | None,
 ) -> Any:  # fmt: skip
     """Alpha a b + beta c, and an Info if asked for."""
@@ -199,21 +202,29 @@ def product(
     if out is not None and any(stack(out).shares_memory(x) for x in sources):
         target = _new(call)
     addend = None if c is None else _addend(call, c, target)
-    bound = np.empty(dims) if info else None
+    bound = np.empty(dims) if info is True else None
+    account = Account(bounds=bool(info))
     with np.errstate(all="ignore"):  # what is exact may well overflow or underflow on its way
-        plan, account = _run(call, (alpha, beta), target, addend, bound, progress)
+        plan = _run(call, (alpha, beta), target, addend, bound, progress, account)
     if out is not None and target is not out:
         for word, found in zip(stack(out).words, stack(target).words, strict=True):
             word[...] = found
     result = target if out is None else out
     if out is None and isinstance(result, np.ndarray) and not result.ndim:
         result = result[()]
-    if bound is None:
+    if not info:
         return result
-    plan = replace(plan, result=call.fmt.name)
-    return result, Info(
-        plan, bound, account.repaired, plan.products, account.workspace, account.seconds
-    )
+    return result, info_of(replace(plan, result=call.fmt.name), bound, account, math.prod(dims))
+
+
+def info_of(plan: Plan, bound: Any, account: Account, elements: int) -> Info:
+    """What ran for so many elements; without an array of bounds, the largest."""
+    if bound is None:
+        bound = account.largest if account.finite or not elements else math.nan
+    return Info(
+        plan, bound, account.repaired, plan.products, account.workspace, account.seconds,
+        elements - account.finite,
+    )  # fmt: skip
 
 
 def _new(call: Call) -> Any:
@@ -238,10 +249,9 @@ def _addend(call: Call, c: Array | Words, out: Array | Words) -> Stack:
 
 def _run(
     call: Call, scalars: tuple[complex, complex], out: Array | Words, addend: Stack | None,
-    bound: Array | None, progress: Progress | None,
-) -> tuple[Plan, Account]:  # fmt: skip
+    bound: Array | None, progress: Progress | None, account: Account,
+) -> Plan:  # fmt: skip
     """Run the product, or those that a batch falls into."""
-    account = Account()
     parts = call.work.parts
     left, right = call.matrices(unread=scalars[0] == 0)
     c, errors = (None if x is None else call.as_matrices(x) for x in (addend, bound))
@@ -270,7 +280,7 @@ def _run(
     inner = _dims(call.left)[-1]
     if plan.shape[2] != inner:
         plan = replace(plan, shape=(*plan.shape[:2], inner, plan.shape[3]))
-    return plan, account
+    return plan
 
 
 def empty_plan(call: Call) -> Plan:

@@ -53,4 +53,6 @@ def through_numpy(function: Callable[..., Any], given: list[Any], out: Any, **mo
         out.copy_(as_tensor(value))  # its array was a copy
     if record is None:
         return tensor
+    if isinstance(record.bound, float):  # the largest
+        return tensor, record
     return tensor, replace(record, bound=as_tensor(record.bound))

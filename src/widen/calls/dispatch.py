@@ -9,7 +9,7 @@ import numpy as np
 
 from widen.calls import check as arguments
 from widen.calls import native as ordinary
-from widen.calls.call import Choices, Progress, check_call, check_plan, product
+from widen.calls.call import Choices, Progress, Wanted, check_call, check_plan, product
 from widen.calls.check import format_of
 from widen.contract import as_contract
 from widen.gpu.optional import eager, for_gpus, is_transformed
@@ -17,10 +17,12 @@ from widen.plan import Plan
 
 
 def matmul(
-    a: Any, b: Any, choices: Choices, out: Any, info: bool, progress: Progress | None,
+    a: Any, b: Any, choices: Choices, out: Any, info: Wanted, progress: Progress | None,
     plan: Plan | None, native: bool,
 ) -> Any:  # fmt: skip
     """`widen.matmul`."""
+    if info is not False:
+        info = _checked(info)
     if plan is not None:
         choices = _choices_of(plan, choices)
     again = getattr(sys.modules.get("widen.gpu.products"), "again", None)  # once a GPU was used
@@ -42,7 +44,7 @@ def matmul(
 
 @eager
 def _matmul(
-    a: Any, b: Any, choices: Choices, out: Any, info: bool, progress: Progress | None,
+    a: Any, b: Any, choices: Choices, out: Any, info: Wanted, progress: Progress | None,
     plan: Plan | None, native: bool,
 ) -> Any:  # fmt: skip
     place = arguments.library(a=a, b=b, out=out)
@@ -68,6 +70,18 @@ def _matmul(
     return product(call, 1.0, 0.0, None, out, info, progress)
 
 
+def _checked(info: Any) -> Wanted:
+    """What was asked for as `info`."""
+    if isinstance(info, (bool, np.bool_)):
+        return bool(info)
+    if isinstance(info, str) and info == "largest":
+        return "largest"
+    raise ValueError(
+        f"info={info!r} is not known; use True for a bound of every element, 'largest' for the "
+        "largest bound alone, or False for the result without an Info"
+    )
+
+
 def _choices_of(plan: Any, choices: Choices) -> Choices:
     """What a plan made beforehand says, which the caller does not contradict."""
     accuracy, dtype, unit, system, workspace = choices
@@ -84,10 +98,12 @@ def _choices_of(plan: Any, choices: Choices) -> Choices:
 
 
 def gemm(
-    a: Any, b: Any, c: Any, scalars: tuple[Any, Any], choices: Choices, out: Any, info: bool,
+    a: Any, b: Any, c: Any, scalars: tuple[Any, Any], choices: Choices, out: Any, info: Wanted,
     progress: Progress | None,
 ) -> Any:  # fmt: skip
     """`widen.gemm`; the scalars are alpha and beta."""
+    if info is not False:
+        info = _checked(info)
     alpha, beta = arguments.scalar(scalars[0], "alpha"), arguments.scalar(scalars[1], "beta")
     if beta == 0:
         c = None
@@ -107,7 +123,7 @@ def gemm(
 @eager
 def _gemm(
     a: Any, b: Any, c: Any, scalars: tuple[complex, complex], choices: Choices, out: Any,
-    info: bool, progress: Progress | None,
+    info: Wanted, progress: Progress | None,
 ) -> Any:  # fmt: skip
     alpha, beta = scalars
     place = arguments.library(a=a, b=b, c=c, out=out)

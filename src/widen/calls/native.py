@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from typing import Any
 
-from widen.calls.call import Call
+from widen.calls.call import Call, Wanted
 from widen.encoded import Encoded
 from widen.formats import Binary
 from widen.plan import Blocks, Info, Layout, Plan
@@ -28,7 +29,7 @@ LAUNCHED = 1e-4
 """Seconds that it loses however small the product, fitted to the rows at n = 2048."""
 
 
-def product(call: Call, out: Any, info: bool, library: Any, on_gpu: bool) -> Any:
+def product(call: Call, out: Any, info: Wanted, library: Any, on_gpu: bool) -> Any:
     """The ordinary product of a call (and its Info), or None where it will not do.
 
     `library` is NumPy or PyTorch, whichever the operands belong to.
@@ -45,7 +46,14 @@ def product(call: Call, out: Any, info: bool, library: Any, on_gpu: bool) -> Any
     if out is not None:
         out[...] = found
         found = out
-    return (found, _record(call, why, _bound(call, a, b, library), seconds)) if info else found
+    if not info:
+        return found
+    sizes = library.abs(a), library.abs(b)
+    if info == "largest":
+        bound = max(float(_bound(call, x).max()) for x in _products(call, *sizes, library))
+    else:
+        bound = _bound(call, library.matmul(*sizes))
+    return found, _record(call, why, bound, seconds)
 
 
 def _reason(call: Call, a: Any, b: Any, library: Any, on_gpu: bool) -> str | None:
@@ -83,12 +91,41 @@ def _range(x: Any, library: Any) -> tuple[float, float]:
     return min(float(least), 2.0**400), float(magnitude.max())
 
 
-def _bound(call: Call, a: Any, b: Any, library: Any) -> Any:
+def _bound(call: Call, size: Any) -> Any:
     """K u (|A||B|), rounded up, and the smallest number for what is below all others."""
     k, u = call.inner_dims[0][-1], 2.0**-call.fmt.precision
-    size = library.matmul(library.abs(a), library.abs(b))
     wide = size.double() if hasattr(size, "double") else size.astype("float64")
     return wide * (k * u * (1 + 4 * (k + 2) * u)) + 2.0**call.work.part.lowest
+
+
+def _products(call: Call, x: Any, y: Any, library: Any) -> Iterator[Any]:
+    """The product of two operands in pieces that take no more than the workspace, bounds too."""
+    most = max(1, call.workspace // 24)  # elements: as they are, as float64, and scaled
+    if math.prod(call.dims) <= most:
+        yield library.matmul(x, y)
+        return
+    left, right = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
+    left, right = (library.broadcast_to(z, (*call.batch, *z.shape[-2:])) for z in (left, right))
+    for piece in _pieces(left, right, most):
+        yield library.matmul(*piece)
+
+
+def _pieces(x: Any, y: Any, most: int) -> Iterator[tuple[Any, Any]]:
+    """Views of operands (*batch, m, k) and (*batch, k, n), for parts of the result in halves."""
+    sizes = (*x.shape[:-1], y.shape[-1])
+    if math.prod(sizes) <= most:
+        yield x, y
+        return
+    axis = next(axis for axis, size in enumerate(sizes) if size > 1)
+    half = sizes[axis] // 2
+    for piece in (slice(None, half), slice(half, None)):
+        along = (*(slice(None),) * axis, piece)
+        if axis < len(sizes) - 2:
+            yield from _pieces(x[along], y[along], most)
+        elif axis == len(sizes) - 2:
+            yield from _pieces(x[along], y, most)
+        else:
+            yield from _pieces(x, y[..., piece], most)
 
 
 def _record(call: Call, why: str, bound: Any, seconds: float) -> Info:

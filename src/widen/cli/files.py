@@ -1,11 +1,16 @@
 """Matrices in .npy files: mapped, not read; and written whole or not at all."""
 
 import errno
+import math
 import os
 import secrets
 import shutil
 import signal
+import stat
+import sys
+import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,30 +20,69 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from widen.cli.errors import CommandError
+from widen.cli.errors import CommandError, output_errors, reason
 
 Array = NDArray[Any]
 
 
-def map_matrix(path: Path) -> Array:
+STANDARD = "-"
+"""What stands for standard input or output in the place of a file's name."""
+
+
+def map_matrix(name: str) -> Array:
     """Map the array of floats in a .npy file, without reading it."""
+    if name == STANDARD:
+        raise CommandError(
+            "- is standard input, and inputs are mapped, not read: save it in a file, cat > A.npy, "
+            "and give that (./- for a file of this name)"
+        )
+    path = Path(name)
     check_magic(path)
     try:
-        array = np.asarray(np.lib.format.open_memmap(path, mode="r"))
-    except ValueError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy's about a size that overflows: it is an error
+            check_shape(path)
+            array = np.asarray(np.lib.format.open_memmap(path, mode="r"))
+    except (ValueError, TypeError, OverflowError) as error:  # whatever a header may hold
         if "Python objects" in str(error):
             raise CommandError(
                 f"{path} holds pickled Python objects: save an array of floats, "
                 "np.save(path, a.astype(float))"
             ) from error
         raise CommandError(f"{path} is damaged ({error}): save it again with np.save") from error
+    except OSError as error:
+        raise CommandError(f"cannot map {path}: {reason(error)}") from error
     check_numbers(path, array.dtype)
     return array
+
+
+def check_shape(path: Path) -> None:
+    """Raise a ValueError where a header has a shape that its file does not hold."""
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        if version not in readers:
+            return
+        shape, _, dtype = readers[version](file)
+        wanted, there = math.prod(shape) * dtype.itemsize, path.stat().st_size - file.tell()
+    if any(size < 0 for size in shape):
+        raise ValueError(f"its header has a negative shape, {shape}")
+    if wanted > there and not dtype.hasobject:
+        raise ValueError(f"its header has the shape {shape}, {wanted} bytes; it holds {there}")
 
 
 def check_magic(path: Path) -> None:
     """Refuse what is not a .npy file, saying what to do instead."""
     try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # to open a pipe is to wait for it
+            raise CommandError(
+                f"{path} is not a regular file: a pipe, as <(...) is one, cannot be mapped; save "
+                "it in a file, ... > A.npy, and give that"
+            )
         with path.open("rb") as file:
             magic = file.read(6)
     except FileNotFoundError as error:
@@ -94,6 +138,50 @@ def new_matrix(target: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> It
             temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def standard_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Array]:
+    """Give a mapped array that is written to standard output when the block ends well.
+
+    Until then it lies in a temporary file: nothing is written of a product that fails, and no
+    memory of its size is taken.
+    """
+    if sys.stdout is None or sys.stdout.isatty():
+        raise CommandError(
+            "standard output is a terminal: send it to a file or a program, as in "
+            "widen matmul A.npy B.npy -o - | ..., or name a file with -o"
+        )
+    with terminate_by_exception(), temporary_directory() as directory:
+        file = directory / "C.npy"
+        try:
+            array = create(file, shape, dtype)
+        except OSError as error:
+            raise temporary_error(error) from error
+        yield np.asarray(array)
+        array.flush()
+        with file.open("rb") as written, output_errors():
+            shutil.copyfileobj(written, sys.stdout.buffer, 1 << 20)
+            sys.stdout.buffer.flush()
+
+
+@contextmanager
+def temporary_directory() -> Iterator[Path]:
+    """Give a directory that is removed afterwards."""
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="widen-")
+    except OSError as error:
+        raise temporary_error(error) from error
+    with directory as name:
+        yield Path(name)
+
+
+def temporary_error(error: OSError) -> CommandError:
+    """Say that there is no room for temporary files."""
+    return CommandError(
+        f"cannot write a temporary file: {reason(error)}; set TMPDIR to a directory with room for "
+        "the product, or name a file with -o"
+    )
+
+
 def check_target(target: Path) -> None:
     """Refuse a target that cannot be written, before any work is done."""
     directory = target.parent
@@ -139,14 +227,12 @@ def write_errors(target: Path) -> Iterator[None]:
         ) from error
 
 
-def reason(error: OSError) -> str:
-    """Return the system's words for an error, without its number."""
-    return (error.strerror or str(error)).lower()
-
-
 @contextmanager
 def terminate_by_exception() -> Iterator[None]:
-    """Let SIGTERM, which batch systems send, unwind the stack as Ctrl-C does."""
+    """Let SIGTERM, which batch systems send, and SIGHUP, which a lost terminal sends, unwind.
+
+    The stack unwinds as after Ctrl-C. What is ignored, as under nohup, stays so.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -154,8 +240,11 @@ def terminate_by_exception() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + number)
 
-    previous = signal.signal(signal.SIGTERM, stop)
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    handled = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    previous = [signal.signal(number, stop) for number in handled]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in zip(handled, previous, strict=True):
+            signal.signal(number, handler)

@@ -1,5 +1,7 @@
 """`widen matmul`: the product of two .npy files, into a third."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,20 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from widen.cli import options
-from widen.cli.errors import library_errors
+from widen.cli.errors import CommandError, OutputError, library_errors, one_line
 
 if TYPE_CHECKING:
     import numpy as np
 
     from widen.cli.files import Array
 
+WORTH_LESS = 16 * 10**6
+"""Bytes of workspace below which a smaller one saves no memory to speak of."""
+
 
 def matmul(
-    a: Annotated[Path, typer.Argument(metavar="A.npy", help="The left matrix.")],
-    b: Annotated[Path, typer.Argument(metavar="B.npy", help="The right matrix.")],
+    a: Annotated[str, typer.Argument(metavar="A.npy", help="The left matrix.")],
+    b: Annotated[str, typer.Argument(metavar="B.npy", help="The right matrix.")],
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="C.npy", help="Where the product goes."),
+        str,
+        typer.Option(
+            "--output", "-o", metavar="C.npy", help="Where the product goes; - is standard output."
+        ),
     ],
     accuracy: options.Accuracy = "standard",
     dtype: options.DType = None,
@@ -31,29 +38,57 @@ def matmul(
     """Multiply two matrices in .npy files and say how accurate the result is.
 
     Shapes as np.matmul has them: vectors, matrices, batches. The inputs are mapped, not read at
-    once. The output appears when it is complete: after an error or Ctrl-C there is no new file,
-    and an old one is as it was.
+    once. The output appears when it is complete: after an error, Ctrl-C or a signal that ends the
+    program there is no new file, and an old one is as it was. With -o - it is written to standard
+    output when it is complete, and what is said of it goes to standard error.
     """
     import widen
-    from widen.cli.files import map_matrix, new_matrix
+    from widen.cli.files import STANDARD, map_matrix, new_matrix, standard_output
     from widen.cli.progress import progress_bar
     from widen.cli.shapes import product_shape
 
     started = perf_counter()
     left, right = map_matrix(a), map_matrix(b)
-    shape = product_shape(left.shape, right.shape, (str(a), str(b)))
+    shape = product_shape(left.shape, right.shape, (a, b))
     arguments = options.library_arguments(accuracy, dtype, unit, system, workspace)
     with library_errors():
         # Asked before a file is made, so that a wrong option touches nothing.
         result_dtype = dtype_of_product(left.dtype, right.dtype, arguments)
+    piped = output == STANDARD
     with (
-        new_matrix(output, shape, result_dtype) as out,
-        progress_bar(f"{a.name} × {b.name}") as progress,
+        standard_output(shape, result_dtype)
+        if piped
+        else new_matrix(Path(output), shape, result_dtype) as out,
+        progress_bar(f"{Path(a).name} × {Path(b).name}") as progress,
         library_errors(),
+        memory_errors(arguments["workspace"]),
     ):
-        _, info = widen.matmul(left, right, out=out, info=True, progress=progress, **arguments)
-    for line in report(output, out, info, perf_counter() - started):
-        typer.echo(line)
+        _, info = widen.matmul(left, right, out=out, info="largest", progress=progress, **arguments)
+    lines = report("standard output" if piped else output, out, info, perf_counter() - started)
+    try:
+        for line in lines:
+            typer.echo(line, err=piped)
+    except OutputError as error:
+        raise OutputError(error.error, f" ({output} is written)") from error
+
+
+@contextmanager
+def memory_errors(workspace: int | str | None) -> Iterator[None]:
+    """Say what can help where there is too little memory."""
+    from widen.calls.check import workspace_bytes
+
+    try:
+        yield
+    except MemoryError as error:
+        detail = one_line(str(error)).rstrip(".") or "an allocation failed"
+        room = workspace_bytes(workspace)
+        smaller = max(room // 4, WORTH_LESS) // 10**6
+        advice = (
+            f"give a smaller --workspace than {room / 1e6:.0f} MB, such as {smaller}MB"
+            if room > WORTH_LESS
+            else "free some memory, or multiply blocks of rows one by one"
+        )
+        raise CommandError(f"out of memory ({detail}): {advice}") from error
 
 
 def dtype_of_product(
@@ -73,37 +108,46 @@ def dtype_of_product(
     return np.asarray(empty).dtype
 
 
-def report(output: Path, c: "Array", info: Any, seconds: float) -> list[str]:
+def report(output: str, c: "Array", info: Any, seconds: float) -> list[str]:
     """Return the lines that say what ran, how accurate it is and what it took."""
     from widen.cli.shapes import words
 
-    bound, scale = largest(info.bound, c), largest(c, c)
-    relative = f", {bound / scale:.1e} of the largest element" if scale > 0 else ""
     stages = ", ".join(f"{stage} {time:.3f}" for stage, time in info.seconds.items())
     return [
         str(info.plan),
-        f"error   at most {bound:.2e} in any element{relative}; {info.repaired} repaired",
+        f"error   {accuracy_of(c, info)}",
         f"time    {seconds:.3f} s ({stages})",
         f"wrote   {output}: {words(c.shape)}, {c.dtype}",
     ]
 
 
-def largest(values: "Array | float", among: "Array", block: int = 1 << 20) -> float:
-    """Return the largest magnitude of values, over the elements where `among` is finite.
+def accuracy_of(c: "Array", info: Any) -> str:
+    """Return what is known of the errors of a product."""
+    if c.size == 0:
+        return "none: the product has no elements"
+    if info.not_finite == c.size:
+        return f"unknown: no element is finite, all {c.size} are infinite or NaN"
+    scale = largest(c)
+    relative = f", {info.bound / scale:.1e} of the largest element" if scale > 0 else ""
+    kind, rest = "element", ""
+    if info.not_finite:
+        kind, rest = "finite element", f"; {info.not_finite} are infinite or NaN"
+    return f"at most {info.bound:.2e} in any {kind}{relative}; {info.repaired} repaired{rest}"
+
+
+def largest(values: "Array", block: int = 1 << 16) -> float:
+    """Return the largest finite magnitude, 0 if there is none.
 
     Works in blocks: no temporary has the size of the whole.
 
     >>> import numpy as np
-    >>> largest(np.array([1.0, -3.0, 9.0]), np.array([0.0, 0.0, np.inf]))
+    >>> largest(np.array([1.0, -3.0, np.inf]))
     3.0
     """
     import numpy as np
 
-    finite = among.reshape(-1)
-    flat = np.broadcast_to(np.asarray(values).reshape(-1), finite.shape)
-    found = np.float64(0.0)
+    flat, found = values.reshape(-1), 0.0
     for start in range(0, flat.size, block):
-        part = slice(start, start + block)
-        magnitudes = np.abs(flat[part][np.isfinite(finite[part])])
-        found = np.maximum(found, magnitudes.max(initial=0.0))  # which keeps a NaN
-    return float(found)
+        magnitudes = np.abs(flat[start : start + block])
+        found = max(found, float(magnitudes[np.isfinite(magnitudes)].max(initial=0.0)))
+    return found

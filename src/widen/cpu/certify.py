@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from widen.bounds import Certificate
 from widen.cpu.memory import Scratch
 from widen.cpu.operands import Array, Chosen, Operand, Quantised, every
 from widen.cpu.threads import launch
-from widen.formats import Format
-from widen.plan import Layout, Plan
-from widen.stages.error_bounds import TINY, Losses, bound_of, power
+from widen.formats import Part
+from widen.plan import Plan
+from widen.stages.error_bounds import Losses, Terms, losses_of, ulp
 
 FIRST_LOOK = 0.625
 """Share of the inner dimension whose leading integers are multiplied first, in float32.
@@ -27,10 +28,6 @@ planes; with three eighths half of the elements stay open (k = 1024, phi = 0.1).
 
 FEW_OPEN = 0.125
 """Share of the elements that a definitive look may take in after sketches, or all have another."""
-
-
-STRIP = 1 << 15
-"""Elements whose bounds are worked out at a time."""
 
 
 def weights(lines: Quantised, test: Certificate) -> tuple[Array, Array]:
@@ -224,25 +221,37 @@ def _spread(marks: Array) -> float:
 
 
 def error_bound(
-    left: Quantised, right: Quantised, k: int, layout: Layout, fmt: Format, out: Array,
-    rounded_once: Array, scale: float, target: Array,
-) -> None:  # fmt: skip
-    """`error_bounds.bound_of` for `out`, (words, parts, batch, m, n), a strip of rows at a time."""
-    rows = out.shape[3]
-    strip = max(1, STRIP // max(1, out.shape[2] * out.shape[4]))
-    columns = _losses(right, (slice(None), None, slice(None)))
-    for start in range(0, rows, strip):
-        some = slice(start, min(start + strip, rows))
-        target[:, some] = bound_of(
-            _losses(left.cut(slice(None), some), (slice(None), slice(None), None)), columns, k,
-            out[0, :, :, some], fmt.part, rounded_once[:, some], scale, layout.dropped,
-        )  # fmt: skip
+    left: Quantised, right: Quantised, fmt: Part, out: Array, repaired: Array, terms: Terms,
+    *, target: Array | None, rounded_once: bool = False,
+) -> tuple[float, int]:  # fmt: skip
+    """`error_bounds.bound_of` for `out`, (words, parts, batch, m, n), into `target` if it is there.
+
+    Gives the largest bound of a finite element (0 if there is none) and how many are finite.
+    """
+    _, parts, batch, m, n = out.shape
+    rows, columns = (_losses(side, batch) for side in (left, right))
+    largest, finite = np.empty(batch * m), np.empty(batch * m, np.int64)
+    launch(
+        "error_bounds.bounds", batch * m, 4 * parts * batch * m * n, out[0], ulps_by_field(fmt),
+        rows.lost, rows.norm, rows.shift, rows.exponent,
+        columns.lost, columns.norm, columns.shift, columns.exponent, repaired, rounded_once,
+        np.array([terms.both, terms.always, terms.factor]), terms.exponent,
+        np.empty((0, 0, 0)) if target is None else target, largest, finite,
+    )  # fmt: skip
+    return float(largest.max()), int(finite.sum())
 
 
-def _losses(lines: Quantised, places: tuple[slice | None, ...]) -> Losses:
-    """What is known of lines, at the places of their elements."""
-    step = power(-lines.exponents)
-    top = lines.survey.top - bounds.NORM_BITS
-    norm = np.ldexp(lines.survey.q1.astype(np.float64), top) + TINY
-    lost = np.where(lines.exact, 0.0, step)
-    return Losses(lost[places], norm[places], step[places])
+def _losses(lines: Quantised, batch: int) -> Losses:
+    """What is known of the lines of every batch item."""
+    found = losses_of(~lines.exact, lines.survey.q1, lines.exponents, lines.sigma)
+    return Losses(*(every(x, batch) for x in (found.lost, found.norm, found.shift, found.exponent)))
+
+
+@lru_cache(maxsize=64)
+def ulps_by_field(fmt: Part) -> Array:
+    """`error_bounds.ulp` of first words by their exponent fields: a number in every binade.
+
+    Subnormal first words have no other ulp than 0: the smallest number, in every format.
+    """
+    fields = np.arange(0x7FF, dtype=np.int64) << 52
+    return np.asarray(ulp(fields.view(np.float64), fmt))

@@ -24,6 +24,7 @@ from widen.plan import Layout, Plan
 from widen.planner import Needs, choose_layout, first_cap, make_plan, unit_for
 from widen.stages.account import Account
 from widen.stages.backend import Block
+from widen.stages.error_bounds import terms_of
 from widen.stages.problem import Encoding, Problem
 from widen.units import UNITS
 
@@ -263,13 +264,14 @@ class Stages:
         if self.scaling is not None:
             scale_special(self.values, self.scaling, rows[:, :, None] | columns[:, None, :])
 
-    def bound(self, repaired: Array, bound: Array) -> None:
-        """Certified absolute error of every element, rounded up."""
-        batch, rows, columns = self.block
-        exact = repaired | self.plan.contract.correct
-        scaling = self.problem.scaling
-        error_bound(
-            *self.chosen.lines, self.plan.shape[2], self.plan.layout, self.problem.fmt,
-            self.values, exact, 1.0 if scaling is None else scaling.modulus,
-            bound[batch, rows, columns],
+    def bound(self, repaired: Array, bound: Array | None) -> None:
+        """Certified absolute error of every element, rounded up, and the largest."""
+        plan, fmt, scaling = self.plan, self.problem.fmt, self.problem.scaling
+        alpha = 1.0 if scaling is None else scaling.alpha
+        terms = terms_of(plan.shape[2], fmt.parts, plan.layout.dropped, alpha)
+        largest = error_bound(
+            *self.chosen.lines, fmt.part, self.values, repaired, terms,
+            target=None if bound is None else bound[self.block],
+            rounded_once=plan.contract.correct,
         )  # fmt: skip
+        self.product.account.add_bounds(*largest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from widen import bounds
@@ -13,11 +15,9 @@ from widen.gpu.kernels.triton import multiply as multiply_kernels
 from widen.gpu.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
-    LARGEST,
     LEVEL,
     SCALE,
     SIGMA,
-    SPECIAL,
     SUM,
     WEIGHT,
 )
@@ -26,7 +26,7 @@ from widen.gpu.operands import Tensor
 from widen.gpu.replay.launch import launch
 from widen.gpu.replay.recording import listener
 from widen.gpu.small import are_small, certify_small
-from widen.stages.error_bounds import TINY, Losses, bound_of, power
+from widen.stages.error_bounds import Losses, Terms, bound_of, losses_of
 
 
 def certify(
@@ -73,29 +73,71 @@ def certify(
     return marks
 
 
+BYTES_AN_ELEMENT = 160
+"""Of what is there at one time while the bounds of some elements are worked out, about."""
+
+MOST_AT_ONCE = 1 << 23
+"""Elements whose bounds are worked out at a time, at most."""
+
+
+@dataclass
+class Largest:
+    """The largest bound of a finite element (0 if there is none), and how many there are.
+
+    They stay on the device until they are read.
+    """
+
+    bound: Tensor
+    finite: Tensor
+
+    @classmethod
+    def of_nothing(cls, where: torch.device) -> Largest:
+        """Before any element is looked at."""
+        return cls(
+            torch.zeros((), dtype=torch.float64, device=where),
+            torch.zeros((), dtype=torch.int64, device=where),
+        )
+
+    def take(self, bounds: Tensor, values: Tensor) -> None:
+        """Look at elements (batch, m, n) whose first words are (parts, batch, m, n)."""
+        finite = torch.isfinite(values).all(0)
+        self.bound = torch.maximum(self.bound, torch.where(finite, bounds, 0.0).amax())
+        self.finite = self.finite + finite.sum()
+
+
 def error_bound(
-    tables: tuple[Tensor, Tensor],
-    k: int,
-    fmt: Part,
-    out: Tensor,
-    rounded_once: Tensor,
-    scale: float = 1.0,
-    dropped: int = 0,
-) -> Tensor:
-    """`error_bounds.bound_of` for `out`, (parts, batch, m, n)."""
-    batch, m, n = out.shape[1:]
+    tables: tuple[Tensor, Tensor], fmt: Part, out: Tensor, rounded_once: Tensor, terms: Terms,
+    *, room: int, target: Tensor | None, largest: Largest,
+) -> None:  # fmt: skip
+    """`error_bounds.bound_of` for `out`, (parts, batch, m, n), into `target` if there is one.
+
+    So many elements at a time as there is room (bytes) for.
+    """
+    _, batch, m, n = out.shape
     rows, columns = _losses(tables[0], (-1, m, 1)), _losses(tables[1], (-1, 1, n))
-    found: Tensor = bound_of(rows, columns, k, out, fmt, rounded_once, scale, dropped)
-    return found.expand(batch, m, n)
+    most = min(room // BYTES_AN_ELEMENT, MOST_AT_ONCE)
+    items, height = max(1, most // (m * n)), max(1, most // n)
+    for b in range(0, batch, items):
+        for i in range(0, m, height):
+            some = slice(b, b + items), slice(i, i + height)
+            values = out[:, *some]
+            found = bound_of(
+                _cut(rows, *some), _cut(columns, some[0], slice(None)), values, fmt,
+                rounded_once[some], terms,
+            )  # fmt: skip
+            if target is not None:
+                target[some] = found
+            largest.take(found, values)
 
 
 def _losses(table: Tensor, shape: tuple[int, ...]) -> Losses:
     """What a table says of its lines."""
-    s, sigma = table[int(SCALE)], table[int(SIGMA)]
-    inexact = (table[int(FLAGS)] & int(INEXACT)) > 0
-    step = power(-s)
-    empty = (table[int(FLAGS)] & int(SPECIAL)) > 0
-    top = torch.where(empty | (table[int(LARGEST)] == 0), 0, sigma - s)
-    norm = table[int(SUM)].to(torch.float64) * power(top - bounds.NORM_BITS) + TINY
-    lost = torch.where(inexact, step, 0.0)
-    return Losses(lost.reshape(shape), norm.reshape(shape), step.reshape(shape))
+    lost = (table[int(FLAGS)] & int(INEXACT)) > 0
+    return losses_of(lost, table[int(SUM)], table[int(SCALE)], table[int(SIGMA)]).reshaped(shape)
+
+
+def _cut(lines: Losses, batch: slice, some: slice) -> Losses:
+    """The same for some batch items and rows; a batch of 1 stays whole."""
+    batch = slice(None) if lines.lost.shape[0] == 1 else batch
+    found = (x[batch, some] for x in (lines.lost, lines.norm, lines.shift, lines.exponent))
+    return Losses(*found)

@@ -16,8 +16,8 @@ NOT_TIMED = nullcontext()
 class Clock(Account):
     """An account whose stages are timed by the device; reading it waits for the device."""
 
-    def __init__(self, *, timed: bool) -> None:
-        super().__init__()
+    def __init__(self, *, timed: bool, bounds: bool = False) -> None:
+        super().__init__(bounds=bounds)
         self.timed = timed
         self._events: list[tuple[str, Any, Any]] = []
 

@@ -12,7 +12,7 @@ import torch
 
 from widen.calls import check as arguments
 from widen.calls import native as ordinary
-from widen.calls.call import Call, Choices, check_call, check_plan, empty_plan
+from widen.calls.call import Call, Choices, Wanted, check_call, check_plan, empty_plan, info_of
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN, Format
@@ -38,7 +38,7 @@ from widen.gpu.optional import is_traced
 from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay.recording import Kind, Recorder, Recordings
 from widen.gpu.scaling import Scaling
-from widen.plan import Info, Plan
+from widen.plan import Plan
 from widen.planner import first_cap, typical_needs
 from widen.stages.problem import Encoding, Problem
 from widen.stages.run import encode_operand, run
@@ -112,7 +112,7 @@ _recordings = Recordings()
 
 
 def matmul(
-    place: str, a: Any, b: Any, choices: Choices, out: Any, info: bool,
+    place: str, a: Any, b: Any, choices: Choices, out: Any, info: Wanted,
     progress: Callable[[float], None] | None, plan: Plan | None, native: bool,
 ) -> Any:  # fmt: skip
     """`widen.matmul` of operands on a GPU."""
@@ -191,7 +191,7 @@ def _owned(*operands: Any) -> list[Tensor]:
 
 
 def product(
-    call: Call, out: Any, info: bool, progress: Callable[[float], None] | None,
+    call: Call, out: Any, info: Wanted, progress: Callable[[float], None] | None,
     plan: Plan | None, native: bool = False, scaling: Scaling | None = None,
     kind: Kind | None = None,
 ) -> Any:  # fmt: skip
@@ -202,14 +202,16 @@ def product(
     check_unit(call.unit, call.device)
     where = call.device
     plain = call.fmt.name in PLAIN
-    with torch.cuda.device(where), _explained(call.workspace):
+    with torch.cuda.device(where), _explained(call.workspace, info):
         target = _target(call, out, where)
         if native and plain and _ordinary_is_fast(call, where):
             found = ordinary.product(call, out, info, torch, on_gpu=True)
             if found is not None:
                 return found
-        bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
-        account = Clock(timed=info)
+        bound = None
+        if info is True:
+            bound = torch.empty(call.dims, dtype=torch.float64, device=where)
+        account = Clock(timed=bool(info), bounds=bool(info))
         if kind is None or kind.hopeless or not plain:
             ran = _run(call, target, bound, account, progress, plan, scaling)
         else:
@@ -219,27 +221,26 @@ def product(
         if out is not None and target is not out:
             copy_into(out, target)
     result = target if out is None else out
-    if bound is None:
+    if not info:
         return result
-    return result, Info(
-        ran, bound, account.repaired, ran.products, account.workspace, account.seconds
-    )
+    return result, info_of(ran, bound, account, math.prod(call.dims))
 
 
 @contextmanager
-def _explained(room: int) -> Iterator[None]:
+def _explained(room: int, info: Wanted) -> Iterator[None]:
     """A context in which running out of memory says what to do."""
+    bounds = ", or info='largest', which has no bound of every element" if info is True else ""
     try:
         yield
     except torch.OutOfMemoryError as error:
         raise torch.OutOfMemoryError(
             f"the GPU has too little free memory for a workspace of {room / 1e9:.2g} GB beside "
-            f"operands and result; give a smaller workspace=, '256MB' for one ({error})"
+            f"operands and result; give a smaller workspace=, '256MB' for one{bounds} ({error})"
         ) from None
 
 
 def gemm(
-    call: Call, alpha: complex, beta: complex, c: Any, out: Any, info: bool,
+    call: Call, alpha: complex, beta: complex, c: Any, out: Any, info: Wanted,
     progress: Callable[[float], None] | None,
 ) -> Any:  # fmt: skip
     """Alpha a b + beta c of operands on a GPU, and an Info if asked for."""

@@ -16,7 +16,7 @@ from widen.bounds import Goal
 from widen.encoded import Encoded
 from widen.gpu import cuts, units
 from widen.gpu import tables as constants
-from widen.gpu.certify import certify, error_bound
+from widen.gpu.certify import Largest, certify, error_bound
 from widen.gpu.clock import Clock
 from widen.gpu.encode import EncodedLines, held
 from widen.gpu.hardware import name_of
@@ -34,6 +34,7 @@ from widen.plan import Layout, Plan
 from widen.planner import block_slices, first_cap
 from widen.stages.account import Account
 from widen.stages.backend import Block
+from widen.stages.error_bounds import terms_of
 from widen.stages.problem import Encoding, Problem
 from widen.systems import Digits, Residues
 
@@ -154,6 +155,8 @@ class Prepared:
         Whether a large share of the elements may have to be repaired.
     columns
         Which columns have planes that stay while blocks of rows pass, and these planes.
+    largest
+        The largest bound of an element so far, if anybody asks for bounds.
     """
 
     problem: Problem[Lines]
@@ -165,6 +168,7 @@ class Prepared:
     repaired: Tensor
     many: bool = False
     columns: tuple[Any, Tensor] | None = None
+    largest: Largest | None = None
     plan: Plan = field(init=False)
 
     def begun(self) -> Prepared:
@@ -200,6 +204,8 @@ class Prepared:
 
     def finish(self) -> None:
         """Complete the account, if anybody wants to know."""
+        if self.largest is not None:
+            self.account.add_bounds(float(self.largest.bound), int(self.largest.finite))
         if self.account.timed:
             self.account.read()
             self.account.repaired += int(self.repaired[0])
@@ -321,13 +327,19 @@ class Stages:
         account = self.product.account
         account.workspace = max(account.workspace, self.used + more)
 
-    def bound(self, repaired: Tensor, bound: Tensor) -> None:
-        """Certified absolute error of every element, rounded up."""
-        exact = (repaired == REPAIRED) | self.plan.contract.correct
-        scaling = self.product.problem.scaling
-        bound[self.block] = error_bound(
-            self.tables, self.k, self.fmt.part, first_words(self.out), exact,
-            1.0 if scaling is None else scaling.modulus, self.plan.layout.dropped,
+    def bound(self, repaired: Tensor, bound: Tensor | None) -> None:
+        """Certified absolute error of every element, rounded up, and the largest."""
+        product, fmt = self.product, self.fmt
+        scaling = product.problem.scaling
+        alpha = 1.0 if scaling is None else scaling.alpha
+        if product.largest is None:
+            product.largest = Largest.of_nothing(repaired.device)
+        error_bound(
+            self.tables, fmt.part, first_words(self.out),
+            (repaired == REPAIRED) | self.plan.contract.correct,
+            terms_of(self.k, fmt.parts, self.plan.layout.dropped, alpha),
+            room=self.workspace // 4, target=None if bound is None else bound[self.block],
+            largest=product.largest,
         )  # fmt: skip
 
 

@@ -49,7 +49,10 @@ class Stages(Protocol[Planes, Groups, Marks]):
         """
 
     def bound(self, repaired: Marks, bound: Any) -> None:
-        """Write the certified absolute error of every element to its place in `bound`."""
+        """Work out the certified absolute error of every element, rounded up.
+
+        Each goes to its place in `bound` unless that is None; the account takes in the largest.
+        """
 
 
 class Prepared(Protocol):

@@ -1,14 +1,26 @@
-"""Certified error bounds, of arrays and of tensors: what lines have lost, and what rounding may."""
+"""Certified error bounds, of arrays and of tensors: what lines have lost, and what rounding may.
+
+Everything is counted in units of 2^-(s+t), one unit of X = A'B' (`widen.bounds`), and leaves them
+by one shift at the end: neither a long row nor an extreme alpha makes a bound infinite that is not.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
+from widen import bounds
 from widen.formats import Part
 from widen.formats.arrays import cast, library_of
 
 TINY = 5e-324
+
+WIDEST = 900
+"""Norms that are counted in units pass 2^(WIDEST + 31) with an integer contract only."""
+
+FRACTION = (1 << 52) - 1
+INFINITY = 0x7FF << 52
 
 
 @dataclass(frozen=True)
@@ -18,52 +30,95 @@ class Losses:
     Attributes
     ----------
     lost
-        2^-s where the line was rounded, 0 elsewhere.
-    norm
-        Its 1-norm, rounded up.
-    step
-        2^-s.
+        Whether the line was rounded.
+    norm, shift
+        V = 2^s ||a||_1 = norm 2^shift, rounded up; the shift is 0 unless V is huge.
+    exponent
+        s.
     """
 
     lost: Any
     norm: Any
-    step: Any
+    shift: Any
+    exponent: Any
+
+    def reshaped(self, shape: tuple[int, ...]) -> Losses:
+        """The same in another shape."""
+        found = (x.reshape(shape) for x in (self.lost, self.norm, self.shift, self.exponent))
+        return Losses(*found)
+
+
+def losses_of(lost: Any, q1: Any, exponent: Any, sigma: Any) -> Losses:
+    """What is known of lines, from their integer norms, exponents s and sigma = s + e."""
+    shift = (sigma - WIDEST).clip(0, None) * (q1 > 0)
+    norm = cast(q1, "float64") * power(sigma.clip(None, WIDEST) - bounds.NORM_BITS)
+    return Losses(lost, norm, shift, exponent)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the error of an element has beside the norms of its lines: `bound_of` says how.
+
+    Attributes
+    ----------
+    both
+        What is added where both lines were rounded: parts k/4.
+    always
+        What is added everywhere, for products that were left out.
+    factor, exponent
+        |alpha|, sqrt(parts) and 1 + 2^-40 together are factor 2^exponent.
+    """
+
+    both: float
+    always: float
+    factor: float
+    exponent: int
+
+
+def terms_of(k: int, parts: int, dropped: int, alpha: complex = 1.0) -> Terms:
+    """The terms of alpha A B, k the inner length, `dropped` those of a layout."""
+    exponent = math.frexp(max(abs(alpha.real), abs(alpha.imag)))[1]
+    # Scaled first: the modulus of finite numbers may be beyond the range. 2^-50 is its error.
+    modulus = math.hypot(math.ldexp(alpha.real, -exponent), math.ldexp(alpha.imag, -exponent))
+    factor = modulus * (1 + 2.0**-50) * parts**0.5 * (1 + 2.0**-40)
+    return Terms(float(-(-parts * k // 4)), float(dropped), factor, exponent)
 
 
 def bound_of(
-    rows: Losses, columns: Losses, k: int, values: Any, fmt: Part, rounded_once: Any, scale: float,
-    dropped: int,
-) -> Any:  # fmt: skip
+    rows: Losses, columns: Losses, values: Any, fmt: Part, rounded_once: Any, terms: Terms
+) -> Any:
     """|c - AB| <= bound for results whose first words are `values`, (parts, .., m, n), rounded up.
 
-    (2^-s ||b||_1 [row rounded] + 2^-t ||a||_1 [column rounded])/2 + parts k/4 2^-(s+t) [both], and
-    what was dropped; complex numbers sqrt(2) of it; then half an ulp of each part. Every factor is
-    rounded up and 2^-40 more covers the sums. `scale` is |alpha|.
+    In units of 2^-(s+t): (U [row rounded] + V [column rounded])/2 + parts k/4 [both] and what was
+    dropped; of complex numbers sqrt(2) of it; then half an ulp of each part. Norms are rounded up,
+    and 2^-40 more covers the sums. `cpu/kernels/error_bounds.py` has the same steps, and bits.
     """
-    library, parts = library_of(values), values.shape[0]
-    error = 0.5 * (_times(rows.lost, columns.norm) + _times(rows.norm, columns.lost))
-    error = error + _times(rows.lost, columns.lost, -(-parts * k // 4))
-    if dropped:
-        error = error + _times(rows.step, columns.step, dropped)
-    error = scale * (error * (1 + 2.0**-40) * parts**0.5 + 4 * TINY) + TINY
-    # A product may have underflowed to 0: the lines say what is exact.
-    exact = (rows.lost == 0) & (columns.lost == 0) & (dropped == 0)
-    error = library.where(exact | rounded_once, 0.0, error)
+    library = library_of(values)
+    # A norm so much smaller than the other that its own unit is out of sight is within the 2^-40.
+    ours = library.where(columns.lost, rows.shift, 0)
+    theirs = library.where(rows.lost, columns.shift, 0)
+    base = library.maximum(ours, theirs)
+    ours = library.where(columns.lost, rows.norm * power((ours - base).clip(-1000, None)), 0.0)
+    theirs = library.where(rows.lost, columns.norm * power((theirs - base).clip(-1000, None)), 0.0)
+    others = cast(rows.lost & columns.lost, "float64") * terms.both + terms.always
+    error = 0.5 * (ours + theirs) + others * power((-base).clip(-1000, None))
+    error = library.where(rounded_once, 0.0, error * terms.factor)
+    error = _scaled_up(error, base - rows.exponent - columns.exponent + terms.exponent)
     half = _half_ulp(values, fmt)
     total = library.where(error > 0, _next(error + half), half.clip(TINY, None))
     total = library.where(library.isinf(values).any(0), float("inf"), total)
     return library.where(library.isnan(values).any(0), float("nan"), total)
 
 
-def _times(x: Any, y: Any, many: int = 1) -> Any:
-    """So many products in which 0 times infinity is 0.
-
-    The smaller factor is multiplied first: many times what underflows is much, and nothing
-    overflows that need not.
-    """
+def _scaled_up(x: Any, exponents: Any) -> Any:
+    """X 2^exponents of 0 and of positive normal numbers, rounded up."""
     library = library_of(x)
-    found = float(many) * library.minimum(x, y) * library.maximum(x, y)
-    return library.where((x == 0) | (y == 0), 0.0, found)
+    bits = x.view(library.int64)
+    field = (bits >> 52) + exponents
+    subnormal = ((bits & FRACTION | 1 << 52) >> (1 - field).clip(0, 53)) + 1
+    found = library.where(field > 0, bits + (exponents << 52), subnormal)
+    found = library.where(field > 2046, INFINITY, found)
+    return library.where(x > 0, found.view(library.float64), 0.0)
 
 
 def _half_ulp(values: Any, fmt: Part) -> Any:

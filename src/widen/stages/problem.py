@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
@@ -36,11 +35,6 @@ class Scaling:
     alpha: complex
     beta: complex
     addend: Any
-
-    @property
-    def modulus(self) -> float:
-        """|alpha|, rounded up."""
-        return math.hypot(self.alpha.real, self.alpha.imag) * (1 + 2.0**-50)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ def run(
     bound: Any = None,
     progress: Callable[[float], None] | None = None,
 ) -> Plan:
-    """Compute a product into `out`, and the errors' bounds into `bound` if there is one.
+    """Compute a product into `out`.
 
+    Where the account asks for bounds of the errors, they go to `bound` too, if there is one.
     `progress` is called after every block, with the share of the work that is done.
     """
     with account.stage("quantise"):
@@ -33,8 +34,9 @@ def run(
     for done, block in enumerate(blocks, start=1):
         stages = prepared.stages(block, out)
         repaired = _compute(stages, prepared.plan, account)
-        if bound is not None:
-            stages.bound(repaired, bound)
+        if account.bounds:
+            with account.stage("certify"):
+                stages.bound(repaired, bound)
         if progress is not None:
             prepared.wait()
             progress(done / len(blocks))
