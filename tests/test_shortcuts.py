@@ -132,7 +132,7 @@ def test_rounding_where_it_is_hard(bits, name, exponent, floats, monkeypatch):
 
     out = np.empty((1, 1, 1, len(integers)))
     sides = quantised(1), quantised(len(integers))
-    cpu_reconstruct.reconstruct(groups[:, None, None], layout, *sides, fmt, out[None])
+    cpu_reconstruct.reconstruct(groups[:, None, None], layout, sides, fmt, out[None])
     scale = Fraction(2) ** (-2 * exponent)
     wanted = np.array([definition.round_once(x * scale, fmt) for x in integers])
     assert same_bits(out[0, 0, 0], wanted)

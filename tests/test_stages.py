@@ -246,7 +246,7 @@ def test_reconstruction(family, system, operand):
         cpu_multiply.multiply(*map(list, planes), layout.products, unit, depth, groups, partial)
         out = np.full((fmt.parts, 1, 5, 4), np.nan)
         form = FORMATS[result].part
-        cpu_reconstruct.reconstruct(groups, layout, *quantised, form, out[None])
+        cpu_reconstruct.reconstruct(groups, layout, quantised, form, out[None])
         exact_groups = [[[int(x) for x in row] for row in group[0]] for group in groups]
         for i, row in enumerate(definition.integers(exact_groups, layout)):
             for j, x in enumerate(row):
