@@ -21,6 +21,7 @@ from widen.backends.clock import Clock
 from widen.call import check_call, check_plan
 from widen.contract import as_contract
 from widen.formats import FORMATS
+from widen.kernels.once import Once
 from widen.on_cpu import as_tensor
 from widen.tensors import typical_plan
 from widen.words import Words
@@ -213,9 +214,9 @@ class TestOnAGpu:
             raise RuntimeError("Could not determine home directory.")
 
         monkeypatch.setattr(compiler, "_cache_directory", nowhere)
-        monkeypatch.setattr(multiply, "_launchers", {})
+        monkeypatch.setattr(multiply, "_launchers", Once())
         monkeypatch.setattr(tensors, "_recordings", tensors.Recordings())
-        compiler.function.cache_clear()
+        compiler._functions.clear()
         a = np.random.default_rng(2).random((300, 300))
         found = widen.matmul(*[torch.from_numpy(a).cuda()] * 2).cpu().numpy()
         assert_same_bits(found, widen.matmul(a, a))

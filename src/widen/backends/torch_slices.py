@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from widen.backends.torch import Tensor
 from widen.backends.torch_constants import constant
 from widen.backends.triton_launch import launch
 from widen.kernels import tiles
+from widen.kernels.once import once
 from widen.kernels.triton import groups as group_kernels
 from widen.kernels.triton import slices as kernels
 
@@ -110,14 +110,14 @@ def accumulate(
     return total
 
 
-@cache
+@once
 def _terms(sums: tuple[Sum, ...], device: torch.device) -> Tensor:
     """Where a term's sum lies, and its slices, in the order of the additions."""
     rows = [[len(sums) - 1 - at, term.left, term.right] for at, term in enumerate(sums)]
     return constant(rows, torch.int32, device)
 
 
-@cache
+@once
 def _pairs(sums: tuple[Sum, ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """Tables of `kernels.triton.groups.products`."""
     firsts, pairs = [0], []
