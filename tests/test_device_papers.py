@@ -11,6 +11,7 @@ from test_device import ON, tensor
 from test_papers_004 import random_bits
 from widen.backends import float_slices as slices
 from widen.backends import torch_float_slices as torch_slices
+from widen.kernels.once import Once
 from widen.papers import dgemm_fp8, slicing
 from widen.papers import tensor_core_dgemm as dgemm
 
@@ -163,7 +164,7 @@ def test_fp8_products_are_exact(digits, k):
 def test_emulation_has_no_float64_instruction(monkeypatch):
     from widen.backends import triton_launch
 
-    monkeypatch.setattr(triton_launch, "_compiled", {})
+    monkeypatch.setattr(triton_launch, "_compiled", Once())
     a, b = (1 + torch.rand((64, 64), dtype=torch.float64, device=ON) for _ in range(2))
     dgemm_fp8.dgemm_fp8tc(a, b, fp64emu=True, k_block=32, alpha=0.3, beta=0.5, c=a)
     assert len(triton_launch._compiled) >= 4

@@ -17,6 +17,7 @@ from widen.backends.clock import Clock
 from widen.backends.error_bounds import terms_of
 from widen.backends.optional import is_traced
 from widen.backends.recording import Kind, Recorder, Recordings
+from widen.backends.strides import meaningful
 from widen.backends.torch_bounds import Largest, error_bound
 from widen.backends.torch_lines import Lines, Tensor
 from widen.backends.torch_repair import REPAIRED
@@ -171,13 +172,19 @@ def _kind(x: Any) -> Any:
         if x.device is None:
             return None  # it will be refused
         words = x.operand.words
-        held = (x.operand.fmt, words.shape, words.stride(), x.unit, x.system)
+        held = (
+            x.operand.fmt,
+            words.shape,
+            meaningful(words.shape, words.stride()),
+            x.unit,
+            x.system,
+        )
         return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.planes.device, held
     if type(x) not in (torch.Tensor, torch.nn.Parameter) or x.is_conj() or x.is_neg():
         return None
     if x.requires_grad and torch.is_grad_enabled():
         return None  # it goes another way
-    return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16
+    return x.shape, meaningful(x.shape, x.stride()), x.dtype, x.device, x.data_ptr() % 16
 
 
 def _owned(*operands: Any) -> list[Tensor]:

@@ -9,7 +9,6 @@ bits of a sum).
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from widen.backends.torch_constants import constant
 from widen.backends.torch_units import STORAGE
 from widen.backends.triton_launch import launch
 from widen.kernels import tiles
+from widen.kernels.once import once
 from widen.kernels.triton import float_slices as kernels
 from widen.kernels.triton import groups as group_kernels
 from widen.kernels.triton import soft64
@@ -154,7 +154,7 @@ def _product(left: Tensor, right: Tensor, out: Tensor) -> None:
         )  # fmt: skip
 
 
-@cache
+@once
 def _one(device: torch.device) -> Tensor:
     return constant(1.0, torch.float32, device)  # complete before another stream may read it
 
@@ -180,7 +180,7 @@ def _emptied_in_time(
     return out
 
 
-@cache
+@once
 def _lists(pairs: tuple[tuple[int, int], ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """Where every product begins, and its planes."""
     firsts = constant(range(len(pairs) + 1), torch.int32, device)

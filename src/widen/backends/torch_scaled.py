@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,12 @@ from widen.backends.torch_lines import Lines, Tensor
 from widen.bounds import Certificate
 from widen.formats import Binary
 from widen.kernels import tiles
+from widen.kernels.once import once
 from widen.kernels.triton import scaled
 from widen.systems import Residues
 
 
-@lru_cache(maxsize=16)
+@once
 def nowhere(device: torch.device) -> Tensor:
     """Something to point at where there is no c."""
     return constant([0], torch.int64, device)

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import cache
 from typing import Any
 
 import torch
 
 from widen.backends import torch as backend
 from widen.backends.slices import Slices, Sum
+from widen.backends.strides import lines_near, meaningful
 from widen.backends.torch import Tensor
 from widen.backends.torch_constants import constant
 from widen.backends.triton_launch import launch
 from widen.kernels import tiles
+from widen.kernels.once import once
 from widen.kernels.triton import groups as group_kernels
 from widen.kernels.triton import slices as kernels
 
@@ -34,7 +35,7 @@ def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
     """Cut lines (lines, inner) into slices; see `slices.split`."""
     count, inner = lines.shape
     pitch = -(-inner // 16) * 16
-    near = lines.stride(0) < lines.stride(1)
+    near = lines_near(lines.shape, lines.stride())
     tile = tiles.line_tile(tiles.SLICES, near, inner)
     shape = (tile.lines, tile.inner)
     grid = (-(-count // tile.lines) * -(-pitch // tile.inner),)
@@ -42,7 +43,7 @@ def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
     digits = torch.empty((slices, 1, count, pitch), dtype=torch.int8, **place)
     most = torch.zeros(count, dtype=torch.int64, **place)
     bits = lines.view(torch.int64)
-    strides = (lines.stride(1), lines.stride(0))
+    strides = meaningful(lines.shape, lines.stride())[::-1]
     launch(kernels.largest, grid, (bits, most, count, inner, *strides), shape, tile.warps)
     if way != "anew":
         units = torch.empty((1, count), dtype=torch.int32, **place)
@@ -109,14 +110,14 @@ def accumulate(
     return total
 
 
-@cache
+@once
 def _terms(sums: tuple[Sum, ...], device: torch.device) -> Tensor:
     """Where a term's sum lies, and its slices, in the order of the additions."""
     rows = [[len(sums) - 1 - at, term.left, term.right] for at, term in enumerate(sums)]
     return constant(rows, torch.int32, device)
 
 
-@cache
+@once
 def _pairs(sums: tuple[Sum, ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """Tables of `kernels.triton.groups.products`."""
     firsts, pairs = [0], []

@@ -15,6 +15,7 @@ from widen.kernels.cuda.launcher import (
     processors,
     work,
 )
+from widen.kernels.once import Once
 from widen.kernels.tiles import HOPPER_CERTIFY, choose
 
 ADDRESSES = ("marks", *(f"{side}_{row}" for side in ("left", "right") for row in
@@ -31,7 +32,7 @@ class Certificate(Finish):
     )
 
 
-_launchers: dict[Any, Launcher] = {}
+_launchers: Once[Launcher] = Once(512)
 
 
 def launcher(
@@ -45,16 +46,10 @@ def launcher(
     those of `bounds.Certificate`; `inexact` is a bit of the flags.
     """
     key = (left.shape, right.shape, left.device, batch, k, terms, shift, both, inexact)
-    found = _launchers.get(key)
-    if found is None:
-        if len(_launchers) >= 512:
-            _launchers.clear()
-        found = _launchers[key] = _launcher(
-            left, right, batch, k, terms, Certificate(
-                columns=right.shape[2], shift=shift, inexact=inexact, both=both
-            )
-        )  # fmt: skip
-    return found
+    finish = {"columns": right.shape[2], "shift": shift, "inexact": inexact, "both": both}
+    return _launchers.made(
+        key, lambda: _launcher(left, right, batch, k, terms, Certificate(**finish))
+    )
 
 
 def _launcher(

@@ -6,11 +6,12 @@ import hashlib
 import os
 import tempfile
 from contextlib import suppress
-from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from widen.kernels.once import Once
 
 
 def called(result: tuple[Any, ...]) -> Any:
@@ -69,9 +70,16 @@ def _keep(binary: bytes, path: Path) -> None:
         os.replace(written, path)
 
 
-@lru_cache(maxsize=64)
+_functions: Once[Any] = Once()
+
+
 def function(options: tuple[str, ...], shared_bytes: int, device: int) -> Any:
     """The kernel, loaded on a device. Its context must be current."""
+    key = options, shared_bytes, device
+    return _functions.made(key, lambda: _function(options, shared_bytes), turn=key)
+
+
+def _function(options: tuple[str, ...], shared_bytes: int) -> Any:
     driver = import_module("cuda.bindings.driver")
     module = called(driver.cuModuleLoadData(_binary(options)))
     function = called(driver.cuModuleGetFunction(module, b"multiply"))

@@ -21,6 +21,7 @@ from widen.kernels.cuda.launcher import (
     processors,
     work,
 )
+from widen.kernels.once import Once
 from widen.kernels.tiles import Tile, choose
 
 MAX_PLANES = 64
@@ -261,7 +262,7 @@ def multiply(
     )
 
 
-_launchers: dict[Any, Launcher] = {}
+_launchers: Once[Launcher] = Once(512)
 
 
 def launcher(
@@ -273,9 +274,6 @@ def launcher(
         *((x.shape, x.stride(), x.dtype) for x in (left, right, out)), permutable(right),
         left.device, k, n, moduli, coefficients, tile,
     )  # fmt: skip
-    found = _launchers.get(key)
-    if found is None:
-        if len(_launchers) >= 512:
-            _launchers.clear()
-        found = _launchers[key] = _launcher(left, right, out, k, n, moduli, coefficients, tile)
-    return found
+    return _launchers.made(
+        key, lambda: _launcher(left, right, out, k, n, moduli, coefficients, tile)
+    )
