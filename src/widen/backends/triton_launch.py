@@ -18,6 +18,7 @@ from triton.runtime.jit import JITFunction
 
 from widen.backends.driver import Launch, parameter_sizes, word
 from widen.backends.recording import listener, quietly
+from widen.kernels.notices import GPU
 
 _compiled: dict[Any, Any] = {}
 _plain: dict[Any, tuple[bool, ...]] = {}
@@ -83,11 +84,13 @@ def _loaded(
     if found is None:
         names = kernel.arg_names[len(arguments) :]
         limits = {} if registers is None or torch.version.hip else {"maxnreg": registers}
+        started = GPU.start(kernel.fn.__name__)
         found = _compiled[key] = kernel.warmup(
             *arguments, grid=grid, num_warps=warps, num_stages=stages, enable_fp_fusion=not exact,
             **limits, **dict(zip(names, constants, strict=True)),
         )  # fmt: skip
         found.run  # noqa: B018  (loads it)
+        GPU.finish(kernel.fn.__name__, started)
     return _Issue(found, grid, constants, device)
 
 

@@ -1,0 +1,269 @@
+"""Kernels compiled, kept on disk and announced: damaged files, no folder, forks, the logger."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numba.core import caching
+
+from widen.kernels import kept
+from widen.kernels.notices import Notices
+from widen.kernels.numba import cache
+
+SIGNATURE = numba.void(numba.int64, numba.int64, numba.float64[::1])
+
+
+def doubled(begin, end, x):
+    for i in range(begin, end):
+        x[i] *= 2
+
+
+def tripled(begin, end, x):
+    for i in range(begin, end):
+        x[i] *= 3
+
+
+def of_a_new_process(function=doubled):
+    """A kernel as another process would get it, and whether it was read from disk."""
+    kernel = cache.compiled(function, [SIGNATURE])
+    x = np.array([1.0, 2.0, 3.0])
+    kernel(0, 2, x)
+    factor = 2 if function is doubled else 3
+    assert x.tolist() == [factor, 2 * factor, 3]
+    return sum(kernel.stats.cache_hits.values()) == 1
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A cache of its own, and a process that has said nothing yet."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "CPU", Notices("compiling kernels, once"))
+    cache._say_once.cache_clear()
+    yield tmp_path
+    cache._say_once.cache_clear()
+
+
+def the_file(folder):
+    (path,) = folder.rglob("*.nbc")
+    return path
+
+
+# ── damaged files ────────────────────────────────────────────────────────────
+
+
+def flipped(at):
+    def change(whole):
+        place = at % len(whole)
+        return whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+
+    return change
+
+
+BYTES = {
+    "empty": lambda whole: b"",
+    "shorter than its digest": lambda whole: whole[:20],
+    "half": lambda whole: whole[: len(whole) // 2],
+    "without its last byte": lambda whole: whole[:-1],
+    "longer": lambda whole: whole + b"\0",
+    "zeros": lambda whole: bytes(len(whole)),
+    "random": lambda whole: np.random.default_rng(0).bytes(len(whole)),
+    "a bit of the digest": flipped(3),
+    "the first bit of the code": flipped(kept.DIGEST),
+    "a bit in the middle": flipped(9999),
+    "the last bit": flipped(-1),
+    "of Numba's own cache": lambda whole: whole[kept.DIGEST :],
+}
+"""What becomes of a file."""
+
+
+@pytest.mark.parametrize("damage", BYTES)
+def test_a_damaged_file_is_compiled_again_and_replaced(folder, damage):
+    assert not of_a_new_process()
+    path = the_file(folder)
+    whole = path.read_bytes()
+    assert of_a_new_process()
+    path.write_bytes(BYTES[damage](whole))
+    assert not of_a_new_process()
+    assert the_file(folder) == path
+    assert of_a_new_process()
+
+
+def odd_key(data):
+    key, found = pickle.loads(data)
+    return pickle.dumps(((*key[:2], "other code"), found))
+
+
+CONTENT = {
+    "no pickle": lambda data: b"no pickle",
+    "something else": lambda data: pickle.dumps(7),
+    "no kernel": lambda data: pickle.dumps((pickle.loads(data)[0], ("no", "kernel"))),
+    "another function": odd_key,
+}
+"""What a file that is whole may have in it."""
+
+
+@pytest.mark.parametrize("content", CONTENT)
+def test_a_whole_file_that_holds_something_odd_is_replaced(folder, content):
+    of_a_new_process()
+    path = the_file(folder)
+    data = kept.read(path, cache._stamp())
+    kept.write(path, cache._stamp(), CONTENT[content](data))
+    assert not of_a_new_process()
+    assert of_a_new_process()
+
+
+def test_a_change_in_any_source_of_the_kernels_compiles_them_again(folder, monkeypatch):
+    of_a_new_process()
+    sources = Path(cache.__file__).parent
+    changed = folder / "sources"
+    changed.mkdir()
+    for path in sources.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        (changed / path.name).write_text(text + "#\n" * (path.name == "floats.py"), "utf-8")
+    monkeypatch.setattr(cache, "files", lambda package: changed)
+    monkeypatch.setattr(cache, "_stamp", cache._stamp.__wrapped__)
+    assert not of_a_new_process()
+
+
+def test_a_signature_never_gets_the_code_of_another(folder):
+    """Numba's cache numbers files, and two processes that count at once mix them up."""
+    kernel = cache.compiled(doubled)
+    kernel(0, 1, np.ones(1))
+    kernel(0, 1, np.ones(1, np.float32))
+    one, other = sorted(folder.rglob("*.nbc"))
+    other.write_bytes(one.read_bytes())
+    again = cache.compiled(doubled)
+    for kind in ("float64", "float32"):
+        x = np.ones(1, kind)
+        again(0, 1, x)
+        assert x[0] == 2
+    assert sum(again.stats.cache_hits.values()) == 1
+
+
+def test_readers_see_all_of_a_file_or_nothing(tmp_path):
+    path, contents = tmp_path / "file", [bytes([i]) * 100_000 for i in (1, 2)]
+    kept.write(path, b"stamp", contents[0])
+
+    def replace():
+        for turn in range(60):
+            kept.write(path, b"stamp", contents[turn % 2])
+
+    writers = [threading.Thread(target=replace) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert kept.read(path, b"stamp") in contents
+    assert kept.read(path, b"another") is None
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# ── folders that cannot be written ───────────────────────────────────────────
+
+
+def test_a_full_disk_is_told_once_and_the_product_goes_on(folder, monkeypatch, caplog):
+    def full(*given):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(kept, "write", full)
+    assert not of_a_new_process()
+    assert not of_a_new_process(tripled)
+    (record,) = [x for x in caplog.records if x.levelno == logging.WARNING]
+    text = record.getMessage()
+    assert record.name == "widen"
+    assert str(folder) in text
+    assert os.strerror(errno.ENOSPC) in text
+    assert "NUMBA_CACHE_DIR" in text
+
+
+def test_a_folder_in_the_place_of_a_file_is_told_once(folder, caplog):
+    of_a_new_process()
+    path = the_file(folder)
+    path.unlink()
+    path.mkdir()
+    assert not of_a_new_process()
+    assert not of_a_new_process()
+    assert [x.levelno for x in caplog.records].count(logging.WARNING) == 1
+    assert [x.name for x in path.parent.iterdir()] == [path.name]
+
+
+def unusable(self):
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def test_no_folder_at_all_is_told_once(folder, monkeypatch, caplog):
+    monkeypatch.setattr(caching._CacheLocator, "ensure_cache_path", unusable)
+    assert not of_a_new_process()
+    assert not of_a_new_process()
+    assert not of_a_new_process(tripled)
+    (record,) = [x for x in caplog.records if x.levelno == logging.WARNING]
+    assert str(Path(__file__).parent / "__pycache__") in record.getMessage()
+    assert "NUMBA_CACHE_DIR" in record.getMessage()
+    assert list(folder.rglob("*")) == []
+
+
+NO_FOLDER = """
+from numba.core.caching import _CacheLocator
+def unusable(self): raise OSError("read-only")
+_CacheLocator.ensure_cache_path = unusable
+import numpy as np
+from widen.backends.parts import sum_parts
+for _ in range(2):
+    assert sum_parts([np.ones((2, 2, 2))], 2)[0].tolist() == [[2, 2], [2, 2]]
+"""
+
+
+def test_who_has_set_up_no_logging_is_told_too():
+    done = subprocess.run([sys.executable, "-c", NO_FOLDER], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "NUMBA_CACHE_DIR" in line
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("gone", ["FunctionCache", "_cache_file"])
+def test_with_another_numba_its_own_cache_serves(folder, monkeypatch, gone):
+    if gone == "FunctionCache":
+        monkeypatch.delattr(caching, gone)
+    else:
+        other = type("Other", (), {"__init__": lambda self, function: None})
+        monkeypatch.setattr(caching, "FunctionCache", other)
+    assert not of_a_new_process()
+    assert of_a_new_process()
+    assert list(folder.rglob("*.nbi"))
+
+
+# ── what is said ─────────────────────────────────────────────────────────────
+
+
+def test_the_logger_tells_of_kernels_that_are_compiled(folder, caplog):
+    caplog.set_level(logging.INFO, "widen")
+    of_a_new_process()
+    of_a_new_process(tripled)
+    texts = [record.getMessage() for record in caplog.records]
+    assert texts[0] == "compiling kernels, once"
+    assert [text.split(" is ready after ")[0] for text in texts[1:]] == [
+        "test_compiling.doubled",
+        "test_compiling.tripled",
+    ]
+    assert "so far 2 kernels in" in texts[2]
+    caplog.clear()
+    assert of_a_new_process()
+    assert caplog.records == []  # nothing is compiled
+
+
+def test_the_library_sets_up_no_logging():
+    code = (
+        "import logging, widen; print(logging.getLogger('widen').handlers, logging.root.handlers)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]", "[]"]
