@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from numba.core import caching
 
+from widen.cli import main, matmul
+from widen.cli.progress import progress_bar
 from widen.kernels import kept
 from widen.kernels.notices import Notices
 from widen.kernels.numba import cache
@@ -267,3 +269,48 @@ def test_the_library_sets_up_no_logging():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "[]"]
+
+
+def test_the_progress_bar_says_that_kernels_are_compiled(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    notices, said = Notices("compiling kernels, once (half a minute)"), threading.Event()
+    with progress_bar("A × B", 0.0):
+        for name in ("one", "two"):
+            started = notices.start(name)
+            said.wait(0.15)  # the bar is drawn ten times a second
+            notices.finish(name, started)
+    shown = capsys.readouterr().err
+    assert "compiling kernels, once: 0 done" in shown
+    assert "compiling kernels, once: 1 done" in shown
+
+
+def test_without_a_terminal_one_line_says_so(capsys):
+    notices = Notices("compiling kernels, once (half a minute)")
+    for _ in range(2):
+        with progress_bar("A × B", 0.0):
+            for name in ("one", "two"):
+                notices.finish(name, notices.start(name))
+    assert capsys.readouterr().err == "widen: compiling kernels, once (half a minute) …\n"
+
+
+def test_the_command_line_says_so_wherever_it_happens(tmp_path, capsys, monkeypatch):
+    """The dtype of the result is asked first, and kernels are compiled for that already."""
+    monkeypatch.chdir(tmp_path)
+    np.save("A.npy", np.eye(2))
+    notices = Notices("compiling kernels, once (half a minute)")
+
+    def compiles(*given, asked=matmul.dtype_of_product):
+        notices.finish("one", notices.start("one"))
+        return asked(*given)
+
+    monkeypatch.setattr(matmul, "dtype_of_product", compiles)
+    assert main(["matmul", "A.npy", "A.npy", "-o", "C.npy"]) == 0
+    assert capsys.readouterr().err == "widen: compiling kernels, once (half a minute) …\n"
+
+
+def test_the_command_line_shows_warnings_as_its_own_lines(capsys):
+    with progress_bar("A × B", 60.0):
+        logging.getLogger("widen").warning("set NUMBA_CACHE_DIR")
+    assert capsys.readouterr().err == "widen: set NUMBA_CACHE_DIR\n"
+    logger = logging.getLogger("widen")
+    assert (logger.handlers, logger.level) == ([], logging.NOTSET)
