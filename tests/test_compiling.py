@@ -314,3 +314,76 @@ def test_the_command_line_shows_warnings_as_its_own_lines(capsys):
     assert capsys.readouterr().err == "widen: set NUMBA_CACHE_DIR\n"
     logger = logging.getLogger("widen")
     assert (logger.handlers, logger.level) == ([], logging.NOTSET)
+
+
+# ── forks ────────────────────────────────────────────────────────────────────
+
+FORK = """
+import logging, os, signal, sys, threading
+import numba, numpy as np, widen
+from widen.backends.parts import sum_parts
+
+compiling = threading.Event()
+class Watch(logging.Handler):
+    def emit(self, record):
+        compiling.set()
+logger = logging.getLogger("widen")
+logger.addHandler(Watch())
+logger.setLevel(logging.INFO)
+
+def add():
+    return sum_parts([np.ones((2, 2, 2))], 2)[0].tolist() == [[2, 2], [2, 2]]
+
+kept, numba.config.CACHE_DIR = numba.config.CACHE_DIR, sys.argv[1]
+thread = threading.Thread(target=add)
+thread.start()
+assert compiling.wait(60)
+child = os.fork()
+if child == 0:
+    signal.alarm(120)  # a child that hangs does not stay
+    numba.config.CACHE_DIR = kept
+    a = np.random.default_rng(0).random((200, 200))  # large enough for several threads
+    right = np.allclose(widen.matmul(a, a), a @ a, rtol=1e-12)
+    os._exit(0 if right and add() else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+assert add()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_forked_while_a_thread_compiles_multiplies(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK, tmp_path],
+        capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_no_lock_stays_held_by_a_thread_that_a_child_does_not_have():
+    """Every lock of a product, held for a moment by another thread while this one forks."""
+    from widen.backends import launch
+
+    locks = [lock for lock in launch._locks() if lock is not None]
+    assert len(locks) == 4  # ours, Numba's and LLVM's
+    for lock in locks:
+        held, free = threading.Event(), threading.Event()
+
+        def hold(lock=lock, held=held, free=free):
+            lock.acquire()
+            held.set()
+            free.wait(0.2)
+            lock.release()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            inner = getattr(lock, "_lock", lock)  # Numba's has no timeout
+            os._exit(0 if inner.acquire(timeout=5) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        thread.join()
+        assert launch._at_fork.held == []
