@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import logging
 import os
 import pickle
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -208,7 +210,8 @@ def test_no_folder_at_all_is_told_once(folder, monkeypatch, caplog):
     assert not of_a_new_process()
     assert not of_a_new_process(tripled)
     (record,) = [x for x in caplog.records if x.levelno == logging.WARNING]
-    assert str(Path(__file__).parent / "__pycache__") in record.getMessage()
+    for tried in (folder, Path(__file__).parent / "__pycache__"):
+        assert str(tried) in record.getMessage()
     assert "NUMBA_CACHE_DIR" in record.getMessage()
     assert list(folder.rglob("*")) == []
 
@@ -261,6 +264,39 @@ def test_the_logger_tells_of_kernels_that_are_compiled(folder, caplog):
     caplog.clear()
     assert of_a_new_process()
     assert caplog.records == []  # nothing is compiled
+
+
+def test_the_logger_tells_of_gpu_kernels(caplog, monkeypatch):
+    launches = importlib.import_module("widen.backends.triton_launch")
+    caplog.set_level(logging.INFO, "widen")
+    monkeypatch.setattr(launches, "GPU", Notices("compiling GPU kernels"))
+    monkeypatch.setattr(launches, "_Issue", lambda found, *given: found)
+    monkeypatch.setattr(launches.torch.cuda, "current_device", lambda: 0)
+    kernel = SimpleNamespace(fn=doubled, params=[], arg_names=[])
+    kernel.warmup = lambda **options: SimpleNamespace(run=options["num_warps"])
+    for warps in (4, 4, 8):
+        found = launches._loaded(kernel, (1,), (), (), warps, 3, False, None)
+        assert found.run == warps
+    texts = [record.getMessage().split(" is ready")[0] for record in caplog.records]
+    assert texts == ["compiling GPU kernels", "doubled", "doubled"]
+
+
+def test_a_damaged_cuda_kernel_is_compiled_again(tmp_path, caplog, monkeypatch):
+    from widen.kernels.cuda import compiler
+
+    library = SimpleNamespace(nvrtcVersion=lambda: (0, 13, 0), cuDriverGetVersion=lambda: (0, 13))
+    compiled = []
+    monkeypatch.setattr(compiler, "import_module", lambda name: library)
+    monkeypatch.setattr(compiler, "_cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(compiler, "_compiled", lambda *given: compiled.append(given) or b"cubin")
+    caplog.set_level(logging.INFO, "widen")
+    for damaged in (False, True, False):
+        if damaged:
+            (path,) = tmp_path.iterdir()
+            path.write_bytes(path.read_bytes()[:-1])
+        assert compiler._binary(("--option",)) == b"cubin"
+    assert len(compiled) == 2
+    assert [record.getMessage().split(" is")[0] for record in caplog.records] == ["multiply.cu"] * 2
 
 
 def test_the_library_sets_up_no_logging():

@@ -86,11 +86,13 @@ class KernelCache:
             found = None
         if found is None:
             if self.cache_path is None:
-                beside = Path(self._source).parent / "__pycache__"
+                beside = str(Path(self._source).parent / "__pycache__")
+                asked = getattr(numba.config, "CACHE_DIR", "")
+                tried = filter(None, [asked, beside, "the user's cache folder"])
                 _say_once(
                     "kernels cannot be kept on disk, so every process compiles them again (about "
-                    f"half a minute): neither {beside} nor the user's cache folder can be "
-                    "written; set NUMBA_CACHE_DIR to a folder that can"
+                    f"half a minute): none of these can be written: {', '.join(tried)}; set "
+                    "NUMBA_CACHE_DIR to a folder that can"
                 )
             self._started = CPU.start(self._name)
         return found
