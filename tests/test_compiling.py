@@ -260,7 +260,7 @@ def test_the_logger_tells_of_kernels_that_are_compiled(folder, caplog):
         "test_compiling.doubled",
         "test_compiling.tripled",
     ]
-    assert "so far 2 kernels in" in texts[2]
+    assert "(kernels so far: 2, in " in texts[2]
     caplog.clear()
     assert of_a_new_process()
     assert caplog.records == []  # nothing is compiled

@@ -34,7 +34,7 @@ class Notices:
         seconds = perf_counter() - started
         self.count, self.seconds = self.count + 1, self.seconds + seconds
         logger.info(
-            "%s is ready after %.1f s; so far %d kernels in %.1f s",
+            "%s is ready after %.1f s (kernels so far: %d, in %.1f s)",
             kernel, seconds, self.count, self.seconds, extra=self._about("finish"),
         )  # fmt: skip
 
