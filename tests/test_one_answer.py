@@ -6,7 +6,6 @@ import itertools
 from contextlib import contextmanager
 from unittest import mock
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import widen
 import widen.testing as wt
-from helpers import ACCURACIES, VIEWS, assert_same_bits, draw
+from helpers import ACCURACIES, VIEWS, assert_same_bits, draw, kernel_threads
 from widen.backends import definition, launch
 from widen.contract import as_contract
 from widen.formats import FORMATS, PLAIN
@@ -160,13 +159,12 @@ def test_these_products_are_cut_in_blocks(shape, workspace):
 @contextmanager
 def thread_count(count):
     """So many threads in BLAS and in the kernels, however small the work."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(count)
-    try:
-        with threadpool_limits(count), mock.patch.object(launch, "SMALL", 0):
-            yield
-    finally:
-        numba.set_num_threads(before)
+    with (
+        kernel_threads(count),
+        threadpool_limits(count),
+        mock.patch.object(launch, "SMALL", 0),
+    ):
+        yield
 
 
 @accuracies

@@ -17,6 +17,7 @@ from triton.runtime.jit import JITFunction
 
 from widen.backends.driver import Launch, parameter_sizes, word
 from widen.backends.recording import listener, quietly
+from widen.kernels.notices import GPU
 from widen.kernels.once import Lock, Once, once
 
 _compiled: Once[Any] = Once()
@@ -110,6 +111,7 @@ def _ready(
     _open_driver()
     names = kernel.arg_names[len(arguments) :]
     limits = {} if registers is None or torch.version.hip else {"maxnreg": registers}
+    started = GPU.start(kernel.fn.__name__)
     found = kernel.warmup(
         *arguments, grid=grid, num_warps=warps, num_stages=stages, enable_fp_fusion=not exact,
         **limits, **dict(zip(names, constants, strict=True)),
@@ -117,6 +119,7 @@ def _ready(
     found.run  # noqa: B018  (loads it)
     if found.function is None:  # a load that failed half way, for want of memory, left no more
         found._init_handles()
+    GPU.finish(kernel.fn.__name__, started)
     return found
 
 

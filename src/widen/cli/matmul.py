@@ -51,7 +51,7 @@ def matmul(
     left, right = map_matrix(a), map_matrix(b)
     shape = product_shape(left.shape, right.shape, (a, b))
     arguments = options.library_arguments(accuracy, dtype, unit, system, workspace)
-    with library_errors():
+    with progress_bar(f"{a.name} × {b.name}"), library_errors():
         # Asked before a file is made, so that a wrong option touches nothing.
         result_dtype = dtype_of_product(left.dtype, right.dtype, arguments)
     piped = output == STANDARD

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from contextlib import suppress
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from widen.kernels import kept
+from widen.kernels.notices import CUDA
 from widen.kernels.once import Once
 
 
@@ -45,7 +45,7 @@ def _compiled(source: str, headers: dict[str, str], options: tuple[str, ...]) ->
 def _binary(options: tuple[str, ...]) -> bytes:
     """The compiled kernel, from the cache on disk where it is there: keyed by all that made it."""
     texts = {
-        path.name: path.read_text()
+        path.name: path.read_text(encoding="utf-8")
         for path in sorted(files("widen.kernels.cuda").iterdir(), key=lambda path: path.name)
         if path.name.endswith((".cu", ".cuh"))
     }
@@ -53,21 +53,16 @@ def _binary(options: tuple[str, ...]) -> bytes:
     driver = called(import_module("cuda.bindings.driver").cuDriverGetVersion())
     key = hashlib.sha256(repr((texts, options, compiler, driver)).encode()).hexdigest()
     name = f"multiply-{key[:32]}.cubin"
-    with suppress(OSError, RuntimeError):  # it is not there yet, or there is no home at all
-        return (_cache_directory() / name).read_bytes()
+    with suppress(RuntimeError):  # there is no home at all
+        found = kept.read(_cache_directory() / name, stamp=b"")
+        if found is not None:
+            return found
+    started = CUDA.start("multiply.cu")
     binary = _compiled(texts.pop("multiply.cu"), texts, options)
+    CUDA.finish("multiply.cu", started)
     with suppress(OSError, RuntimeError):  # then the next process compiles again
-        _keep(binary, _cache_directory() / name)
+        kept.write(_cache_directory() / name, b"", binary)
     return binary
-
-
-def _keep(binary: bytes, path: Path) -> None:
-    """Write a file so that other processes see all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
-        written = Path(directory, path.name)
-        written.write_bytes(binary)
-        os.replace(written, path)
 
 
 _functions: Once[Any] = Once()

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from widen.kernels.numba.cache import compiled
 from widen.kernels.numba.floats import fast_two_sum, fma
 from widen.kernels.numba.pairs import added, multiplied
 from widen.kernels.numba.triples import triple_product, triple_sum
-from widen.kernels.numba.words import compiled
 
 ONE, MIXED, PAIR, TRIPLE = 0, 1, 2, 3
 ROWS, DEPTH, COLUMNS = 32, 32, 128  # paper 003 has 32 x 32 on a GPU; rows are vectors here
