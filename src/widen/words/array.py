@@ -294,7 +294,7 @@ class Words(Operators):
                 library_of(plane).stack([plane[0], library_of(plane).zeros_like(plane[0])])
                 for plane in planes
             ]
-        return Words.from_planes(fmt, planes)
+        return Words.of(fmt, construction.converted(fmt, planes))
 
     def to_numpy(self, dtype: Any = None) -> Any:
         """A NumPy array of the nearest floats: the first words, or those of another dtype."""
@@ -305,8 +305,7 @@ class Words(Operators):
             raise TypeError(f"to_numpy(dtype={name}): give float64 or float32 (complex if x is)")
         planes = [conversions.on_cpu(plane) for plane in self.planes]
         if real != names[0]:
-            terms = [plane.astype("float64") for plane in planes]
-            planes = renormalise.renormalised(terms, (real,) * 3)  # a tie may change the last two
+            planes = [renormalise.nearest([plane.astype("float64") for plane in planes], real)]
         if self.format.parts == 1:
             return planes[0][0].copy()[()]
         joined = np.empty(self.shape, "complex128" if real == "float64" else "complex64")
