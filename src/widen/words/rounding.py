@@ -21,7 +21,7 @@ from widen.words.renormalise import ties_broken
 GUARD = 64
 """Bits beyond a format's precision. float64x16 has 863: q stays below 2^1024 and is a float."""
 FAR = 1 << 13
-"""Exponents within this are added up in arrays; those beyond belong to numbers out of range."""
+"""Exponents within this are added up in arrays; numbers with others are done one at a time."""
 
 
 def words_of_ratios(ratios: Sequence[Ratio], words: Sequence[Binary]) -> list[Any]:
@@ -95,7 +95,7 @@ def _checked(
     the same for all of them if both lie on the same side of each midpoint, so if midpoints are
     even, hence if the unit of a word is 4 or more.
     """
-    rows, powers = np.array(found, float).reshape(-1, len(words)).T, np.array(exponents)
+    rows, powers = np.array(found, float).reshape(-1, len(words)).T, np.array(exponents, np.intc)
     fine = ~np.array(is_cut) | (abs(rows[-1]) >= 2.0 ** (words[-1].precision + 2))
     planes = []
     with np.errstate(all="ignore"):
