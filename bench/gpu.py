@@ -112,6 +112,7 @@ def run(todo: list[tuple[str, Case]], place: Cpu, options: argparse.Namespace) -
 
 
 def main() -> None:
+    sys.stdout.reconfigure(errors="replace")  # where an encoding has no ³, a ? will do
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fast and standard, n up to 8192")
     parser.add_argument(

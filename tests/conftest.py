@@ -1,11 +1,13 @@
-"""Settings for all tests: examples that repeat, and two threads even where there is one core."""
+"""Settings for all tests: examples that repeat, and two threads whatever the machine has."""
 
 from __future__ import annotations
 
 import os
 
 # Numba reads this when it is first imported; numba.set_num_threads may then choose 1 or 2.
-os.environ.setdefault("NUMBA_NUM_THREADS", str(max(2, os.cpu_count() or 1)))
+os.environ["NUMBA_NUM_THREADS"] = str(
+    max(2, int(os.environ.get("NUMBA_NUM_THREADS") or os.cpu_count() or 1))
+)
 
 # The GPU kernels run in Triton's interpreter where there is no GPU.
 import numba
@@ -17,6 +19,8 @@ if not torch.cuda.is_available():
 import pytest
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
+
+from widen.stages.compiling import notices
 
 settings.register_profile(
     "repeatable",
@@ -39,6 +43,13 @@ def few_threads_per_worker():
     torch.set_num_threads(1)
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+@pytest.fixture(autouse=True)
+def compiled_before(monkeypatch):
+    """Where kernels are still to be compiled, the command line says no more than elsewhere."""
+    for kind in (notices.CPU, notices.GPU, notices.CUDA):
+        monkeypatch.setattr(kind, "announced", True)
 
 
 @pytest.fixture

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import ml_dtypes
+import numba
 import numpy as np
+import pytest
 
 import widen
 import widen.testing as wt
@@ -12,6 +16,19 @@ from widen.formats import FORMATS, PLAIN_RESULTS
 
 ACCURACIES = [*CONTRACTS, 40]
 """Every contract by name, and an integer one."""
+
+
+@contextmanager
+def kernel_threads(count):
+    """So many threads in the kernels; the test is skipped where Numba was started with fewer."""
+    if count > numba.config.NUMBA_NUM_THREADS:
+        pytest.skip(f"Numba has {numba.config.NUMBA_NUM_THREADS} thread; set NUMBA_NUM_THREADS=2")
+    before = numba.get_num_threads()
+    numba.set_num_threads(count)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
 
 
 def dtype_of(name):

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import subprocess
 import sys
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
@@ -58,8 +59,8 @@ OPERANDS = {
     "nothing": (None, TypeError, ["NumPy arrays"]),
     "a masked array": (np.ma.ones((2, 3)), TypeError, ["masked array", "{name}.filled(0)"]),
     "objects": (np.ones((2, 3), object), TypeError, ["object", "{name}.astype(float)"]),
-    "extended precision": (np.ones((2, 3), "longdouble"), TypeError, ["{name}.astype(float)"]),
-    "extended complex": (np.ones((2, 3), "clongdouble"), TypeError, ["{name}.astype(complex)"]),
+    "extended precision": (np.ones((2, 3), "longdouble"), TypeError, ["widen.Words({name}, "]),
+    "extended complex": (np.ones((2, 3), "clongdouble"), TypeError, ["widen.Words({name}, "]),
     "strings": (np.full((2, 3), "1.0"), TypeError, ["str", "{name}.astype(float)"]),
     "dates": (np.zeros((2, 3), "datetime64[s]"), TypeError, ["datetime64", "float64"]),
     "records": (np.zeros((2, 3), [("x", "f8")]), TypeError, ["float64", "{name}"]),
@@ -91,6 +92,19 @@ def test_the_fix_for_integers_works():
     message = refusal(TypeError, lambda: widen.matmul(a, B))
     fix = message.rsplit("give ", 1)[1]
     assert widen.matmul(eval(fix, {"a": a}), B).tolist() == [[3.0, 3.0], [12.0, 12.0]]
+
+
+@pytest.mark.parametrize("dtype", ["longdouble", "clongdouble"])
+def test_the_fix_for_long_doubles_keeps_their_bits(dtype):
+    a = np.ldexp(np.arange(1, 7).astype("longdouble") / 7, [-900, -300, -1, 0, 60, 1000])
+    a = a.reshape(2, 3) * (1 - 3j if dtype == "clongdouble" else 1)
+    message = refusal(TypeError, lambda: widen.matmul(a, B), "which keeps all bits")
+    fix = message.rsplit("give ", 1)[1].partition(", which")[0]
+    x = eval(fix, {"a": a, "widen": widen})
+    for words, exact in ((x.real, a.real), (x.imag, a.imag)):
+        wanted = [Fraction(*number.as_integer_ratio()) for number in exact.flat]
+        assert words.to_fraction().reshape(-1).tolist() == wanted
+    assert widen.matmul(x, B).dtype == x.dtype
 
 
 @pytest.mark.parametrize(
@@ -557,7 +571,7 @@ WITHOUT = """
 import sys
 sys.modules[sys.argv[1]] = None
 import numpy as np, widen
-from widen import arguments
+from widen.calls import check as arguments
 from widen.gpu.optional import for_gpus
 library = arguments.library
 arguments.library = lambda **given: "cuda:0"

@@ -36,7 +36,7 @@ def bench(*words):
 
 
 def saved(name="rows.jsonl"):
-    return [json.loads(line) for line in Path(name).read_text().splitlines()]
+    return [json.loads(line) for line in Path(name).read_text(encoding="utf-8").splitlines()]
 
 
 def refused(capsys, status, *mentions):

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import widen
-from widen import ledger
 from widen.cli import cases as demonstration
 from widen.cli import demo, main
 from widen.cli.errors import CommandError
 from widen.cli.progress import progress_bar
 from widen.cli.shapes import product_shape
+from widen.cpu import memory as scratch_memory
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -353,7 +353,7 @@ def test_matmul_holds_no_memory_of_the_results_size(tmp_path, monkeypatch, capsy
     np.save("B.npy", rng.standard_normal((5, 1200)))
     words = ("-w", "2MB")  # of a product of 11.5 MB, which is mapped
     assert matmul(*words) == 0
-    ledger._kept.clear()
+    scratch_memory._kept.clear()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

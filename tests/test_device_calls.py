@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from widen.gpu.replay import launch as triton_launch
+from widen.stages.compiling.once import Once
+
 pytest.importorskip("triton")
 import widen
 from helpers import assert_same_bits, assert_same_words, draw
@@ -40,7 +43,7 @@ def there(x):
     """An array or `Words` where the stages run; what is encoded is there."""
     if isinstance(x, Words):
         return moved(x)
-    return x if isinstance(x, widen.Encoded) else as_tensor(x).to(ON)
+    return x if isinstance(x, (widen.Encoded, torch.Tensor)) else as_tensor(x).to(ON)
 
 
 def here(x):
@@ -237,9 +240,90 @@ class TestOnAGpu:
             raise RuntimeError("Could not determine home directory.")
 
         monkeypatch.setattr(compiler, "_cache_directory", nowhere)
-        monkeypatch.setattr(multiply, "_launchers", {})
+        monkeypatch.setattr(multiply, "_launchers", Once())
         monkeypatch.setattr(tensors, "_recordings", tensors.Recordings())
-        compiler.function.cache_clear()
+        compiler._functions.clear()
         a = np.random.default_rng(2).random((300, 300))
         found = widen.matmul(*[torch.from_numpy(a).cuda()] * 2).cpu().numpy()
         assert_same_bits(found, widen.matmul(a, a))
+
+
+# ── axes of one entry ────────────────────────────────────────────────────────────────────────────
+
+
+def with_stride(x, stride):
+    """The same tensor or `Words`, this stride along axes of one entry."""
+    if isinstance(x, Words):
+        return Words.of(x.format, [with_stride(plane, stride) for plane in x.planes])
+    strides = [stride if n == 1 else old for n, old in zip(x.shape, x.stride(), strict=True)]
+    return x.as_strided(x.shape, strides)
+
+
+def numbers(shape, dtype):
+    x = np.random.default_rng([7, *shape]).standard_normal(shape)
+    if dtype == "float64x2":
+        return moved(widen.Words.from_words(np.array([x, x * 2.0**-60]), dtype))
+    return there((x - 2j * x).astype(dtype) if dtype == "complex128" else x.astype(dtype))
+
+
+ONES = [(1, 9), (9, 1), (1, 1), (1, 3, 9), (1, 9, 1), (9,)]
+NOISE = [0, 1, 7, 16, 1 << 33]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "float64x2"])
+@pytest.mark.parametrize("shape", ONES)
+def test_strides_of_axes_of_one_entry_are_not_looked_at(shape, dtype):
+    """Not where they decide on kernels and tiles, nor where recordings are told apart."""
+    plain = numbers(shape, dtype)
+    for side in ("left", "right"):
+        wanted = tensors.lines_of(plain, side, 1 + (dtype == "complex128"))
+        for stride in NOISE:
+            view = with_stride(plain, stride)
+            found = tensors.lines_of(view, side, 1 + (dtype == "complex128"))
+            assert found.words.data_ptr() == wanted.words.data_ptr()
+            assert found.words.stride() == wanted.words.stride()
+            assert found.bits.stride() == wanted.bits.stride()
+            assert found.lines_near == wanted.lines_near
+            assert tensors.in_one_block(view) == tensors.in_one_block(plain)
+            if dtype != "float64x2":
+                assert tensors._kind(view) == tensors._kind(plain)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_words_whose_axes_of_one_entry_differ_lie_in_one_block(mixed):
+    """Kernels are told one set of strides for all words."""
+    fmt = FORMATS["float64_float32" if mixed else "float64x2"]
+    first, second = numbers((3, 1, 5), "float64x2").planes
+    second = second.float() if mixed else second
+    out = Words.of(fmt, [with_stride(first, 1), with_stride(second, 16)])
+    assert tensors.in_one_block(out)
+    bits = tensors.bits_of(out, 1)
+    assert bits.block.data_ptr() == first.data_ptr()
+    if mixed:
+        assert bits.second.stride() == bits.block.stride()[1:]
+
+
+@pytest.mark.parametrize(("left", "right"), [((1, 9), (9, 1)), ((9,), (1, 9, 2))])
+def test_kernels_are_told_the_same_whatever_such_strides_are(monkeypatch, own_kernels, left, right):
+    """So that no other one is compiled, and results have the CPU's bits."""
+    noted = []
+
+    def noting(run):
+        def noted_run(kernel, grid, arguments, constants, *more):
+            told = [x if isinstance(x, int) else type(x) for x in arguments]
+            noted.append((kernel.fn.__name__, grid, told, constants, *more))
+            return run(kernel, grid, arguments, constants, *more)
+
+        return noted_run
+
+    for name in ("_interpreted", "_loaded"):
+        monkeypatch.setattr(triton_launch, name, noting(getattr(triton_launch, name)))
+    a, b = numbers(left, "float64"), numbers(right, "float64")
+    expected, wanted = widen.matmul(here(a), here(b)), None
+    for stride in (1, 1000):
+        noted.clear()
+        found, _ = matmul(with_stride(a, stride), with_stride(b, stride))
+        assert_same_bits(found, np.asarray(expected))
+        wanted = wanted or noted.copy()
+        assert noted == wanted
+    assert len(wanted) >= 4

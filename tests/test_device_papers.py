@@ -14,6 +14,7 @@ from widen.papers.slicing import algorithm as slicing
 from widen.papers.slicing import cpu as slices
 from widen.papers.slicing import gpu as torch_slices
 from widen.papers.tensor_core_dgemm import algorithm as dgemm
+from widen.stages.compiling.once import Once
 
 CASES = [("phi1", (2, 9, 3))]
 if ON != "cpu":
@@ -164,7 +165,7 @@ def test_fp8_products_are_exact(digits, k):
 def test_emulation_has_no_float64_instruction(monkeypatch):
     from widen.gpu.replay import launch as triton_launch
 
-    monkeypatch.setattr(triton_launch, "_compiled", {})
+    monkeypatch.setattr(triton_launch, "_compiled", Once())
     a, b = (1 + torch.rand((64, 64), dtype=torch.float64, device=ON) for _ in range(2))
     dgemm_fp8.dgemm_fp8tc(a, b, fp64emu=True, k_block=32, alpha=0.3, beta=0.5, c=a)
     assert len(triton_launch._compiled) >= 4

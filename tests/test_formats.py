@@ -50,3 +50,13 @@ def test_the_wider_precision_is_the_default():
     assert result("float32x2", "float64") == "float64"
     assert result("float32x3", "complex128") == "complex64x3"
     assert result("float64_float32", "float16") == "float64_float32"
+
+
+def test_formats_print_their_names():
+    for name, fmt in FORMATS.items():
+        assert str(fmt) == f"{fmt}" == name
+        assert eval(repr(fmt), {"widen": widen}) is fmt
+    assert repr(widen.float64x2) == "widen.float64x2"
+    assert repr(widen.complex128_complex64) == "widen.complex128_complex64"
+    assert repr(COMPLEX["complex64"]) == "widen.formats.PLAIN['complex64']"
+    assert repr(widen.Words([1, 2], "complex64x3").dtype) == "widen.complex64x3"

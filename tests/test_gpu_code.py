@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from widen.stages.compiling.once import Once
+
 pytest.importorskip("triton")
 import widen
 from widen.gpu import multiply as gpu_multiply
@@ -46,7 +48,7 @@ def test_machine_code_has_no_float64_arithmetic(tmp_path, monkeypatch, small):
     Kernels of small products, and those that others have; batches share tiles.
     """
     # The unit fp64 is made of such instructions: its kernels are not looked at.
-    monkeypatch.setattr(triton_launch, "_compiled", {})
+    monkeypatch.setattr(triton_launch, "_compiled", Once())
     monkeypatch.setattr(tensors, "_recordings", tensors.Recordings())
     monkeypatch.setattr(tiles, "SMALL", small)
     for dtype in (np.float64, np.complex128):
@@ -79,8 +81,8 @@ def test_machine_code_of_hopper_has_no_float64_arithmetic(tmp_path, monkeypatch)
     monkeypatch.setattr(compiler, "_binary", binary)
     monkeypatch.setattr(tensors, "_recordings", tensors.Recordings())
     for module in (certify, multiply):
-        monkeypatch.setattr(module, "_launchers", {})
-    compiler.function.cache_clear()
+        monkeypatch.setattr(module, "_launchers", Once())
+    compiler._functions.clear()
     for k in (50, 2000):
         widen.matmul(gpu(RNG.standard_normal((40, k))), gpu(RNG.standard_normal((k, 30))))
     assert len(found) >= 3

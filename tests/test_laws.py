@@ -327,6 +327,14 @@ def test_a_product_imports_no_other_array_library():
     assert set(heavy) <= {"numba", "llvmlite", "scipy"}  # numba asks for scipy where it is there
 
 
+def test_asking_for_tensors_imports_pytorch():
+    found = in_a_new_process(
+        "import widen, sys; x = widen.Words([1], 'float64x2'); before = 'torch' in sys.modules; "
+        "print(before, type(x.to_torch().planes[0]).__name__)"
+    )
+    assert found == ["False", "Tensor"]
+
+
 def test_gradients_do_not_import_a_compiler():
     """Two seconds or three, which PyTorch's way through a custom operator takes once."""
     imported = in_a_new_process(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import widen
-from helpers import assert_same_words, draw_words
+from helpers import assert_same_words, draw_words, kernel_threads
 from widen.contract import CONTRACTS
 from widen.cpu import memory as scratch_memory
 from widen.testing import FAMILIES
@@ -282,18 +282,10 @@ def test_a_forked_child_multiplies():
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_number_of_threads_changes_nothing(count):
-    import numba
-
     a, b = pair(200, 250, 180, "phi2")
     expected = widen.matmul(a, b, accuracy="correct")
-    before = numba.get_num_threads()
-    if count > numba.config.NUMBA_NUM_THREADS:
-        pytest.skip("there are not so many cores")
-    numba.set_num_threads(count)
-    try:
+    with kernel_threads(count):
         assert same_bits(widen.matmul(a, b, accuracy="correct"), expected)
-    finally:
-        numba.set_num_threads(before)
 
 
 @pytest.mark.parametrize("name", ["float64x2", "float32x3", "float64_float32", "complex128x2"])

@@ -65,7 +65,11 @@ def test_nobody_gets_it_unasked():
 
 def test_it_is_taken_where_it_was_faster():
     """Of the last rows measured on a GPU: "fast" in float64, and "standard" in float32."""
-    lines = (Path(__file__).parent.parent / "bench/results/gpu.jsonl").read_text().splitlines()
+    lines = (
+        (Path(__file__).parent.parent / "bench/results/gpu.jsonl")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     rows = {}
     for row in map(json.loads, lines):
         wanted = {"float64": "fast", "float32": "standard"}.get(row["dtype"])

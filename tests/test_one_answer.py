@@ -6,7 +6,6 @@ import itertools
 from contextlib import contextmanager
 from unittest import mock
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +15,7 @@ from threadpoolctl import threadpool_limits
 import defined
 import widen
 import widen.testing as wt
-from helpers import ACCURACIES, VIEWS, assert_same_bits, draw
+from helpers import ACCURACIES, VIEWS, assert_same_bits, draw, kernel_threads
 from widen.contract import as_contract
 from widen.cpu import threads as launch
 from widen.formats import FORMATS, PLAIN
@@ -161,13 +160,12 @@ def test_these_products_are_cut_in_blocks(shape, workspace):
 @contextmanager
 def thread_count(count):
     """So many threads in BLAS and in the kernels, however small the work."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(count)
-    try:
-        with threadpool_limits(count), mock.patch.object(launch, "SMALL", 0):
-            yield
-    finally:
-        numba.set_num_threads(before)
+    with (
+        kernel_threads(count),
+        threadpool_limits(count),
+        mock.patch.object(launch, "SMALL", 0),
+    ):
+        yield
 
 
 @accuracies

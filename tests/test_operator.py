@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -325,3 +326,47 @@ def test_subclasses(device):
     found = widen.matmul(a.as_subclass(Named), b)
     assert isinstance(found, Named)
     assert torch.equal(found.as_subclass(torch.Tensor), widen.matmul(a, b))
+
+
+# ── operands that are no tensors ─────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("place", ["a", "b", "c"])
+def test_arrays_under_a_gradient_are_refused_with_what_to_write(device, place):
+    given = dict(zip("abc", numbers(device, *[(2, 2)] * 3), strict=True))
+    given[place] = np.ones((2, 2))
+    message = rf"cannot have {place} as ndarray: give torch.from_numpy\({place}\)"
+    with pytest.raises(TypeError, match=message) as caught:
+        widen.gemm(*given.values(), beta=1.0)
+    fix = str(caught.value).rsplit("give ", 1)[1]
+    given[place] = eval(fix, {**given, "torch": torch})
+    assert widen.gemm(*given.values(), beta=1.0).requires_grad
+
+
+@pytest.mark.parametrize(("right", "options", "message"), [
+    (lambda b: [[1.0]], {}, r"give torch.as_tensor\(b, dtype=torch.float64\)"),
+    (lambda b: widen.Words(b, "float64x2"), {}, "words have no gradients, use .detach"),
+    (lambda b: widen.encode(b, side="right"), {}, "give the tensor that b was encoded from, or"),
+    (lambda b: b, {"info": True}, "cannot have info=: leave that out, or use .detach"),
+    (lambda b: b, {"dtype": "float64x2"}, "cannot have dtype=float64x2: leave that out"),
+])  # fmt: skip
+def test_what_a_gradient_cannot_have_is_named_with_a_fix(device, right, options, message):
+    a = torch.ones(1, 1, dtype=torch.float64, device=device)
+    with pytest.raises(TypeError, match=message):
+        widen.matmul(a.clone().requires_grad_(), right(a), **options)
+
+
+def test_the_fix_for_operands_in_two_places_works(device):
+    tensor, plain = torch.ones(2, 2, dtype=torch.float64, device=device), np.ones((2, 2))
+    words, short = widen.Words(plain, "float64x2"), plain.astype(ml_dtypes.bfloat16)
+    for a, b in (
+        (tensor, plain), (plain, tensor), (tensor, words), (words, tensor), (short, tensor),
+        (words.to_torch(device), plain),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="move them to one place first") as caught:
+            widen.matmul(a, b)
+        given = {"a": a, "b": b, "torch": torch, "np": np}
+        fix = str(caught.value).rsplit("give ", 1)[1]
+        given[fix.removeprefix("torch.from_numpy(")[0]] = eval(fix, given)
+        found = widen.matmul(given["a"], given["b"])
+        assert [[float(x) for x in row] for row in found] == [[2, 2], [2, 2]]

@@ -96,7 +96,9 @@ def test_every_figure_is_visible(page, folder):
                     right: box.right, shown: there === image,
                     room: document.documentElement.clientWidth};
         })""")
-    records = [json.loads((folder / f"{name}.json").read_text()) for name in all_items()]
+    records = [
+        json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in all_items()
+    ]
     assert [(image["id"], image["text"]) for image in seen] == [
         (record["id"], picture["title"]) for record in records for picture in record["pictures"]
     ]
@@ -117,7 +119,7 @@ def test_tables_are_those_of_the_files(page, folder):
         return Object.fromEntries([...document.querySelectorAll('article')].map(one => [one.id,
             [...one.querySelectorAll('tr')].map(row => [...row.cells].map(x => x.innerText))]))""")
     for name in all_items():
-        with (folder / f"{name}.csv").open(newline="") as file:
+        with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
             assert tables[name] == [[" ".join(x.split()) for x in row] for row in csv.reader(file)]
 
 
@@ -126,7 +128,7 @@ def test_claims_are_those_of_the_run(page, folder):
         return Object.fromEntries([...document.querySelectorAll('article')].map(one => [one.id,
             [...one.querySelectorAll('dt')].map(x => x.innerText)]))""")
     for name in all_items():
-        record = json.loads((folder / f"{name}.json").read_text())
+        record = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         assert shown[name] == [" ".join(claim["text"].split()) for claim in record["claims"]]
 
 

@@ -9,7 +9,7 @@ import torch
 import transcription_000 as paper
 import widen
 import widen.testing as wt
-from helpers import VIEWS, assert_same_bits, draw
+from helpers import VIEWS, assert_same_bits, draw, kernel_threads
 from widen.cli.machines import Cpu
 from widen.papers.items import Setting, all_items
 from widen.papers.slicing import algorithm as slicing
@@ -187,15 +187,11 @@ def test_memory_that_is_too_small_for_all_products_makes_strips(monkeypatch):
 
 
 def test_threads_do_not_change_results():
-    import numba
-
     a, b = phi(100, 1)
-    before = numba.get_num_threads()
     found = []
     for threads in (1, 2):
-        numba.set_num_threads(threads)
-        found.append((dgemm_tc(a, b), dgemm_tc(a, b, "cr", block=40)))
-    numba.set_num_threads(before)
+        with kernel_threads(threads):
+            found.append((dgemm_tc(a, b), dgemm_tc(a, b, "cr", block=40)))
     assert_same_bits(found[0][0], found[1][0])
     assert_same_bits(found[0][1], found[1][1])
 

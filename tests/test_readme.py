@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_examples_run():
@@ -37,6 +37,6 @@ def test_the_sample_of_info_has_the_lines_it_prints_today():
 
 
 def test_the_commands_exist():
-    makefile = (Path(__file__).parent.parent / "Makefile").read_text()
+    makefile = (Path(__file__).parent.parent / "Makefile").read_text(encoding="utf-8")
     for command in re.findall(r"^make (\w+)", README, re.MULTILINE):
         assert re.search(rf"^{command}:", makefile, re.MULTILINE), command

@@ -38,9 +38,9 @@ def test_an_item_writes_its_files_and_the_page(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "paper: 512 and 60" in out
     assert "holds" in out
-    with (tmp_path / "002-table1.csv").open(newline="") as file:
+    with (tmp_path / "002-table1.csv").open(newline="", encoding="utf-8") as file:
         table = list(csv.reader(file))
-    html = (tmp_path / "index.html").read_text()
+    html = (tmp_path / "index.html").read_text(encoding="utf-8")
     cells = [unescape(x) for x in re.findall(r"<t[hd]>(.*?)</t[hd]>", html)]
     assert cells == [cell for row in table for cell in row]
     assert html == page(load(tmp_path))

@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widen
+from widen.cpu import certify as certificates
+from widen.cpu import encode as numpy_encode
+from widen.cpu import lines as cpu_lines
+from widen.cpu import operands
+from widen.cpu import reconstruct as cpu_reconstruct
+from widen.cpu import repair as cpu_repair
 from widen.formats import FORMATS, PLAIN, PLAIN_RESULTS
+from widen.formats.strides import lines_near, meaningful
 from widen.gpu.arrays import in_one_block
 from widen.testing import correctly_rounded
 
@@ -277,6 +284,110 @@ def test_vectors_of_any_stride():
     expected = widen.matmul(a, b, accuracy="correct")
     for make in (spread, read_only, unaligned, field, lambda x: x[::-1].copy()[::-1]):
         assert same_bits(widen.matmul(make(a), make(b), accuracy="correct"), expected)
+
+
+def with_stride(x, stride):
+    """The same view, this stride (in bytes) along axes of one entry."""
+    strides = [stride if n == 1 else old for n, old in zip(x.shape, x.strides, strict=True)]
+    return np.lib.stride_tricks.as_strided(x, x.shape, strides)
+
+
+ONES = [
+    ((1, 700), (700, 1)), ((1, 30), (30, 4)), ((4, 30), (30, 1)), ((5, 1), (1, 3)),
+    ((1, 1), (1, 1)), ((1, 1, 30), (1, 30, 1)), ((1, 3, 9), (2, 9, 1)),
+]  # fmt: skip
+"""Shapes with axes of one entry; the first has lines long enough for sketches."""
+
+NOISE = [0, 1, 8, 24, 1 << 20, -8, -(1 << 20)]
+"""Strides that such an axis may be found with."""
+
+KINDS = ["float64", "float32", "complex128", "float64x2"]
+
+
+def drawn(shape, kind):
+    x = draw(shape, "float64" if kind == "float64x2" else kind, seed=len(shape))
+    return widen.Words.from_words(np.array([x, x * 2.0**-60]), kind) if kind == "float64x2" else x
+
+
+def changed(x, change):
+    """The same numbers in views of another kind."""
+    if not isinstance(x, widen.Words):
+        return change(x)
+    return widen.Words.of(x.format, [change(plane) for plane in x.planes])
+
+
+def bits_of(x):
+    return [np.asarray(word).tobytes() for word in (x.planes if hasattr(x, "planes") else [x])]
+
+
+def noted_launches(monkeypatch):
+    """A list that kernels are noted in: what they are told, and arrays' order in memory."""
+    noted = []
+
+    def told(x):
+        if not isinstance(x, np.ndarray):
+            return x
+        return x.shape, x.dtype, meaningful(x.shape, x.strides)
+
+    def noting(launch):
+        def noted_launch(kernel, *given):
+            noted.append((kernel, *map(told, given)))
+            launch(kernel, *given)
+
+        return noted_launch
+
+    for module in (cpu_lines, cpu_reconstruct, cpu_repair, numpy_encode, certificates, operands):
+        monkeypatch.setattr(module, "launch", noting(module.launch))
+    return noted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("left", "right"), ONES)
+def test_strides_of_axes_of_one_entry_change_nothing(monkeypatch, left, right, kind):
+    a, b = drawn(left, kind), drawn(right, kind)
+    noted = noted_launches(monkeypatch)
+    expected = bits_of(widen.matmul(a, b))
+    wanted = noted.copy()
+    assert wanted
+    for stride in NOISE:
+        noted.clear()
+        views = [
+            changed(x, lambda plane, stride=stride: with_stride(plane, stride)) for x in (a, b)
+        ]
+        assert bits_of(widen.matmul(*views)) == expected
+        assert noted == wanted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("columns", [1, 4])
+def test_vectors_take_the_way_of_matrices(monkeypatch, kind, columns):
+    """They gain an axis of one entry, whose stride NumPy sets to 0."""
+    v, b = drawn((700,), kind), drawn((700, columns), kind)
+    noted = noted_launches(monkeypatch)
+    for ours, theirs, vectors in (
+        (v.reshape(1, 700), b, (v, b)),
+        (b.T, v.reshape(700, 1), (b.T, v)),
+        (v.reshape(1, 700), v.reshape(700, 1), (v, v)),
+    ):
+        noted.clear()
+        expected = bits_of(widen.matmul(ours, theirs))
+        wanted = noted.copy()
+        noted.clear()
+        assert bits_of(widen.matmul(*vectors)) == expected
+        assert noted == wanted
+
+
+def test_what_lies_near():
+    """One line has no neighbours, and one entry none within its line."""
+    for stride in NOISE:
+        assert not lines_near((3, 1, 9), (72, stride, 8))
+        assert lines_near((3, 9, 1), (72, 8, stride))
+        assert not lines_near((1, 1), (stride, 8))
+        assert not lines_near((0, 9), (stride, 8))
+        assert not lines_near((3, 2, 9), (stride, -72, 8))
+        assert lines_near((3, 9, 2), (stride, 8, -72))
+        assert meaningful((1, 3, 1), (stride, 8, stride)) == (0, 8, 0)
+        assert meaningful((2, 0, 5), (stride, 8, 1)) == (0, 0, 0)
 
 
 def test_operands_are_left_alone():

@@ -243,7 +243,9 @@ def test_reconstruction(family, system, operand):
         planes = planes_of(operands, quantised, layout)
         groups, partial = np.empty((layout.groups, 1, 5, 4)), np.empty((1, 5, 4), unit.engine)
         depth = unit.depth(bounds.plane_digit(unit, 13))
-        cpu_multiply.multiply(*map(list, planes), layout.products, unit, depth, groups=groups, partial=partial)
+        cpu_multiply.multiply(
+            *map(list, planes), layout.products, unit, depth, groups=groups, partial=partial
+        )
         out = np.full((fmt.parts, 1, 5, 4), np.nan)
         form = FORMATS[result].part
         cpu_reconstruct.reconstruct(groups, layout, quantised, form, out[None])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import sys
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -477,7 +478,9 @@ ERRORS = [
     (lambda x: x == np.ones(5), ValueError, r"shapes \(4,\) and \(5,\) do not broadcast"),
     (lambda x: x + Words(1, "float32x3"), TypeError, "words of different kinds.*astype"),
     (lambda x: Words(1, "float32x2") + np.ones(2), TypeError, "float64 has bits that float32x2"),
-    (lambda x: x + torch.ones(4, dtype=torch.float64), ValueError, "move them to one place"),
+    (lambda x: x + torch.ones(4, dtype=torch.float64), ValueError, r"give x.to_torch\('cpu'\)$"),
+    (lambda x: x.to_torch() + np.ones(4), ValueError, r"first: give torch.from_numpy\(y\)$"),
+    (lambda x: x.to_torch() + x, ValueError, r"one place first: give y.to_torch\('cpu'\)$"),
     (lambda x: x**x, TypeError, r"x \*\* Words: powers"),
     (lambda x: x[7], IndexError, r"does not fit an array of shape \(4,\)"),
     (lambda x: x.reshape(3), ValueError, r"4 numbers of shape \(4,\) do not fit"),
@@ -507,6 +510,7 @@ ERRORS = [
     (lambda x: x.dot(x[:2]), ValueError, "two vectors of one length"),
     (lambda x: x.to_flint("arf"), ValueError, "use one of arb, fmpq, fmpz"),
     (lambda x: x.to_numpy("float16"), TypeError, "give float64 or float32"),
+    (lambda x: x.to_numpy(x.dtype), TypeError, r"to_numpy\(dtype=float64x2\): give float64 or"),
     (lambda x: x.__setitem__(9, 1), IndexError, r"does not fit an array of shape \(4,\)"),
     (lambda x: x.__setitem__(slice(2), x[:3]), ValueError, r"\(3,\) does not fit in place of"),
     (lambda x: x.__setitem__(0, 1j), TypeError, "complex numbers do not fit"),
@@ -518,6 +522,15 @@ ERRORS = [
 def test_errors_say_what_to_do(call, error, message):
     with pytest.raises(error, match=message):
         call(Words(np.arange(1.0, 5.0), "float64x2"))
+
+
+def test_tensors_without_pytorch_say_what_to_install(monkeypatch):
+    x = some("float64x2")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(
+        ImportError, match=r"needs torch, which is not here: pip install 'widen\[torch"
+    ):
+        x.to_torch()
 
 
 def test_words_are_copied_and_pickled():

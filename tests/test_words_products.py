@@ -9,7 +9,6 @@ from unittest import mock
 
 import flint
 import gmpy2
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,6 +23,7 @@ from helpers import (
     assert_same_words,
     draw,
     draw_words,
+    kernel_threads,
     word_arrays,
     words_near,
 )
@@ -406,12 +406,8 @@ def test_rows_blocks_threads_and_strides(name, accuracy):
         assert_same_words(widen.matmul(left, right, accuracy=accuracy), wanted)
     backwards = widen.matmul(a[::-1], b[:, ::-1], accuracy=accuracy)
     assert_same_words(backwards, tuple(x[::-1, ::-1] for x in words))
-    threads = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
+    with kernel_threads(1):
         assert_same_words(widen.matmul(a, b, accuracy=accuracy), wanted)
-    finally:
-        numba.set_num_threads(threads)
     assert info.bound.shape == wanted.shape
 
 

@@ -18,9 +18,10 @@ import torch
 from widen.calls import check as arguments
 from widen.calls.call import Choices, check_call
 from widen.contract import as_contract
+from widen.encoded import Encoded
 from widen.formats import PLAIN, PLAIN_RESULTS, complex_of
 from widen.gpu.optional import is_compiled, is_transformed
-from widen.words import products
+from widen.words import Words, products
 
 Tensor = torch.Tensor
 Numbers = list[float]
@@ -38,19 +39,16 @@ def gemm(
     accuracy, dtype, unit, system, room = choices
     if dtype is not None:
         dtype = arguments.result_format(dtype, PLAIN["float32"]).name
-    foreign = {name: x for name, x in (("a", a), ("b", b), ("c", c)) if not _is_served(x, name)}
+    given = {"a": a, "b": b, "c": c}
+    foreign = {name: x for name, x in given.items() if not _is_served(x, name)}
     refused = [
-        *(f"{name} as {type(x).__name__}" for name, x in foreign.items()),
         *(f"{name}=" for name, x in unserved.items() if x is not None and x is not False),
         *([] if dtype in (None, *PLAIN_RESULTS) else [f"dtype={dtype}"]),
     ]
-    if refused and is_compiled():
+    if (foreign or refused) and is_compiled():
         return None
-    if refused:
-        raise TypeError(
-            f"a product that PyTorch differentiates or maps cannot have {', '.join(refused)}: "
-            "leave that out, or use .detach() or torch.no_grad()"
-        )
+    if foreign or refused:
+        raise _refusal(given, foreign, refused)
     if c is not None and not isinstance(c, Tensor):
         wide = torch.complex128 if isinstance(c, complex) else torch.float64
         c = torch.full((), c, dtype=wide, device=a.device)
@@ -69,6 +67,27 @@ def gemm(
     if b.ndim == 1:
         found = found.squeeze(-1)
     return found.squeeze(-2 if b.ndim > 1 else -1) if a.ndim == 1 else found
+
+
+def _refusal(given: dict[str, Any], foreign: dict[str, Any], refused: list[str]) -> TypeError:
+    """What an operator cannot have, and what to write instead."""
+    place = next(str(x.device) for x in given.values() if isinstance(x, Tensor))
+    detached = "use .detach() or torch.no_grad()"
+    fixes = []
+    for name, x in foreign.items():
+        if isinstance(x, Words):
+            fixes.append(f"words have no gradients, {detached}")
+        elif isinstance(x, Encoded):
+            fixes.append(f"give the tensor that {name} was encoded from, or {detached}")
+        else:
+            fixes.append(f"give {arguments.moved(x, name, place)}")
+    if refused:
+        fixes.append(f"leave that out, or {detached}")
+    kinds = [*(f"{name} as {type(x).__name__}" for name, x in foreign.items()), *refused]
+    return TypeError(
+        f"a product that PyTorch differentiates or maps cannot have {', '.join(kinds)}: "
+        + "; ".join(fixes)
+    )
 
 
 def _is_served(x: Any, name: str) -> bool:

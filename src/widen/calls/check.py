@@ -63,7 +63,9 @@ def library(**given: Any) -> str:
             f"{name} is {'a NumPy array' if place == 'numpy' else 'a tensor on ' + place}"
             for name, place in places.items()
         )
-        raise ValueError(f"{where}; move them to one place first")
+        target = max(found, key=lambda place: (place.startswith("cuda"), place != "numpy"))
+        moves = [moved(given[name], name, target) for name in places if places[name] != target]
+        raise ValueError(f"{where}; move them to one place first: give {', '.join(moves)}")
     place = next(iter(found), "numpy")
     if place not in ("numpy", "cpu") and not place.startswith("cuda"):
         raise ValueError(f"tensors on {place} are not served; use a CUDA device or .cpu()")
@@ -73,8 +75,25 @@ def library(**given: Any) -> str:
     return place
 
 
+def moved(x: Any, name: str, place: str) -> str:
+    """What a caller writes to have an operand as a tensor on a device."""
+    if isinstance(x, Encoded):
+        return f"{name} encoded from a tensor on {place}"
+    if isinstance(x, Words):
+        return f"{name}.to_torch({place!r})"
+    if is_tensor(x):
+        return f"{name}.to({place!r})"
+    if isinstance(x, np.ndarray):
+        tensor = f"torch.from_numpy({name})"
+        if x.dtype.name == "bfloat16":  # PyTorch does not know NumPy's
+            tensor = f"torch.from_numpy({name}.view(np.int16)).view(torch.bfloat16)"
+    else:
+        tensor = f"torch.as_tensor({name}, dtype=torch.float64)"
+    return tensor if place == "cpu" else f"{tensor}.to({place!r})"
+
+
 WORDS_OF = "widen.Words({name}, dtype=widen.float64x2)"
-"""What keeps exact numbers of other libraries."""
+"""What keeps numbers of more bits than float64 has, and exact ones of other libraries."""
 
 
 def as_operand(x: Any, name: str) -> Any:
@@ -119,10 +138,13 @@ def format_of(dtype: Any, name: str) -> Format:
         wide = "complex128" if word.startswith("complex") else "float64"
         raise TypeError(f"{name} holds {word}; {known}: give {name}.to(torch.{wide})")
     fix = f"{name}.astype(float)"
-    if dtype.kind == "V" and dtype.itemsize == 2:
+    if dtype.kind == "c" or (dtype.kind == "f" and dtype.itemsize > 8):
+        # A long double: 64 bits, or 113, where two words have 107.
+        part = "complex128" if dtype.kind == "c" else "float64"
+        wide = f"{part}x{2 if np.finfo(dtype).nmant < 107 else 3}"
+        fix = f"widen.Words({name}, dtype=widen.{wide}), which keeps all bits"
+    elif dtype.kind == "V" and dtype.itemsize == 2:
         fix = f"{name}.view(ml_dtypes.bfloat16) if these are bfloat16 bits"
-    elif dtype.kind == "c":
-        fix = f"{name}.astype(complex)"
     elif dtype.kind == "O":
         fix += " or " + WORDS_OF.format(name=name)
     raise TypeError(f"{name} holds {dtype.name}; {known}: give {fix}")

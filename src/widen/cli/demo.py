@@ -17,10 +17,16 @@ def demo() -> None:
     Takes less than a minute. Every number is checked against exact integer arithmetic.
     """
     from widen.cli.cases import cases
+    from widen.cli.progress import compiling_told
     from widen.cli.results import screen
 
     console = screen(80)
-    with console.status("multiplying (the first run compiles kernels) ..."):
+    status = console.status("multiplying ...")
+
+    def show(text: str | None) -> None:
+        status.update(text or "multiplying ...")
+
+    with status, compiling_told(show if console.is_terminal else None):
         speed(64)  # compiles, or reads what was compiled before
         scores = [(case, scores_of(case)) for case in cases()]
         changed = changed_bits()

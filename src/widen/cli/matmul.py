@@ -51,7 +51,8 @@ def matmul(
     left, right = map_matrix(a), map_matrix(b)
     shape = product_shape(left.shape, right.shape, (a, b))
     arguments = options.library_arguments(accuracy, dtype, unit, system, workspace)
-    with library_errors():
+    what = f"{Path(a).name} × {Path(b).name}"
+    with progress_bar(what), library_errors():
         # Asked before a file is made, so that a wrong option touches nothing.
         result_dtype = dtype_of_product(left.dtype, right.dtype, arguments)
     piped = output == STANDARD
@@ -59,7 +60,7 @@ def matmul(
         standard_output(shape, result_dtype)
         if piped
         else new_matrix(Path(output), shape, result_dtype) as out,
-        progress_bar(f"{Path(a).name} × {Path(b).name}") as progress,
+        progress_bar(what) as progress,
         library_errors(),
         memory_errors(arguments["workspace"]),
     ):

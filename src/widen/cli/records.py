@@ -86,7 +86,7 @@ def load(folder: Path) -> list[Record]:
 def read(path: Path) -> Record:
     """Return one record."""
     try:
-        record: Record = json.loads(path.read_text())
+        record: Record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CommandError(f"{path} is damaged ({error}): remove it") from error
     return record

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from widen.cpu.threads import launch
-from widen.formats import Part
+from widen.formats import Part, strides
 
 Array = np.ndarray[Any, Any]
 
@@ -44,8 +44,7 @@ class Operand:
     @property
     def lines_near(self) -> bool:
         """Whether neighbouring lines lie closer in memory than neighbours within a line."""
-        _, line, inner = (abs(stride) for stride in self.parts[0].strides)
-        return line < inner
+        return strides.lines_near(self.shape, self.parts[0].strides)
 
     @property
     def viewed(self) -> bool:
@@ -126,7 +125,7 @@ def _block(words: tuple[tuple[Array, ...], ...]) -> Array | None:
     every = [part for word in words for part in word]
     if owner is None or first.dtype != np.float64 or not first.flags.aligned:
         return None
-    if any(part.base is not owner or part.strides != first.strides for part in every):
+    if any(part.base is not owner or _steps(part) != _steps(first) for part in every):
         return None
     places = np.array([[part.__array_interface__["data"][0] for part in word] for word in words])
     count, parts = len(words), len(words[0])
@@ -135,8 +134,13 @@ def _block(words: tuple[tuple[Array, ...], ...]) -> Array | None:
     word, part = np.indices(places.shape)
     if (places != places[0, 0] + word * a_word + part * a_part).any():
         return None
-    shape, strides = (count, parts, *first.shape), (a_word, a_part, *first.strides)
-    return np.lib.stride_tricks.as_strided(first, shape, strides)
+    shape, steps = (count, parts, *first.shape), (a_word, a_part, *first.strides)
+    return np.lib.stride_tricks.as_strided(first, shape, steps)
+
+
+def _steps(x: Array) -> tuple[int, ...]:
+    """Bytes from entry to entry, along axes that have several."""
+    return strides.meaningful(x.shape, x.strides)
 
 
 def float64_bits(x: Array) -> Array:
@@ -146,7 +150,7 @@ def float64_bits(x: Array) -> Array:
 
 def heads(first: Array, second: Array) -> Array:
     """First words (batch, lines, inner), rounded to odd; laid out in memory as they are."""
-    flip = abs(first.strides[1]) < abs(first.strides[2])
+    flip = strides.lines_near(first.shape, first.strides)
     if flip:
         first, second = first.swapaxes(1, 2), second.swapaxes(1, 2)
     out: Array = np.empty(first.shape, np.int64)
@@ -161,14 +165,14 @@ def joined(parts: tuple[Array, ...]) -> Array:
         return first[None]
     if not joinable(parts):
         return np.stack(parts)
-    shape, strides = (2, *first.shape), (first.itemsize, *first.strides)
-    return np.lib.stride_tricks.as_strided(first, shape, strides)
+    shape, steps = (2, *first.shape), (first.itemsize, *first.strides)
+    return np.lib.stride_tricks.as_strided(first, shape, steps)
 
 
 def joinable(parts: tuple[Array, ...]) -> bool:
     """Whether two arrays are the real and imaginary parts of one complex array."""
     ours, theirs = (part.__array_interface__["data"][0] for part in parts)
-    return parts[0].strides == parts[1].strides and theirs - ours == parts[0].itemsize
+    return _steps(parts[0]) == _steps(parts[1]) and theirs - ours == parts[0].itemsize
 
 
 @dataclass(frozen=True)

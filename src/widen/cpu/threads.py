@@ -13,13 +13,18 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
+
+# NumPy imports this when it is first asked for, as Numba does in a kernel's first call. A thread
+# that forks meanwhile would leave its child an import that never ends.
+import numpy.ma  # noqa: F401
 
 PIECES = 8
 """Pieces a thread takes, about: fewer share unevenly, more are overhead."""
@@ -28,7 +33,8 @@ SMALL = 1 << 17
 """Work (entries times planes, about a nanosecond each) that is not worth waking a thread for."""
 
 
-_compiling = threading.Lock()
+_compiling = threading.RLock()
+_counting = threading.RLock()
 _loaded: dict[str, Callable[..., None]] = {}
 
 
@@ -58,15 +64,64 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="widen")
 
 
-if hasattr(os, "register_at_fork"):
-    # A child process has none of its parent's threads.
-    os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
 def _threads() -> int:
     import numba
 
-    return int(numba.get_num_threads())
+    with _counting:  # Numba takes locks of its own here
+        return int(numba.get_num_threads())
+
+
+# A child process has none of its parent's threads. What one of them was in the middle of stays as
+# it is for ever: a lock that is held, a kernel's module half imported, a compiler half way. So a
+# fork waits until no other thread compiles, and the locks are free in both processes.
+
+
+class _AtFork(threading.local):
+    """The locks that a thread holds while it forks."""
+
+    def __init__(self) -> None:
+        self.held: list[Any] = []
+
+
+_at_fork = _AtFork()
+
+
+def _locks() -> Iterator[Any]:
+    """Every lock that a product may take on its way, in the order in which threads take them."""
+    yield _compiling
+    yield _counting
+    # Numba's and LLVM's, which others may hold who compile kernels of their own.
+    compiler = sys.modules.get("numba.core.compiler_lock")
+    yield getattr(compiler, "global_compiler_lock", None)
+    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    yield getattr(getattr(library, "_lock", None), "_lock", None)
+
+
+def _before_fork() -> None:
+    for lock in _locks():
+        if lock is not None:
+            lock.acquire()
+            _at_fork.held.append(lock)
+
+
+def _after_fork() -> None:
+    while _at_fork.held:
+        _at_fork.held.pop().release()
+
+
+def _after_fork_in_child() -> None:
+    _after_fork()
+    _pool.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    # What is registered last is called first before a fork: not after logging has taken its lock,
+    # which the thread that compiles may wait for (concurrent.futures has imported it above).
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork,
+        after_in_child=_after_fork_in_child,
+    )
 
 
 def share(kernel: Callable[..., None], jobs: int, *arguments: Any) -> None:

@@ -34,6 +34,12 @@ class Binary:
         if not 0 < self.precision < self.highest - self.lowest:
             raise ValueError(f"{self.name}: no room between 2^{self.lowest} and 2^{self.highest}")
 
+    def __repr__(self) -> str:
+        return f"widen.formats.PLAIN[{self.name!r}]"
+
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def parts(self) -> int:
         """One real part."""

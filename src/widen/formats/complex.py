@@ -16,6 +16,13 @@ class Complex:
     name: str
     part: Binary | Multiple
 
+    def __repr__(self) -> str:
+        several = len(self.part.words) > 1
+        return f"widen.{self.name}" if several else f"widen.formats.PLAIN[{self.name!r}]"
+
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def parts(self) -> int:
         """A real and an imaginary part."""

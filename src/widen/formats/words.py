@@ -30,6 +30,12 @@ class Multiple:
         if len(self.words) < 2:
             raise ValueError(f"{self.name}: a number of one word is a Binary")
 
+    def __repr__(self) -> str:
+        return f"widen.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def precision(self) -> int:
         """Bits that are always held: u = 2^-precision.

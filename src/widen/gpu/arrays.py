@@ -12,6 +12,7 @@ import torch
 from widen.calls import check as arguments
 from widen.formats import FORMATS, PLAIN, Binary, Format
 from widen.formats.arrays import new_planes
+from widen.formats.strides import meaningful
 from widen.gpu import operands as torch_lines
 from widen.gpu.operands import Lines, Numbers, Target, Tensor
 from widen.words import Words
@@ -104,11 +105,11 @@ def bits_of(out: Any, parts: int) -> Target:
         return torch_lines.bits_of(whole, parts)
     words = [plane[:parts] for plane in out.planes]
     alike = [word for word in words if word.dtype == words[0].dtype]
-    block = torch_lines.in_place(alike)
+    block = torch_lines.stepped(torch_lines.in_place(alike))
     assert len(alike) == 1 or block.data_ptr() == words[0].data_ptr()
     second = None
     if len(alike) < len(words):
-        second = words[-1].view(torch.int32)
+        second = torch_lines.stepped(words[-1].view(torch.int32))
         assert second.stride() == block.stride()[1:]
     return Numbers(block.view(torch_lines.INTEGERS[block.element_size()]), second)
 
@@ -121,7 +122,7 @@ def in_one_block(out: Any) -> bool:
     if not isinstance(out, Words):
         return not (out.is_conj() or out.is_neg())
     alike = [plane for plane in out.planes if plane.dtype == out.planes[0].dtype]
-    if len({plane.stride() for plane in out.planes}) > 1:
+    if len({meaningful(plane.shape, plane.stride()) for plane in out.planes}) > 1:
         return False
     return len(alike) == 1 or torch_lines.in_place(alike).data_ptr() == alike[0].data_ptr()
 

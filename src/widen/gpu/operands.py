@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 
-from widen.formats import BINARY, Binary
+from widen.formats import BINARY, Binary, strides
 from widen.gpu import tiles
 
 Tensor = torch.Tensor
@@ -48,7 +48,7 @@ class Lines:
     @cached_property
     def lines_near(self) -> bool:
         """Whether neighbouring lines lie closer in memory than neighbours within a line."""
-        return self.bits.stride(2) < self.bits.stride(3)
+        return strides.lines_near(self.bits.shape, self.bits.stride())
 
     @cached_property
     def paired(self) -> Lines:
@@ -105,7 +105,16 @@ def _wide(*parts: Tensor) -> list[Tensor]:
 def bits_of(x: Tensor, parts: int) -> Tensor:
     """The bits of a tensor's floats, parts first, a view."""
     split = torch.view_as_real(x.resolve_conj()).movedim(-1, 0) if parts == 2 else x[None]
-    return split.resolve_neg().view(INTEGERS[split.element_size()])
+    return stepped(split.resolve_neg().view(INTEGERS[split.element_size()]))
+
+
+def stepped(x: Tensor) -> Tensor:
+    """The same view, 0 as the stride of axes of one entry.
+
+    Kernels are told strides, and compiled anew for such that are 1 or multiples of 16.
+    """
+    steps = strides.meaningful(x.shape, x.stride())
+    return x if steps == x.stride() else x.as_strided(x.shape, steps)
 
 
 def lines_of_words(words: list[Tensor], side: str, parts: int) -> Lines:
@@ -120,7 +129,7 @@ def lines_of_words(words: list[Tensor], side: str, parts: int) -> Lines:
         same = [torch.cat([x, torch.zeros_like(x)]) for x in same]
     block = in_place(same)
     block = block if side == "left" else block.mT
-    bits = block.view(INTEGERS[block.element_size()])
+    bits = stepped(block.view(INTEGERS[block.element_size()]))
     return Lines(bits[0], BINARY[str(widest).removeprefix("torch.")], bits)
 
 
@@ -128,15 +137,15 @@ def in_place(words: list[Tensor]) -> Tensor:
     """Words on a leading axis, a view if they lie at equal distances in one memory."""
     first = words[0]
     size = first.element_size()
-    steps = {y.data_ptr() - x.data_ptr() for x, y in itertools.pairwise(words)}
+    distances = {y.data_ptr() - x.data_ptr() for x, y in itertools.pairwise(words)}
     storage = {x.untyped_storage().data_ptr() for x in words}
-    alike = {(x.shape, x.stride()) for x in words}
-    step = max(steps, default=0)
+    alike = {(x.shape, strides.meaningful(x.shape, x.stride())) for x in words}
+    step = max(distances, default=0)
     if len(words) == 1:
         return first[None]
-    if len(steps) == len(storage) == len(alike) == 1 and step > 0 and step % size == 0:
-        shape, strides = (len(words), *first.shape), (step // size, *first.stride())
-        return first.as_strided(shape, strides, first.storage_offset())
+    if len(distances) == len(storage) == len(alike) == 1 and step > 0 and step % size == 0:
+        shape, steps = (len(words), *first.shape), (step // size, *first.stride())
+        return first.as_strided(shape, steps, first.storage_offset())
     return torch.stack(words)
 
 

@@ -16,6 +16,7 @@ from widen.calls.call import Call, Choices, Wanted, check_call, check_plan, empt
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN, Format
+from widen.formats.strides import meaningful
 from widen.gpu import hardware, stages
 from widen.gpu.arrays import (
     addend_lines,
@@ -170,13 +171,15 @@ def _kind(x: Any) -> Any:
         if x.device is None:
             return None  # it will be refused
         operand = held(x).operand
-        kept = (operand.fmt, operand.words.shape, operand.words.stride(), x.unit, x.system)
+        words = operand.words
+        strides = meaningful(words.shape, words.stride())
+        kept = (operand.fmt, words.shape, strides, x.unit, x.system)
         return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.device, kept
     if type(x) not in (torch.Tensor, torch.nn.Parameter) or x.is_conj() or x.is_neg():
         return None
     if x.requires_grad and torch.is_grad_enabled():
         return None  # it goes another way
-    return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16
+    return x.shape, meaningful(x.shape, x.stride()), x.dtype, x.device, x.data_ptr() % 16
 
 
 def _owned(*operands: Any) -> list[Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,10 @@ from widen.gpu.cuts import Piece
 from widen.gpu.operands import Lines, Tensor
 from widen.gpu.tables import constant
 from widen.stages import problem
+from widen.stages.compiling.once import once
 
 
-@lru_cache(maxsize=16)
+@once
 def nowhere(device: torch.device) -> Tensor:
     """Something to point at where there is no c."""
     return constant([0], torch.int64, device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from functools import lru_cache
 from struct import pack, unpack
 from typing import Any
 
@@ -13,6 +13,7 @@ from widen.gpu import tiles
 from widen.gpu.kernels.triton import crt, crt_groups
 from widen.gpu.kernels.triton.encode import BIAS
 from widen.gpu.replay.recording import quietly
+from widen.stages.compiling.once import once
 from widen.systems import Residues
 from widen.systems.moduli import balanced
 
@@ -22,7 +23,7 @@ LONGEST_BYTES = 64
 """256^j mod p is tabled for j below this; planes hold no more than 342 bits."""
 
 
-@cache
+@once
 def encoding(moduli: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """(-p, 1/p) of every modulus, and the weights of bytes (`encode.residues`), as int32."""
     rows = [[-p, unpack("i", pack("f", 1 / p))[0]] for p in moduli]
@@ -33,7 +34,7 @@ def encoding(moduli: tuple[int, ...], device: torch.device) -> tuple[Tensor, Ten
 def constant(values: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A table that kernels read: not part of any one call.
 
-    Whoever makes one keeps it for good (`cache`), since a captured graph may point at it. Tables
+    Whoever makes one keeps it for good (`once`), since a captured graph may point at it. Tables
     are small, and there are as many as layouts.
     """
     with quietly():
@@ -48,7 +49,7 @@ def _byte_weights(p: int, skipped: int) -> list[int]:
     return [low, high, bias, 0]
 
 
-@cache
+@once
 def multiplying(planes: tuple[tuple[int, int], ...], device: torch.device) -> Tensor:
     """Rows (p, w, floor(2^32 w/p), -2^31 mod p) for planes (p, w), uint32."""
     rows = [[p, w, (w << 32) // p, -(1 << 31) % p] for p, w in planes]
@@ -97,7 +98,7 @@ HIGHEST_POINT = 47
 """Of the integers that stand for 1/P_G: 2^point/P_G, where that is below 2^32."""
 
 
-@cache
+@once
 def any_reconstruction(
     layout: Residues, few: bool, device: torch.device, *, apart: bool = False
 ) -> tuple[Tensor, int]:
@@ -159,7 +160,7 @@ def any_room(table: Tensor, parts: int) -> int:
     return parts * limbs + len(table) + int(crt_groups.TOGETHER)
 
 
-@cache
+@once
 def words_encoding(
     layout: Residues, count: int, columns: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ import torch
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.tables import constant
 from widen.plan import Layout
+from widen.stages.compiling.once import once
 from widen.systems import Digits, Residues
 
 Tensor = torch.Tensor
@@ -28,7 +28,7 @@ def _table(rows: Any, device: torch.device) -> Tensor:
     return constant(rows, torch.int64, device)
 
 
-@cache
+@once
 def remainders(layout: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
     """Constants and powers of `gpu.kernels.triton.planes.residues`."""
     powers = [[pow(2, j, p) for j in range(LONGEST_POWER)] for p in layout.moduli]
@@ -51,7 +51,7 @@ def _added(limbs: int) -> int:
     return ((1 << 32 * limbs) - 1) // 255 * 128
 
 
-@cache
+@once
 def words_remainders(layout: Residues, limbs: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Constants and weights of `gpu.kernels.triton.planes_words.residues`."""
     weights = [
@@ -60,7 +60,7 @@ def words_remainders(layout: Residues, limbs: int, device: torch.device) -> tupl
     return _table(_moduli(layout), device), _table(weights, device)
 
 
-@cache
+@once
 def words_offset(layout: Digits, side: int, limbs: int, device: torch.device) -> Tensor:
     """The offset of `gpu.kernels.triton.planes_words.digits`."""
     beta = layout.beta
@@ -69,7 +69,7 @@ def words_offset(layout: Digits, side: int, limbs: int, device: torch.device) ->
     return _table([offset >> 32 * j & 0xFFFFFFFF for j in range(limbs)], device)
 
 
-@cache
+@once
 def pairs_of(layout: Layout, device: torch.device) -> tuple[Tensor, Tensor]:
     """Products sorted by group, and where every group begins."""
     ordered = sorted(layout.products, key=lambda product: product.group)
@@ -93,7 +93,7 @@ def _term(group: int, w: int, p: int) -> list[int]:
     return [group, w % p, (w << int(group_kernels.LOW_BITS)) % p]
 
 
-@cache
+@once
 def direct(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
     """Terms and moduli of `gpu.kernels.triton.groups.as_residues`.
 
@@ -124,7 +124,7 @@ def direct(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Ten
     return _table(rows, device), _table(every, device)
 
 
-@cache
+@once
 def through_x(
     layout: Residues, carrier: Residues, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -151,7 +151,7 @@ def through_x(
     )
 
 
-@cache
+@once
 def apart(layout: Layout, carrier: Residues, device: torch.device) -> tuple[Tensor, Tensor]:
     """Terms and moduli of the kernel `groups.as_residues` for residues of each part of X."""
     rows: list[list[list[int]]]

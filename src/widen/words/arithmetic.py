@@ -58,12 +58,25 @@ def operand(x: Words, other: Any) -> Words | None:
         return None
     ours, theirs = place_of(x.planes[0]), place_of(found.planes[0])
     if ours != theirs:
-        where = [f"on {p}" if p is not None else "a NumPy array" for p in (ours, theirs)]
-        raise ValueError(
-            f"one operand is {where[0]}, the other {where[1]}; move them to one place first "
-            "(x.to_torch(device), x.to(device), x.cpu())"
-        )
+        raise ValueError(_apart(ours, theirs, isinstance(other, make)))
     return found
+
+
+def _apart(ours: Any, theirs: Any, are_words: bool) -> str:
+    """Words x are in one place, what is calculated with them (y, maybe words too) in another."""
+    where = [f"on {p}" if p is not None else "a NumPy array" for p in (ours, theirs)]
+    if ours is None:
+        fix = f"x.to_torch({str(theirs)!r})"
+    elif are_words:
+        fix = f"y.to_torch({str(ours)!r})"
+    elif theirs is None:
+        fix = "torch.from_numpy(y)" + ("" if str(ours) == "cpu" else f".to({str(ours)!r})")
+    else:
+        fix = f"y.to({str(ours)!r})"
+    return (
+        f"one operand, x, is {where[0]}, the other, y, {where[1]}; move them to one place first: "
+        f"give {fix}"
+    )
 
 
 def _is_number(other: Any) -> bool:

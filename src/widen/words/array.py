@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -111,7 +110,12 @@ class Words(Operators):
 
     @property
     def dtype(self) -> Wide:
-        """The format, under the name arrays have for it."""
+        """The format, under the name arrays have for it.
+
+        >>> import widen
+        >>> widen.Words(["0.1"], "float64x2").dtype
+        widen.float64x2
+        """
         return self.format
 
     @property
@@ -286,19 +290,21 @@ class Words(Operators):
                 library_of(plane).stack([plane[0], library_of(plane).zeros_like(plane[0])])
                 for plane in planes
             ]
-        return Words.from_planes(fmt, planes)
+        return Words.of(fmt, construction.converted(fmt, planes))
 
     def to_numpy(self, dtype: Any = None) -> Any:
         """A NumPy array of the nearest floats: the first words, or those of another dtype."""
         names = words_of(self.format)
-        name = names[0] if dtype is None else np.dtype(dtype).name
+        try:
+            name = names[0] if dtype is None else np.dtype(dtype).name
+        except TypeError:
+            name = str(dtype)
         real = {"complex128": "float64", "complex64": "float32"}.get(name, name)
         if real not in ("float64", "float32") or (real != name and self.format.parts == 1):
             raise TypeError(f"to_numpy(dtype={name}): give float64 or float32 (complex if x is)")
         planes = [conversions.on_cpu(plane) for plane in self.planes]
         if real != names[0]:
-            terms = [plane.astype("float64") for plane in planes]
-            planes = renormalise.renormalised(terms, (real,) * 3)  # a tie may change the last two
+            planes = [renormalise.nearest([plane.astype("float64") for plane in planes], real)]
         if self.format.parts == 1:
             return planes[0][0].copy()[()]
         joined = np.empty(self.shape, "complex128" if real == "float64" else "complex64")
@@ -306,17 +312,13 @@ class Words(Operators):
         return joined[()]
 
     def to_torch(self, device: Any = "cpu") -> Words:
-        """The same numbers in tensors on a device."""
-        import_torch = sys.modules.get("torch")
-        if import_torch is None:
-            raise TypeError("to_torch needs PyTorch: import torch first")
+        """The same numbers in tensors on a device; PyTorch is imported if it was not."""
+        torch = foreign.package("torch", "widen[torch]")
         planes = [
-            plane
-            if is_tensor(plane)
-            else import_torch.from_numpy(np.require(plane, None, ("C", "W")))
+            plane if is_tensor(plane) else torch.from_numpy(np.require(plane, None, ("C", "W")))
             for plane in self.planes
         ]
-        target = new_planes(self.format, tuple(planes[0].shape), import_torch.device(device))
+        target = new_planes(self.format, tuple(planes[0].shape), torch.device(device))
         for new, plane in zip(target, planes, strict=True):
             new.copy_(plane)
         return Words.of(self.format, target)

@@ -30,7 +30,18 @@ DOUBLE = (*SINGLE, "float64", "int32", "uint32", "complex128")
 def canonical(fmt: Wide, planes: Sequence[Any]) -> Planes:
     """Planes of a format for the exact sums of any planes of floats."""
     terms = [cast(plane, "float64") for plane in planes]
-    words = renormalise.renormalised(terms, words_of(fmt))
+    return _new(fmt, renormalise.renormalised(terms, words_of(fmt)))
+
+
+def converted(fmt: Wide, planes: Sequence[Any]) -> Planes:
+    """Planes of a format for canonical planes of another, the parts of both as many."""
+    if dtype_name(planes[0]) == words_of(fmt)[0]:
+        return _new(fmt, renormalise.shared([*planes], words_of(fmt)))
+    return canonical(fmt, planes)
+
+
+def _new(fmt: Wide, words: Sequence[Any]) -> Planes:
+    """Words in planes of their own."""
     made = new_planes(fmt, tuple(words[0].shape), place_of(words[0]))
     for target, word in zip(made, words, strict=True):
         target[...] = word

@@ -10,29 +10,42 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from widen.formats.arrays import Planes, Wide, is_tensor, new_planes
-from widen.words.numbers import Exact, exact_parts, words_of_exact
+from widen.words.numbers import ZERO, Exact, Parts, exact, ratios
+from widen.words.rounding import words_of_ratios
 
 if TYPE_CHECKING:
     from widen.words.array import Words
+
+SOME = 1 << 12
+"""Numbers that are converted at a time: their integers stay in the caches."""
 
 
 def planes_of_values(values: Any, fmt: Wide) -> Planes:
     """Planes for a number, nested lists or an object array of numbers, or a foreign matrix."""
     array = _object_array(values)
     planes = new_planes(fmt, (fmt.parts, *array.shape), None)
-    flat = [plane.reshape(fmt.parts, -1) for plane in planes]  # views: planes are contiguous
-    for at, value in enumerate(array.reshape(-1)):
-        parts = exact_parts(value)
-        if fmt.parts == 1 and parts[1] != 0:
+    targets = [plane.reshape(fmt.parts, -1) for plane in planes]  # views: planes are contiguous
+    flat = array.reshape(-1)
+    for start in range(0, array.size, SOME):
+        some = flat[start : start + SOME]
+        some = some.tolist() if some.dtype.kind in "OU" else list(some)  # str, not NumPy's
+        pairs = [ratios(value) for value in some]
+        if fmt.parts == 1:
+            _check_real(pairs, some, fmt)
+        for at, column in zip(range(fmt.parts), zip(*pairs, strict=True), strict=False):
+            words = words_of_ratios(column, fmt.part.words)
+            for target, word in zip(targets, words, strict=True):
+                target[at, start : start + SOME] = word
+    return planes
+
+
+def _check_real(pairs: list[Parts], values: list[Any], fmt: Wide) -> None:
+    for (_, imaginary), value in zip(pairs, values, strict=True):
+        if imaginary is not ZERO and exact(imaginary) != 0:
             raise TypeError(
                 f"{value!r:.60} is complex and {fmt.name} is not; use a complex dtype such as "
                 "widen.complex128x2"
             )
-        for part in range(fmt.parts):
-            words = words_of_exact(parts[part], fmt.part.words)
-            for plane, word in zip(flat, words, strict=True):
-                plane[part, at] = word
-    return planes
 
 
 def _object_array(values: Any) -> Any:

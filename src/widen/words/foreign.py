@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from widen.words.array import Words
 
 
-def _package(module: str, name: str) -> Any:
+def package(module: str, name: str) -> Any:
     """A package whose numbers are asked for, or an error that says how to get it."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"this needs {name}, which is not here: pip install {name}") from error
+        raise ImportError(
+            f"this needs {module}, which is not here: pip install '{name}'"
+        ) from error
 
 
 def to_mpmath(x: Words) -> Any:
     """An mpf or mpc of a single number, an mpmath.matrix of a vector or a matrix."""
-    mpmath = _package("mpmath", "mpmath")
+    mpmath = package("mpmath", "mpmath")
     libmp = mpmath.libmp
     special = {np.inf: libmp.finf, -np.inf: libmp.fninf, 0.0: libmp.fzero}
 
@@ -51,7 +53,7 @@ def to_mpmath(x: Words) -> Any:
 
 def to_gmpy2(x: Words) -> Any:
     """An mpfr or mpc, with as many bits as the number has; an object array of them."""
-    gmpy2 = _package("gmpy2", "gmpy2")
+    gmpy2 = package("gmpy2", "gmpy2")
 
     def real(value: Exact) -> Any:
         if not isinstance(value, Fraction):
@@ -81,7 +83,7 @@ def to_flint(x: Words, kind: str = "arb") -> Any:
 
     A matrix gives a matrix, a vector a matrix of one column, a single number a number.
     """
-    flint = _package("flint", "python-flint")
+    flint = package("flint", "python-flint")
     kinds = {"arb": ("arb", "acb"), "fmpq": ("fmpq", None), "fmpz": ("fmpz", None)}
     if kind not in kinds:
         raise ValueError(f"kind={kind!r} is not known; use one of {', '.join(kinds)}")

@@ -1,16 +1,17 @@
-"""Numbers of any kind as exact fractions, and fractions as canonical words.
+"""Numbers of any kind as exact ratios, and ratios as canonical words, one number at a time.
 
 Nothing is imported that the caller has not: a number of another library is known by the name of its
-type's module.
+type's module. `words.rounding` does many numbers at once.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,22 @@ from widen.formats import Binary
 
 Exact = Fraction | float
 """A fraction, or a float that is none: NaN, an infinity, the negative zero."""
+Ratio = tuple[int, int, int] | float
+"""(n, d, e) of n/d 2^e with d > 0, in no particular terms, or a float that is no fraction."""
+Parts = tuple[Ratio, Ratio]
+"""A real and an imaginary part."""
 
-MAGNITUDE = r"(?:(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)"
+ZERO = (0, 1, 0)
+"""The imaginary part of what has none: this very tuple."""
+
+# Nothing that was matched is given back (*+, ?>): long text that is no number is refused at once.
+MAGNITUDE = r"(?>(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)"
 NUMBER = rf"[+-]?{MAGNITUDE}"
-_REAL = re.compile(rf"\s*({NUMBER}|[+-]?\d+\s*/\s*\d+)\s*", re.IGNORECASE)
+_DECIMAL = re.compile(r"\s*+(?=[+-]?\.?[0-9])([+-]?[0-9]*+)\.?([0-9]*+)(?:[eE]([+-]?[0-9]++))?\s*+")
+"""What most text is. Underscores and digits of other scripts are left to the others."""
+_REAL = re.compile(rf"\s*+({NUMBER}|[+-]?\d++\s*+/\s*+\d++)\s*+", re.IGNORECASE)
 _COMPLEX = re.compile(
-    rf"\s*\(?\s*({NUMBER})??\s*([+-]?\s*{MAGNITUDE}|[+-])?\s*[jJ]\s*\)?\s*", re.IGNORECASE
+    rf"\s*+\(?\s*+({NUMBER})??\s*+([+-]?\s*+{MAGNITUDE}|[+-])?\s*+[jJ]\s*+\)?\s*+", re.IGNORECASE
 )
 
 FAR = 1 << 14
@@ -34,45 +45,24 @@ CONSTANT_BITS = 1100
 
 
 def exact_parts(value: Any) -> tuple[Exact, Exact]:
-    """The real and the imaginary part of a number, exactly."""
-    if isinstance(value, (bool, int, np.integer, np.bool_)):
-        return Fraction(int(value)), Fraction(0)
-    if isinstance(value, (float, np.floating)):
-        return _from_float(value), Fraction(0)
-    if isinstance(value, (complex, np.complexfloating)):
-        return _from_float(value.real), _from_float(value.imag)
-    if isinstance(value, Fraction):
-        return value, Fraction(0)
-    if isinstance(value, Decimal):
-        return _from_decimal(value), Fraction(0)
-    if isinstance(value, str):
-        return _from_text(value)
-    library = type(value).__module__.split(".")[0]
-    if library == "mpmath":
-        return _from_mpmath(value)
-    if library == "gmpy2":
-        return _from_gmpy2(value)
-    if library == "flint":
-        return _from_flint(value)
-    raise TypeError(
-        f"{value!r:.60} is a {type(value).__module__}.{type(value).__qualname__}, not a number; "
-        "give int, float, complex, str, Fraction, Decimal, or a number of mpmath, gmpy2 or "
-        "python-flint"
-    )
+    """The real and the imaginary part of a number, exactly.
+
+    >>> exact_parts("0.25-0.5j")
+    (Fraction(1, 4), Fraction(-1, 2))
+    """
+    real, imaginary = ratios(value)
+    return exact(real), exact(imaginary)
 
 
-def _from_float(value: Any) -> Exact:
-    if math.isfinite(value) and (value != 0 or math.copysign(1.0, value) > 0):
-        return Fraction(*value.as_integer_ratio())
-    return float(value)
-
-
-def _from_decimal(value: Decimal) -> Exact:
-    if value.is_finite() and not (value.is_zero() and value.is_signed()):
-        if abs(value.adjusted()) > FAR:  # 10^999999999 would be an integer of 400 megabytes
-            return _far(value < 0, value.adjusted()) if value else Fraction(0)
-        return Fraction(value)
-    return float(value)
+def exact(ratio: Ratio) -> Exact:
+    """A ratio as a fraction; what is out of every format's range as an infinity, or next to 0."""
+    if isinstance(ratio, float):
+        return ratio
+    top, bottom, exponent = ratio
+    size = top.bit_length() - bottom.bit_length() + exponent
+    if top and abs(size) > FAR:  # 2^999999999 would be an integer of 120 megabytes
+        return _far(top < 0, size)
+    return Fraction(top << max(exponent, 0), bottom << max(-exponent, 0))
 
 
 def _far(below: bool, exponent: int) -> Exact:
@@ -81,85 +71,162 @@ def _far(below: bool, exponent: int) -> Exact:
     return sign * math.inf if exponent > 0 else Fraction(sign, 1 << FAR)
 
 
-def _from_text(text: str) -> tuple[Exact, Exact]:
+def ratios(value: Any) -> Parts:
+    """The real and the imaginary part of a number as exact ratios, `ZERO` if it has none."""
+    return reader(type(value))(value)  # type: ignore[arg-type]  # mypy: a type is Hashable
+
+
+@lru_cache(maxsize=64)
+def reader(kind: type) -> Callable[[Any], Parts]:
+    """What reads the numbers of a type: found once, since most arrays hold one type."""
+    if issubclass(kind, (bool, int, np.integer, np.bool_)):
+        return lambda value: ((int(value), 1, 0), ZERO)
+    if issubclass(kind, (float, np.floating)):
+        return lambda value: (_from_float(value), ZERO)
+    if issubclass(kind, (complex, np.complexfloating)):
+        return lambda value: (_from_float(value.real), _from_float(value.imag))
+    if issubclass(kind, Fraction):
+        return lambda value: ((value.numerator, value.denominator, 0), ZERO)
+    if issubclass(kind, Decimal):
+        return lambda value: (_from_decimal(value), ZERO)
+    if issubclass(kind, str):
+        return _from_text
+    libraries = {"mpmath": _from_mpmath, "gmpy2": _from_gmpy2, "flint": _from_flint}
+    return libraries.get(kind.__module__.split(".")[0], _refused)
+
+
+def _refused(value: Any) -> Parts:
+    raise TypeError(
+        f"{value!r:.60} is a {type(value).__module__}.{type(value).__qualname__}, not a number; "
+        "give int, float, complex, str, Fraction, Decimal, or a number of mpmath, gmpy2 or "
+        "python-flint"
+    )
+
+
+def _from_float(value: Any) -> Ratio:
+    if math.isfinite(value) and (value != 0 or math.copysign(1.0, value) > 0):
+        top, bottom = value.as_integer_ratio()
+        return top, 1, 1 - bottom.bit_length()  # a power of two
+    return float(value)
+
+
+def _from_decimal(value: Decimal) -> Ratio:
+    if not value.is_finite():
+        return float(value)
+    return _from_text(str(value))[0]  # its tuple of digits would take twice as long
+
+
+@lru_cache(maxsize=512)
+def _power_of_five(exponent: int) -> int:
+    return int(5**exponent)
+
+
+def _integer(digits: str) -> int:
+    """Digits as an integer, more than Python's limit of 4300 as well."""
+    try:
+        return int(digits)
+    except ValueError:
+        return int(Decimal(digits))
+
+
+def _from_text(text: str) -> Parts:
     """Read "1.5e-40", "1/3", "inf", "2-1e-30j", "(1.0 + 2.0j)"."""
+    if match := _DECIMAL.fullmatch(text):
+        return _from_digits(*match.groups()), ZERO
     if match := _REAL.fullmatch(text):
-        return _part(match[1]), Fraction(0)
+        return _part(match[1]), ZERO
     match = _COMPLEX.fullmatch(text)
     if match and not (match[1] and match[2] and match[2][0] not in "+-"):
         imaginary = match[2] if match[2] is not None else "1" if match[1] is None else None
         if imaginary is None:  # one number, and it is the imaginary one
-            return Fraction(0), _part(match[1])
+            return ZERO, _part(match[1])
         if imaginary in ("+", "-"):
             imaginary += "1"
         return _part(match[1] or "0"), _part(imaginary)
-    raise ValueError(f"{text!r} is not a number; give text such as '1.5e-40', '1/3' or '1-2j'")
+    raise ValueError(f"{text!r:.60} is not a number; give text such as '1.5e-40', '1/3' or '1-2j'")
 
 
-def _part(text: str) -> Exact:
-    text = "".join(text.replace("_", "").split())
-    if "/" in text:
-        numerator, denominator = text.split("/")
-        if int(denominator) == 0:
-            raise ValueError(f"{text!r} divides by zero")
-        return Fraction(int(numerator), int(denominator))
-    digits, _, exponent = text.lower().partition("e")
-    if exponent:  # Decimal has exponents of 18 digits
-        digits = f"{digits}e{max(min(int(exponent), 10**17), -(10**17))}"
-    return _from_decimal(Decimal(digits))
+def _part(text: str) -> Ratio:
+    text = re.sub(r"\d", lambda digit: str(int(digit[0])), "".join(text.split()).replace("_", ""))
+    if match := _DECIMAL.fullmatch(text):
+        return _from_digits(*match.groups())
+    if "/" not in text:
+        return float(text)  # an infinity, or NaN
+    top, bottom = map(_integer, text.split("/"))
+    if bottom == 0:
+        raise ValueError(f"{text!r:.60} divides by zero; give 'inf' or 'nan' if that is meant")
+    return top, bottom, 0
 
 
-def _from_mpmath(value: Any) -> tuple[Exact, Exact]:
+def _from_digits(whole: str, places: str, exponent: str | None) -> Ratio:
+    """A decimal number: digits before the point, with a sign, those behind it, and an exponent."""
+    top, power = _integer(whole + places), -len(places)
+    if exponent:
+        power += _integer(exponent)
+    if top == 0:
+        return -0.0 if whole[:1] == "-" else ZERO
+    size = power + top.bit_length() * 3 // 10
+    if abs(size) > FAR:  # 10^999999999 would be an integer of 400 megabytes
+        return top, 1, 4 * size  # out of every range as well
+    if power < 0:
+        return top, _power_of_five(-power), power
+    return top * _power_of_five(power), 1, power
+
+
+def _from_mpmath(value: Any) -> Parts:
+    kind = type(value).__name__
+    if kind == "mpf":
+        return _from_mpf(value._mpf_), ZERO
     if hasattr(value, "_mpc_"):
         return _from_mpf(value._mpc_[0]), _from_mpf(value._mpc_[1])
-    if type(value).__name__ == "constant" and not value.name.startswith("eps"):
-        return _from_mpf(value(prec=CONSTANT_BITS)._mpf_), Fraction(0)  # not at mpmath's own dps
+    if kind == "constant" and not value.name.startswith("eps"):
+        return _from_mpf(value(prec=CONSTANT_BITS)._mpf_), ZERO  # not at mpmath's own dps
     if hasattr(value, "_mpf_"):
-        return _from_mpf(value._mpf_), Fraction(0)
-    raise TypeError(f"{type(value).__qualname__} of mpmath is not a number; give mpf or mpc")
+        return _from_mpf(value._mpf_), ZERO
+    raise TypeError(f"{kind} of mpmath is not a number; give mpf or mpc")
 
 
-def _from_mpf(value: tuple[int, int, int, int]) -> Exact:
+def _from_mpf(value: tuple[int, int, int, int]) -> Ratio:
     sign, mantissa, exponent, _ = value
     if mantissa == 0 and exponent != 0:  # how mpmath writes NaN and infinities
         return {-456: math.inf, -789: -math.inf}.get(exponent, math.nan)
-    return _dyadic(-int(mantissa) if sign else int(mantissa), exponent)
+    return -int(mantissa) if sign else int(mantissa), 1, exponent
 
 
-def _from_gmpy2(value: Any) -> tuple[Exact, Exact]:
+def _from_gmpy2(value: Any) -> Parts:
     kind = type(value).__name__
     if kind in ("mpz", "xmpz"):
-        return Fraction(int(value)), Fraction(0)
+        return (int(value), 1, 0), ZERO
     if kind == "mpq":
-        return Fraction(int(value.numerator), int(value.denominator)), Fraction(0)
+        return (int(value.numerator), int(value.denominator), 0), ZERO
     if kind == "mpc":
         return _from_mpfr(value.real), _from_mpfr(value.imag)
     if kind == "mpfr":
-        return _from_mpfr(value), Fraction(0)
+        return _from_mpfr(value), ZERO
     raise TypeError(f"{kind} of gmpy2 is not a number; give mpz, mpq, mpfr or mpc")
 
 
-def _from_mpfr(value: Any) -> Exact:
+def _from_mpfr(value: Any) -> Ratio:
     if not value.is_finite() or (value.is_zero() and value.is_signed()):
         return float(value)
     mantissa, exponent = value.as_mantissa_exp()
-    return _dyadic(int(mantissa), int(exponent))
+    return int(mantissa), 1, int(exponent)
 
 
-def _from_flint(value: Any) -> tuple[Exact, Exact]:
+def _from_flint(value: Any) -> Parts:
     kind = type(value).__name__
     if kind == "fmpz":
-        return Fraction(int(value)), Fraction(0)
+        return (int(value), 1, 0), ZERO
     if kind == "fmpq":
-        return Fraction(int(value.p), int(value.q)), Fraction(0)
+        return (int(value.p), int(value.q), 0), ZERO
     if kind == "acb":
         return _from_arb(value.real), _from_arb(value.imag)
     if kind in ("arb", "arf"):
-        return _from_arb(value), Fraction(0)
+        return _from_arb(value), ZERO
     raise TypeError(f"{kind} of flint is not a number; give fmpz, fmpq, arb, arf or acb")
 
 
-def _from_arb(value: Any) -> Exact:
+def _from_arb(value: Any) -> Ratio:
     if type(value).__name__ == "arb":
         if value.is_nan():
             return math.nan
@@ -170,16 +237,7 @@ def _from_arb(value: Any) -> Exact:
     if not value.is_finite():
         return float(value)
     mantissa, exponent = value.man_exp()
-    return _dyadic(int(mantissa), int(exponent))
-
-
-def _dyadic(mantissa: int, exponent: int) -> Exact:
-    size = mantissa.bit_length() + exponent
-    if mantissa and abs(size) > FAR:
-        return _far(mantissa < 0, size)
-    if exponent >= 0:
-        return Fraction(mantissa << exponent)
-    return Fraction(mantissa, 1 << -exponent)
+    return int(mantissa), 1, int(exponent)
 
 
 def nearest(value: Fraction, word: Binary) -> float:

@@ -6,6 +6,7 @@ proofs are in docs/words.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -70,12 +71,13 @@ def alike(a: Any, b: Any) -> Any:
     return ((a > 0) & (b > 0)) | ((a < 0) & (b < 0))
 
 
-def round_words(e: Terms, names: tuple[str, ...]) -> Terms:
+def round_words(e: Terms, names: tuple[str, ...], before: Sequence[Any] = ()) -> Terms:
     """The nearest word of a nonadjacent expansion's sum, then of the rest, and so on.
 
-    A later word beyond its range becomes the largest there is, which is the nearest.
+    Words `before` them, whose rest the sum is, may have been found already. A later word beyond its
+    range becomes the largest there is, which is the nearest.
     """
-    words: Terms = []
+    words: Terms = [*before]
     e, at = [*e, library_of(e[0]).zeros_like(e[0])], 0
     where = library_of(e[0]).where
     for name in names:
@@ -142,3 +144,27 @@ def renormalised(terms: Terms, names: tuple[str, ...]) -> Terms:
             plain = plain + term
         plain = library_of(plain).where((plain == 0) & (terms[0] == 0), terms[0], plain)  # -0
         return finish(round_words(grow(terms), names), plain)
+
+
+def nearest(terms: Terms, name: str) -> Any:
+    """The nearest float of this dtype to the exact sum of any float64 terms."""
+    return renormalised(terms, (name,))[0]
+
+
+def shared(words: Terms, names: tuple[str, ...]) -> Terms:
+    """Canonical words of these dtypes, the first of which is that of the canonical `words`.
+
+    A word depends on the value and on the words before it alone. So formats that begin with the
+    same dtype share their words: missing ones are 0, those too many are left out. Only a float32
+    behind a float64 is rounded anew, from all that the first word leaves.
+    """
+    with np.errstate(all="ignore"):
+        if names[-1] != names[0]:
+            rest = [cast(word, "float64") for word in words[1:]]
+            found = round_words(grow(rest), names[1:], words[:1])
+        else:
+            found = [cast(word, name) for word, name in zip(words, names, strict=False)]
+            found = ties_broken(found) if len(words) > len(names) else found
+            nothing = library_of(words[0]).zeros_like(words[0])
+            found += [nothing] * (len(names) - len(found))
+        return finish(found, words[0])

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from widen.cpu.kernels.cache import compiled
+
 INT, FLOAT, BOOL = types.int64, types.float64, types.boolean
 
 # Types of what kernels read and do not write: any strides, read-only arrays as well.
@@ -28,13 +30,7 @@ def kernel(*arguments, instead=None):
     if instead is not None:
         signatures.append(types.void(INT, INT, instead, *arguments[1:]))
 
-    def compiled(function):
-        try:
-            return njit(signatures, cache=True, nogil=True)(function)
-        except RuntimeError:  # there is nowhere to keep a cache
-            return njit(signatures, nogil=True)(function)
-
-    return compiled
+    return lambda function: compiled(function, signatures)
 
 
 MASK = np.int64(0xFFFFFFFF)

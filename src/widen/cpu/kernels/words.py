@@ -12,6 +12,7 @@ from numba import njit
 
 from widen.cpu.kernels import many
 from widen.cpu.kernels import pairs as two
+from widen.cpu.kernels.cache import compiled
 from widen.cpu.kernels.floats import fast_two_sum, is_finite
 from widen.cpu.kernels.rows import copy_row, fill_row
 
@@ -19,14 +20,6 @@ TILE = 512
 
 
 ADD, SUBTRACT, MULTIPLY, DIVIDE, ROOT = range(5)
-
-
-def compiled(function):
-    """Compile for the words it is first called with, or read that from the cache on disk."""
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # there is nowhere to keep a cache
-        return njit(nogil=True)(function)
 
 
 @njit

@@ -8,7 +8,6 @@ short key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -18,8 +17,12 @@ from triton.runtime.jit import JITFunction
 
 from widen.gpu.replay.driver import Launch, parameter_sizes, word
 from widen.gpu.replay.recording import listener, quietly
+from widen.stages.compiling.notices import GPU
+from widen.stages.compiling.once import Lock, Once, once
 
-_compiled: dict[Any, Any] = {}
+_compiled: Once[Any] = Once()
+"""Compiled kernels, loaded."""
+
 _plain: dict[Any, tuple[bool, ...]] = {}
 """Of every kernel, which of its arguments it does not specialise on."""
 
@@ -45,7 +48,7 @@ def launch(
     recorder.launched(arguments, issue, tensors=run is _interpreted, bind=bind)
 
 
-@cache
+@once
 def general(kernel: Any) -> Any:
     """The same kernel, compiled for arguments of any value: slower, but once for all of them.
 
@@ -57,13 +60,22 @@ def general(kernel: Any) -> Any:
     return triton.jit(kernel.fn, do_not_specialize=names, do_not_specialize_on_alignment=names)
 
 
+_interpreting = Lock()
+"""Triton's interpreter has one place for the program that it is at, for all threads."""
+
+
 def _interpreted(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
     warps: int, stages: int, exact: bool, registers: int | None,
 ) -> Any:  # fmt: skip
     """What runs a kernel in Triton's interpreter, given arguments like these."""
     named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
-    return lambda *given: kernel[grid](*given, **named)
+
+    def run(*given: Any) -> None:
+        with _interpreting:
+            kernel[grid](*given, **named)
+
+    return run
 
 
 def _loaded(
@@ -81,14 +93,40 @@ def _loaded(
     key = (id(kernel), device, constants, warps, stages, exact, registers, kinds)
     found = _compiled.get(key)
     if found is None:
-        names = kernel.arg_names[len(arguments) :]
-        limits = {} if registers is None or torch.version.hip else {"maxnreg": registers}
-        found = _compiled[key] = kernel.warmup(
-            *arguments, grid=grid, num_warps=warps, num_stages=stages, enable_fp_fusion=not exact,
-            **limits, **dict(zip(names, constants, strict=True)),
-        )  # fmt: skip
-        found.run  # noqa: B018  (loads it)
+        # By turns: Triton's own tables of a kernel are not made for several threads, and what it
+        # compiled may serve more keys than one.
+        found = _compiled.made(
+            key,
+            lambda: _ready(kernel, grid, arguments, constants, warps, stages, exact, registers),
+            turn=id(kernel),
+        )
     return _Issue(found, grid, constants, device)
+
+
+def _ready(
+    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
+    warps: int, stages: int, exact: bool, registers: int | None,
+) -> Any:  # fmt: skip
+    """A kernel compiled for arguments like these, and loaded."""
+    _open_driver()
+    names = kernel.arg_names[len(arguments) :]
+    limits = {} if registers is None or torch.version.hip else {"maxnreg": registers}
+    started = GPU.start(kernel.fn.__name__)
+    found = kernel.warmup(
+        *arguments, grid=grid, num_warps=warps, num_stages=stages, enable_fp_fusion=not exact,
+        **limits, **dict(zip(names, constants, strict=True)),
+    )  # fmt: skip
+    found.run  # noqa: B018  (loads it)
+    if found.function is None:  # a load that failed half way, for want of memory, left no more
+        found._init_handles()
+    GPU.finish(kernel.fn.__name__, started)
+    return found
+
+
+@once
+def _open_driver() -> Any:
+    """What Triton compiles and loads for itself when it is first used."""
+    return driver.active.utils
 
 
 class _Issue:

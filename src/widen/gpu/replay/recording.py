@@ -24,6 +24,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from widen.gpu.replay import driver
 from widen.gpu.replay.memory import TOGETHER, Block, Step, in_time, taken_one_by_one, taken_together
 from widen.gpu.replay.reading import Reading
+from widen.stages.compiling.once import Once
 
 Tensor = torch.Tensor
 Run = Callable[..., None]
@@ -339,8 +340,9 @@ class Kind:
         recording = recorder.recording()
         self.failures += recording is None
         if recording is not None:
-            self.last = None if recording.choice is None else recording.choice.key
-            self.by_choice[self.last] = recording
+            key = None if recording.choice is None else recording.choice.key
+            self.by_choice[key] = recording  # by its own, whatever other threads have chosen last
+            self.last = key
 
 
 class Recordings:
@@ -349,7 +351,7 @@ class Recordings:
     MOST = 512
 
     def __init__(self) -> None:
-        self._kinds: dict[Any, Kind] = {}
+        self._kinds: Once[Kind] = Once(self.MOST)
 
     def known(self, key: Any) -> Kind | None:
         """The kind of calls that this tells from others, if there was one; None has no kind."""
@@ -360,12 +362,7 @@ class Recordings:
 
     def kind(self, key: Any) -> Kind | None:
         """The same, old or new."""
-        found = self.known(key)
-        if found is None and key is not None:
-            if len(self._kinds) >= self.MOST:
-                self._kinds.clear()
-            try:
-                found = self._kinds[key] = Kind()
-            except TypeError:
-                return None
-        return found
+        try:
+            return None if key is None else self._kinds.made(key, Kind)
+        except TypeError:
+            return None

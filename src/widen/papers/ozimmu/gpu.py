@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import cache
 from typing import Any
 
 import torch
 
+from widen.formats.strides import lines_near, meaningful
 from widen.gpu.hardware import is_hopper, programs
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.multiply import descriptor
@@ -22,6 +22,7 @@ from widen.gpu.tables import constant
 from widen.gpu.tiles import LONGEST_SUM, PRODUCTS, LineTile, ProductTile, line_tile
 from widen.papers.ozimmu.algorithm import Slices, Sum
 from widen.papers.ozimmu.kernels.triton import slices as kernels
+from widen.stages.compiling.once import once
 
 SLICES = (LineTile(1, 1024, 4), LineTile(32, 64, 4))
 ACCUMULATE = ProductTile(1, 512, inner=0, warps=2)
@@ -41,7 +42,7 @@ def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
     """Cut lines (lines, inner) into slices; see `cpu.split`."""
     count, inner = lines.shape
     pitch = -(-inner // 16) * 16
-    near = lines.stride(0) < lines.stride(1)
+    near = lines_near(lines.shape, lines.stride())
     tile = line_tile(SLICES, near, inner)
     shape = (tile.lines, tile.inner)
     grid = (-(-count // tile.lines) * -(-pitch // tile.inner),)
@@ -49,7 +50,7 @@ def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
     digits = torch.empty((slices, 1, count, pitch), dtype=torch.int8, **place)
     most = torch.zeros(count, dtype=torch.int64, **place)
     bits = lines.view(torch.int64)
-    strides = (lines.stride(1), lines.stride(0))
+    strides = meaningful(lines.shape, lines.stride())[::-1]
     launch(kernels.largest, grid, (bits, most, count, inner, *strides), shape, tile.warps)
     if way != "anew":
         units = torch.empty((1, count), dtype=torch.int32, **place)
@@ -116,14 +117,14 @@ def accumulate(
     return total
 
 
-@cache
+@once
 def _terms(sums: tuple[Sum, ...], device: torch.device) -> Tensor:
     """Where a term's sum lies, and its slices, in the order of the additions."""
     rows = [[len(sums) - 1 - at, term.left, term.right] for at, term in enumerate(sums)]
     return constant(rows, torch.int32, device)
 
 
-@cache
+@once
 def _pairs(sums: tuple[Sum, ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """Tables of `gpu.kernels.triton.groups.products`."""
     firsts, pairs = [0], []

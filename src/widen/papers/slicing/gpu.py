@@ -9,7 +9,6 @@ bits of a sum).
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from widen.gpu.tiles import PRODUCTS, ProductTile
 from widen.papers.slicing.algorithm import LANES, NOTHING, ROW_LANES, halved
 from widen.papers.slicing.kernels.triton import slices as kernels
 from widen.papers.slicing.kernels.triton import soft64
+from widen.stages.compiling.once import once
 from widen.units import UNITS
 
 Tensor = torch.Tensor
@@ -158,7 +158,7 @@ def _product(left: Tensor, right: Tensor, out: Tensor) -> None:
         )  # fmt: skip
 
 
-@cache
+@once
 def _one(device: torch.device) -> Tensor:
     return constant(1.0, torch.float32, device)  # complete before another stream may read it
 
@@ -184,7 +184,7 @@ def _emptied_in_time(
     return out
 
 
-@cache
+@once
 def _lists(pairs: tuple[tuple[int, int], ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """Where every product begins, and its planes."""
     firsts = constant(range(len(pairs) + 1), torch.int32, device)

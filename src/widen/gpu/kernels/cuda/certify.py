@@ -17,6 +17,7 @@ from widen.gpu.kernels.cuda.launcher import (
     work,
 )
 from widen.gpu.tiles import HOPPER_CERTIFY, choose
+from widen.stages.compiling.once import Once
 
 ADDRESSES = ("marks", *(f"{side}_{row}" for side in ("left", "right") for row in
                         ("level", "flags", "weight")))  # fmt: skip
@@ -33,7 +34,7 @@ class Certificate(Finish):
     )
 
 
-_launchers: dict[Any, Launcher] = {}
+_launchers: Once[Launcher] = Once(512)
 
 
 def launcher(
@@ -47,16 +48,10 @@ def launcher(
     those of `bounds.Certificate`; `inexact` is a bit of the flags.
     """
     key = (left.shape, right.shape, left.device, batch, k, terms, shift, both, inexact)
-    found = _launchers.get(key)
-    if found is None:
-        if len(_launchers) >= 512:
-            _launchers.clear()
-        found = _launchers[key] = _launcher(
-            left, right, batch, k, terms, Certificate(
-                columns=right.shape[2], shift=shift, inexact=inexact, both=both
-            )
-        )  # fmt: skip
-    return found
+    finish = {"columns": right.shape[2], "shift": shift, "inexact": inexact, "both": both}
+    return _launchers.made(
+        key, lambda: _launcher(left, right, batch, k, terms, Certificate(**finish))
+    )
 
 
 def _launcher(

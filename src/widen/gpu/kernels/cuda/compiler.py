@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from contextlib import suppress
-from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from widen.stages.compiling import kept
+from widen.stages.compiling.notices import CUDA
+from widen.stages.compiling.once import Once
 
 
 def called(result: tuple[Any, ...]) -> Any:
@@ -60,26 +61,28 @@ def _binary(end: Path, options: tuple[str, ...]) -> bytes:
     driver = called(import_module("cuda.bindings.driver").cuDriverGetVersion())
     key = hashlib.sha256(repr((texts, options, compiler, driver)).encode()).hexdigest()
     name = f"multiply-{key[:32]}.cubin"
-    with suppress(OSError, RuntimeError):  # it is not there yet, or there is no home at all
-        return (_cache_directory() / name).read_bytes()
+    with suppress(RuntimeError):  # there is no home at all
+        found = kept.read(_cache_directory() / name, stamp=b"")
+        if found is not None:
+            return found
+    started = CUDA.start("multiply.cu")
     binary = _compiled(texts.pop("multiply.cu"), texts, options)
+    CUDA.finish("multiply.cu", started)
     with suppress(OSError, RuntimeError):  # then the next process compiles again
-        _keep(binary, _cache_directory() / name)
+        kept.write(_cache_directory() / name, b"", binary)
     return binary
 
 
-def _keep(binary: bytes, path: Path) -> None:
-    """Write a file so that other processes see all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
-        written = Path(directory, path.name)
-        written.write_bytes(binary)
-        os.replace(written, path)
+_functions: Once[Any] = Once()
 
 
-@lru_cache(maxsize=64)
 def function(end: Path, options: tuple[str, ...], shared_bytes: int, device: int) -> Any:
     """The kernel with one of its ends (a header), loaded on a device, whose context is current."""
+    key = end, options, shared_bytes, device
+    return _functions.made(key, lambda: _function(end, options, shared_bytes), turn=key)
+
+
+def _function(end: Path, options: tuple[str, ...], shared_bytes: int) -> Any:
     driver = import_module("cuda.bindings.driver")
     module = called(driver.cuModuleLoadData(_binary(end, options)))
     function = called(driver.cuModuleGetFunction(module, b"multiply"))

@@ -23,6 +23,7 @@ from widen.gpu.kernels.cuda.launcher import (
     work,
 )
 from widen.gpu.tiles import Tile, choose
+from widen.stages.compiling.once import Once
 
 MAX_PLANES = 64
 LONGEST = 1023 * 128
@@ -264,7 +265,7 @@ def multiply(
     )
 
 
-_launchers: dict[Any, Launcher] = {}
+_launchers: Once[Launcher] = Once(512)
 
 
 def launcher(
@@ -276,9 +277,6 @@ def launcher(
         *((x.shape, x.stride(), x.dtype) for x in (left, right, out)), permutable(right),
         left.device, k, n, moduli, coefficients, tile,
     )  # fmt: skip
-    found = _launchers.get(key)
-    if found is None:
-        if len(_launchers) >= 512:
-            _launchers.clear()
-        found = _launchers[key] = _launcher(left, right, out, k, n, moduli, coefficients, tile)
-    return found
+    return _launchers.made(
+        key, lambda: _launcher(left, right, out, k, n, moduli, coefficients, tile)
+    )

@@ -25,6 +25,7 @@ from widen.gpu.kernels.cuda.launcher import (
     work,
 )
 from widen.gpu.tiles import HOPPER, Tile, choose
+from widen.stages.compiling.once import Once
 
 Sum = tuple[int, int, int]
 """First slice of left (going up), first of right (going down), and how many pairs of them."""
@@ -99,7 +100,9 @@ def _launcher(
         (plain_map(left, k, tile.left_box), plain_map(right, k, tile.right_box)),
         tile, options(tile),
     )  # fmt: skip
-    return launcher, import_module("torch").tensor(turns, device=left.device, dtype=out.dtype)
+    order = import_module("torch").tensor(turns, device=left.device, dtype=out.dtype)
+    _turns.append(order)
+    return launcher, order
 
 
 def _check(left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum]) -> None:
@@ -120,7 +123,7 @@ def _check(left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum]) -> None
             raise ValueError(f"{count} slices, {first} up and {last} down: not all are there")
 
 
-_launchers: dict[Any, tuple[Launcher, Any]] = {}
+_launchers: Once[tuple[Launcher, Any]] = Once(512)
 _turns: list[Any] = []  # kept for good: captured graphs point at them
 
 
@@ -145,11 +148,5 @@ def multiply_sums(
         A row of `tiles.HOPPER`; chosen by its predicted time unless given.
     """
     key = (left.shape, right.shape, out.shape, left.device, k, tuple(sums), tile)
-    found = _launchers.get(key)
-    if found is None:
-        if len(_launchers) >= 512:
-            _launchers.clear()
-        found = _launchers[key] = _launcher(left, right, out, k, sums, tile)
-        _turns.append(found[1])
-    launcher, turns = found
+    launcher, turns = _launchers.made(key, lambda: _launcher(left, right, out, k, sums, tile))
     launcher(left.data_ptr(), right.data_ptr(), out.data_ptr(), turns.data_ptr())

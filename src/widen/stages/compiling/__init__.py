@@ -1,0 +1,1 @@
+"""What is compiled once: by one thread, kept on disk, and said to whoever waits for it."""

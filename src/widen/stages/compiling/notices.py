@@ -1,0 +1,47 @@
+"""What the logger "widen" says of kernels being compiled: who waits shall know what for.
+
+Level INFO, which nobody sees who does not ask for it; warnings go where Python's logging sends
+them. A record says in `record.compiling` what it is about, so that a program can show it: "first"
+(nothing was compiled before it), "start" (level DEBUG) or "finish"; `record.done` counts kernels.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter
+
+logger = logging.getLogger("widen")
+
+
+class Notices:
+    """What is said of kernels of one kind."""
+
+    def __init__(self, first: str) -> None:
+        self.first = first
+        self.count, self.seconds = 0, 0.0
+        self.announced = False
+
+    def start(self, kernel: str) -> float:
+        """Say that a kernel is being compiled now; give the time."""
+        if not self.announced:
+            self.announced = True
+            logger.info(self.first, extra=self._about("first"))
+        logger.debug("compiling %s", kernel, extra=self._about("start"))
+        return perf_counter()
+
+    def finish(self, kernel: str, started: float) -> None:
+        """Say that it is done."""
+        seconds = perf_counter() - started
+        self.count, self.seconds = self.count + 1, self.seconds + seconds
+        logger.info(
+            "%s is ready after %.1f s (kernels so far: %d, in %.1f s)",
+            kernel, seconds, self.count, self.seconds, extra=self._about("finish"),
+        )  # fmt: skip
+
+    def _about(self, what: str) -> dict[str, object]:
+        return {"compiling": what, "done": self.count}
+
+
+CPU = Notices("compiling kernels, once (about half a minute)")
+GPU = Notices("compiling GPU kernels, or reading them from Triton's cache")
+CUDA = Notices("compiling CUDA kernels, once (some seconds each)")

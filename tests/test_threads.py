@@ -1,0 +1,307 @@
+"""Many threads ask at once for what is compiled, loaded, tabled or recorded only once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("triton")
+from widen.contract import CONTRACTS
+from widen.formats import FORMATS
+from widen.gpu import products as tensors
+from widen.gpu import tables as torch_constants
+from widen.gpu import unit_tables as torch_tables
+from widen.gpu.replay import launch as triton_launch
+from widen.gpu.replay.recording import Kind, Recordings
+from widen.stages.compiling.once import Once, once
+from widen.systems import residues
+
+THREADS = 12
+INTERPRETED = not torch.cuda.is_available()
+PATIENCE = 0.2
+"""Seconds that slow work gives other threads to come in where they must not."""
+
+
+def at_once(work, count=THREADS):
+    """What `work(0)`, `work(1)`, ... give in threads that begin together."""
+    start = threading.Barrier(count)
+
+    def begun(index):
+        start.wait(timeout=60)
+        return work(index)
+
+    with ThreadPoolExecutor(count) as pool:
+        return [
+            found.result(timeout=120) for found in [pool.submit(begun, i) for i in range(count)]
+        ]
+
+
+# ── the tool ─────────────────────────────────────────────────────────────────
+
+
+class Slow:
+    """Work that others have time to begin as well, unless they wait for it."""
+
+    def __init__(self):
+        self.calls, self.second = 0, threading.Event()
+
+    def __call__(self, *_):
+        self.calls += 1
+        if self.calls > 1:
+            self.second.set()
+        self.second.wait(PATIENCE)
+        return object()
+
+
+def test_values_are_made_once():
+    values, make = Once(), Slow()
+    assert len(set(at_once(lambda _: values.made("key", make)))) == make.calls == 1
+    function = once(Slow())
+    assert len(set(at_once(lambda _: function("key")))) == function.__wrapped__.calls == 1
+    assert function("other") is not function("key")
+    assert function.__wrapped__.calls == 2
+
+
+def test_values_of_other_turns_are_made_meanwhile():
+    values, meet = Once(), threading.Barrier(2)
+    at_once(lambda i: values.made(i, lambda: meet.wait(timeout=60), turn=i), 2)
+    order = []
+    at_once(lambda i: values.made(-i - 1, lambda: order.extend([i, i]), turn="same"), 4)
+    assert order[::2] == order[1::2]
+
+
+def test_what_fails_is_tried_again():
+    values, tries = Once(), []
+
+    def make():
+        tries.append(None)
+        if len(tries) < 3:
+            raise OSError("not yet")
+        return "made"
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="not yet"):
+            values.made(1, make)
+    assert values.made(1, make) == values.made(1, make) == "made"
+    assert len(tries) == 3
+
+
+def test_tables_do_not_grow_for_ever():
+    values = Once(most=3)
+    for key in range(7):
+        assert values.made(key, lambda key=key: key) == key
+        assert len(values) <= 3
+
+
+CHILD = """
+import os, threading
+from widen.stages.compiling.once import Lock, Once
+values, locks, held, over = Once(), [Lock(), Lock()], threading.Event(), threading.Event()
+def make():
+    with locks[0]:
+        held.set()
+        over.wait()
+thread = threading.Thread(target=lambda: values.made(1, make, turn=1))
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    with locks[0], locks[1]:
+        os._exit(7 if values.made(1, lambda: 7, turn=1) == 7 else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+over.set()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="there is no fork")
+def test_a_child_process_does_not_wait_for_its_parents_threads():
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == ["7"], done.stderr
+
+
+# ── kernels and tables of a GPU ──────────────────────────────────────────────
+
+
+class Compiled:
+    """A compiled kernel as Triton makes it: its launcher is there before its function is."""
+
+    metadata = packed_metadata = None
+
+    def __init__(self, failures=0):
+        self.function = self._run = None
+        self.failures, self.loads, self.asked = failures, 0, threading.Event()
+
+    def _init_handles(self):
+        if self.function is not None:
+            return
+        self._run = self.launch
+        self.loads += 1
+        self.asked.wait(PATIENCE)
+        if self.loads <= self.failures:
+            raise MemoryError("no room for a kernel")
+        self.function = 7
+
+    @property
+    def run(self):
+        if self._run is None:
+            self._init_handles()
+        return self._run
+
+    def launch(self, x, y, z, stream, function, *more):
+        if function is None:
+            raise TypeError("argument 5 must be int, not None")
+
+
+class Kernel:
+    """A kernel of one argument and one constant."""
+
+    params = (SimpleNamespace(do_not_specialize=False),)
+    arg_names = ("argument", "CONSTANT")
+
+    def __init__(self, compiled):
+        self.compiled, self.compilations = compiled, 0
+
+    def warmup(self, *arguments, **named):
+        self.compilations += 1
+        return self.compiled
+
+
+@pytest.fixture
+def no_device(monkeypatch):
+    """As if there were a GPU, and nothing compiled for it."""
+    active = SimpleNamespace(get_current_stream=lambda device: 0, utils=None)
+    monkeypatch.setattr(triton_launch, "driver", SimpleNamespace(active=active))
+    monkeypatch.setattr(triton_launch, "_compiled", type(triton_launch._compiled)())
+    monkeypatch.setattr(triton_launch, "_plain", {})
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+
+
+def launch(kernel, constant):
+    triton_launch._loaded(kernel, (1,), (5,), (constant,), 4, 3, False, None)(5)
+
+
+@pytest.mark.parametrize("keys", [1, THREADS])
+@pytest.mark.usefixtures("no_device")
+def test_no_kernel_is_launched_that_another_thread_still_loads(keys):
+    """Nor where Triton gives what it compiled once for several of our keys."""
+    kernel = Kernel(Compiled())
+
+    def work(index):
+        try:
+            launch(kernel, index % keys)
+        finally:
+            kernel.compiled.asked.set()
+
+    at_once(work)
+    assert kernel.compiled.loads == 1
+    assert kernel.compilations == keys
+
+
+@pytest.mark.usefixtures("no_device")
+def test_a_kernel_that_was_not_loaded_is_loaded_the_next_time():
+    kernel = Kernel(Compiled(failures=1))
+    with pytest.raises(MemoryError):
+        launch(kernel, 0)
+    launch(kernel, 0)
+    assert kernel.compiled.loads == 2
+
+
+LAYOUT = residues(128, 60, 1)
+DEVICE = torch.device("cpu")
+
+TABLES = {
+    "encoding": lambda: torch_constants.encoding(LAYOUT.moduli, DEVICE),
+    "multiplying": lambda: torch_constants.multiplying(((7, 3), (11, 5)), DEVICE),
+    "any_reconstruction": lambda: torch_constants.any_reconstruction(LAYOUT, True, DEVICE),
+    "words_encoding": lambda: torch_constants.words_encoding(LAYOUT, 16, 16, DEVICE),
+    "remainders": lambda: torch_tables.remainders(LAYOUT, DEVICE),
+    "pairs_of": lambda: torch_tables.pairs_of(LAYOUT, DEVICE),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_all_threads_are_given_the_same_table(monkeypatch, name):
+    """A captured graph points at it, and what is not kept is overwritten."""
+    module = torch_constants if hasattr(torch_constants, name) else torch_tables
+    slow, constant = Slow(), torch_constants.constant
+
+    def slow_constant(*given):
+        slow()
+        return constant(*given)
+
+    table = getattr(module, name)
+    monkeypatch.setattr(module, "constant", slow_constant)
+    table.cache_clear()
+    first, *others = at_once(lambda _: TABLES[name]())
+    assert all(other is first for other in others)
+    assert table.__name__ == name
+
+
+def test_threads_share_a_kind_of_call():
+    kinds = Recordings()
+    assert len(set(at_once(lambda _: kinds.kind("key")))) == len(kinds._kinds) == 1
+
+
+def test_a_recording_is_kept_by_its_own_choice():
+    """Whatever another thread, which records the same kind, has chosen meanwhile."""
+
+    class Disturbed(Kind):
+        last = property(lambda self: "another's", lambda self, choice: None)
+
+    kind, choice = Disturbed(), SimpleNamespace(key="own")
+    kind.keep(SimpleNamespace(recording=lambda: SimpleNamespace(choice=choice)))
+    assert list(kind.by_choice) == ["own"]
+
+
+# ── whole calls ──────────────────────────────────────────────────────────────
+
+
+def emptied(monkeypatch):
+    """Nothing is compiled, tabled or recorded yet."""
+    for module in [m for name, m in sys.modules.items() if name.startswith("widen.")]:
+        for name, value in list(vars(module).items()):
+            if isinstance(value, once):
+                value.cache_clear()
+            elif isinstance(value, Once):
+                monkeypatch.setattr(module, name, Once())
+    monkeypatch.setattr(tensors, "_recordings", Recordings())
+
+
+def often(request):
+    """Python goes from thread to thread every 10 us instead of 5 ms, until the test ends."""
+    before = sys.getswitchinterval()
+    request.addfinalizer(lambda: sys.setswitchinterval(before))
+    sys.setswitchinterval(1e-5)
+
+
+def encoded(x):
+    """Planes of a left operand, and what is known of its lines."""
+    made = tensors.encode(x, "left", CONTRACTS["standard"], FORMATS["float64"], None, None)
+    return made.planes[..., : x.shape[1]].cpu().numpy(), made.lines[0].cpu().numpy()
+
+
+def test_first_calls_of_twelve_threads_at_once(monkeypatch, request):
+    """Of four shapes: each is given what one thread alone is."""
+    if INTERPRETED:
+        monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    rng = np.random.default_rng(3)
+    given = [rng.standard_normal(shape) for shape in ((1, 1), (2, 5), (3, 2), (1, 9))]
+    there = [torch.from_numpy(x).to("cpu" if INTERPRETED else "cuda") for x in given]
+    alone = [encoded(x) for x in there]
+    emptied(monkeypatch)
+    often(request)
+
+    for index, found in enumerate(at_once(lambda index: encoded(there[index % 4]))):
+        for ours, theirs in zip(found, alone[index % 4], strict=True):
+            assert np.array_equal(ours, theirs)
