@@ -221,7 +221,7 @@ from numba.core.caching import _CacheLocator
 def unusable(self): raise OSError("read-only")
 _CacheLocator.ensure_cache_path = unusable
 import numpy as np
-from widen.papers.multiple_double.cpu import sum_parts
+from widen.papers.multiple_double.algorithm import sum_parts
 for _ in range(2):
     assert sum_parts([np.ones((2, 2, 2))], 2)[0].tolist() == [[2, 2], [2, 2]]
 """
@@ -272,8 +272,9 @@ def test_the_logger_tells_of_gpu_kernels(caplog, monkeypatch):
     monkeypatch.setattr(launches, "GPU", Notices("compiling GPU kernels"))
     monkeypatch.setattr(launches, "_Issue", lambda found, *given: found)
     monkeypatch.setattr(launches.torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(launches, "_open_driver", lambda: None)
     kernel = SimpleNamespace(fn=doubled, params=[], arg_names=[])
-    kernel.warmup = lambda **options: SimpleNamespace(run=options["num_warps"])
+    kernel.warmup = lambda **options: SimpleNamespace(run=options["num_warps"], function=1)
     for warps in (4, 4, 8):
         found = launches._loaded(kernel, (1,), (), (), warps, 3, False, None)
         assert found.run == warps
@@ -294,7 +295,7 @@ def test_a_damaged_cuda_kernel_is_compiled_again(tmp_path, caplog, monkeypatch):
         if damaged:
             (path,) = tmp_path.iterdir()
             path.write_bytes(path.read_bytes()[:-1])
-        assert compiler._binary(("--option",)) == b"cubin"
+        assert compiler._binary(compiler.FOLDER / "residues.cuh", ("--option",)) == b"cubin"
     assert len(compiled) == 2
     assert [record.getMessage().split(" is")[0] for record in caplog.records] == ["multiply.cu"] * 2
 
@@ -357,7 +358,7 @@ def test_the_command_line_shows_warnings_as_its_own_lines(capsys):
 FORK = """
 import logging, os, signal, sys, threading
 import numba, numpy as np, widen
-from widen.papers.multiple_double.cpu import sum_parts
+from widen.papers.multiple_double.algorithm import sum_parts
 
 compiling = threading.Event()
 class Watch(logging.Handler):

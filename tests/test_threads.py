@@ -171,6 +171,7 @@ class Kernel:
 
     def __init__(self, compiled):
         self.compiled, self.compilations = compiled, 0
+        self.fn = SimpleNamespace(__name__="fake")
 
     def warmup(self, *arguments, **named):
         self.compilations += 1
@@ -288,7 +289,7 @@ def often(request):
 def encoded(x):
     """Planes of a left operand, and what is known of its lines."""
     made = tensors.encode(x, "left", CONTRACTS["standard"], FORMATS["float64"], None, None)
-    return made.planes[..., : x.shape[1]].cpu().numpy(), made.lines[0].cpu().numpy()
+    return made.held.planes[..., : x.shape[1]].cpu().numpy(), made.held.table.cpu().numpy()
 
 
 def test_first_calls_of_twelve_threads_at_once(monkeypatch, request):
