@@ -572,13 +572,16 @@ import sys
 sys.modules[sys.argv[1]] = None
 import numpy as np, widen
 from widen.calls import check as arguments
-from widen.gpu.optional import for_gpus
+from widen.gpu.optional import pytorch_and_triton
+def words_on_gpu():
+    with pytorch_and_triton():
+        from widen.words import elementwise_gpu
 library = arguments.library
 arguments.library = lambda **given: "cuda:0"
 for call in (
     lambda: widen.plan((2, 2), (2, 2), device="cuda", workspace="1GB"),
     lambda: widen.matmul(np.ones((2, 2)), np.ones((2, 2))),
-    lambda: for_gpus("widen.words.elementwise_gpu"),
+    words_on_gpu,
 ):
     try:
         call()

@@ -10,11 +10,11 @@ import torch
 
 from helpers import assert_same_bits, draw
 from widen import definition
-from widen.calls.batches import lines, stack
 from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.cpu import scaling as cpu_scaling
 from widen.cpu import stages as cpu_stages
+from widen.cpu.batches import lines, stack
 from widen.formats import FORMATS
 from widen.gpu import arrays, operands
 from widen.gpu import scaling as gpu_scaling

@@ -13,11 +13,12 @@ import pytest
 import widen
 from helpers import ACCURACIES, assert_same_bits, draw, draw_words, word_arrays
 from widen.calls import native as ordinary
-from widen.calls.call import check_call
+from widen.calls.check import check_call
 from widen.cpu import certify as certificates
 from widen.cpu import memory as scratch_memory
 from widen.cpu.operands import Quantised, Survey
 from widen.formats import FORMATS, PLAIN_RESULTS
+from widen.options import Options
 from widen.stages import error_bounds
 
 RESULTS = [name for name, fmt in FORMATS.items() if fmt.result]
@@ -370,7 +371,7 @@ def test_the_largest_bound_takes_no_memory_of_the_results_size(native):
     if native:  # whose product is not within the workspace: its bounds alone
 
         def call():
-            checked = check_call(a, b, "fast", None, None, None, room)
+            checked = check_call(a, b, Options("fast"), room)
             return max(float(x.max()) for x in ordinary._products(checked, abs(a), abs(b), np))
 
     call()

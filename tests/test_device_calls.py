@@ -12,13 +12,15 @@ import pytest
 import torch
 
 from widen.gpu.replay import launch as triton_launch
+from widen.options import Options
 from widen.stages.compiling.once import Once
+from widen.stages.problem import Encoding
 
 pytest.importorskip("triton")
 import widen
 from helpers import assert_same_bits, assert_same_words, draw
 from test_device_words import moved
-from widen.calls.call import check_call, check_plan
+from widen.calls.check import check_call, check_plan
 from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
@@ -54,7 +56,8 @@ def encode(x, side):
     """`widen.encode` of an array, where the stages run."""
     if ON == "cuda":
         return widen.encode(there(x), side=side)
-    return tensors.encode(there(x), side, as_contract("standard"), FORMATS["float64"], None, None)
+    wanted = Encoding(side, as_contract("standard"), FORMATS["float64"], None, None)
+    return tensors.encode(there(x), wanted)
 
 
 def matmul(a, b, accuracy=None, dtype=None, out=None, plan=None):
@@ -67,12 +70,13 @@ def matmul(a, b, accuracy=None, dtype=None, out=None, plan=None):
         return here(found), here(info.bound)
     if plan is not None:
         accuracy, dtype = plan.contract, dtype or plan.result
-    call = check_call(a, b, accuracy, dtype, None, None, 1 << 30)
+    options = Options(accuracy, dtype, plan=plan)
+    call = check_call(a, b, options, 1 << 30)
     if plan is not None:
         check_plan(call, plan)
     target = tensors._target(call, out, torch.device(ON))
     bound = torch.empty(call.dims, dtype=torch.float64)
-    tensors._run(call, target, bound, Clock(timed=False, bounds=True), None, plan)
+    tensors._run(call, None, target, bound, options, Clock(timed=False, bounds=True))
     return here(target), here(bound)
 
 
@@ -101,10 +105,10 @@ def test_the_largest_bound(monkeypatch, many):
         found, record = widen.matmul(there(a), there(b), info="largest")
         assert (record.bound, record.not_finite) == (info.bound, info.not_finite)
     else:
-        call = check_call(there(a), there(b), None, None, None, None, 1 << 30)
+        call = check_call(there(a), there(b), Options(), 1 << 30)
         found = tensors._target(call, None, torch.device(ON))
         ledger = Clock(timed=False, bounds=True)
-        tensors._run(call, found, None, ledger, None, None)
+        tensors._run(call, None, found, None, Options(), ledger)
         assert ledger.largest == info.bound
         assert ledger.finite == wanted.size - info.not_finite
     assert_same_bits(here(found), wanted)
@@ -140,7 +144,8 @@ def test_a_plan_for_another_format(planned, asked):
     """Planes of one format, integers of another: the contract is that of the call."""
     a = widen.Words(np.arange(-4.0, 6.0).reshape(2, 5), "float64x4")
     b = widen.Words(draw("phi1", (2, 5, 2), 11)[1], "float64x4") / 3.0
-    plan = typical_plan(as_contract("standard"), FORMATS[planned], (1, 2, 5, 2), 1 << 30)
+    wanted = Encoding("left", as_contract("standard"), FORMATS[planned], None, None)
+    plan = typical_plan(wanted, (1, 2, 5, 2), 1 << 30)
     found, _ = matmul(a, b, dtype=asked, plan=plan)
     wanted = widen.matmul(a, b, dtype=asked)
     if asked == "float64":

@@ -13,14 +13,15 @@ import torch
 import widen
 from helpers import assert_same_bits, draw
 from widen.calls import check as arguments
-from widen.calls.call import check_call
+from widen.calls.check import check_call
 from widen.formats import FORMATS
 from widen.gpu import planning as device_plan
 from widen.gpu import products as tensors
 from widen.gpu.clock import Clock
-from widen.gpu.scaling import Scaling
+from widen.options import Options
 from widen.plan import Blocks
 from widen.stages import error_bounds
+from widen.stages.call import Scalars
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
 # Triton's interpreter takes a second or more for a product: few of them there, and tiny.
@@ -53,16 +54,14 @@ def gemm(a, b, c=None, alpha=1.0, beta=0.0, bound=False, **options):
     alpha, beta = arguments.scalar(alpha, "alpha"), arguments.scalar(beta, "beta")
     c = None if beta == 0 else c
     numbers = any(isinstance(x, complex) for x in (alpha, beta))
-    call = check_call(
-        a, b, *(options.get(name) for name in ("accuracy", "dtype", "unit", "system")), 1 << 30,
-        complex_scalars=numbers or (c is not None and c.is_complex()),
-    )  # fmt: skip
-    addend = None if c is None else tensors._addend(call, c, None, a.device)
+    options = Options(**options)
+    complex_scalars = numbers or (c is not None and c.is_complex())
+    call = check_call(a, b, options, 1 << 30, complex_scalars=complex_scalars)
     out = torch.full(call.dims, 7.0, dtype=getattr(torch, call.fmt.name))
     limits = torch.empty(call.dims, dtype=torch.float64) if bound else None
-    scaling = Scaling(alpha, beta, addend)
+    scaling = tensors._scaling(call, Scalars(alpha, beta, c), None, a.device)
     ledger = Clock(timed=False, bounds=bound)
-    tensors._run(call, out, limits, ledger, None, None, scaling)
+    tensors._run(call, scaling, out, limits, options, ledger)
     return out.numpy() if limits is None else (out.numpy(), limits.numpy())
 
 
@@ -248,13 +247,17 @@ def test_halves_of_ulps(fmt):
 
 def test_c_may_be_the_result():
     x, c = torch.ones((2, 3, 3), device=ON), torch.ones((4, 3), device=ON)
-    call = check_call(x, x[0], None, None, None, None, 1 << 30)
+    call = check_call(x, x[0], Options(), 1 << 30)
+
+    def addend(c, out):
+        return tensors._scaling(call, Scalars(1.0, 1.0, c), out, x.device).addend
+
     for given, out, shared in [(c[:3], c[1:], True), (c[:3], x, False), (c[0], c, True)]:
-        bits = tensors._addend(call, given, out, x.device).bits
+        bits = addend(given, out).bits
         assert (bits.data_ptr() == given.data_ptr()) == (not shared)
     with pytest.raises(ValueError, match=r"c has shape \(4, 3\), .* result's \(2, 3, 3\)"):
-        tensors._addend(call, c, None, x.device)
-    number = tensors._addend(call, np.asarray(np.float16(0.5)), None, x.device)
+        addend(c, None)
+    number = addend(np.asarray(np.float16(0.5)), None)
     assert (number.bits == np.float64(0.5).view(np.int64).item()).all()
 
 

@@ -14,6 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 import widen
 from helpers import assert_same_bits, draw
+from widen.calls import dispatch
 from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
@@ -26,7 +27,8 @@ from widen.gpu.clock import Clock
 from widen.gpu.products import lines_of
 from widen.gpu.replay.driver import Launch
 from widen.gpu.replay.recording import Kind, Recorder
-from widen.stages.problem import Problem
+from widen.options import Options
+from widen.stages.problem import Encoding, Problem
 from widen.stages.run import run
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
@@ -34,7 +36,7 @@ SHAPE = (3, 9, 4) if ON == "cpu" else (70, 200, 130)
 
 
 class Calls:
-    """Products of NumPy arrays, recorded as `tensors.matmul` does it."""
+    """Products of NumPy arrays, recorded as `gpu.products.product` does it."""
 
     def __init__(self, accuracy, dtype="float64", plan=None, workspace=1 << 30):
         self.accuracy, self.dtype, self.plan, self.workspace = accuracy, dtype, plan, workspace
@@ -99,7 +101,8 @@ def test_complex_numbers():
 
 def test_a_plan_made_beforehand_needs_no_guess():
     m, k, n = SHAPE
-    plan = tensors.typical_plan(as_contract("standard"), FORMATS["float64"], (1, m, k, n), 1 << 30)
+    wanted = Encoding("left", as_contract("standard"), FORMATS["float64"], None, None)
+    plan = tensors.typical_plan(wanted, (1, m, k, n), 1 << 30)
     calls = Calls("standard", plan=plan)
     for seed, family in enumerate(("phi0", "phi4", "extremes")):
         calls.check(*draw(family, SHAPE, seed))
@@ -167,21 +170,25 @@ def test_nothing_of_a_recorded_call_stays_in_memory():
 def test_kinds_tell_calls_apart():
     x = torch.ones(4, 6, dtype=torch.float64, device=ON)
     y = torch.ones(6, 4, dtype=torch.float64, device=ON)
-    choices = ("standard", None, None, None, None)
+    choices, fast = Options("standard"), Options("fast")
     calls = [
         (x, y, None, choices), (x, x.T, None, choices), (x[:, :4], y[:4], None, choices),
         (x.float(), y.float(), None, choices), (x, y.T.contiguous().T, None, choices),
         (x, y, torch.empty(4, 4, dtype=torch.float64, device=ON), choices),
-        (x, y, None, ("fast", None, None, None, None)),
+        (x, y, None, fast),
     ]  # fmt: skip
-    kinds = [tensors._kind_of_call(*call, None) for call in calls]
+
+    def kind_of(*call):
+        return tensors._recordings.kind(tensors._key_of_call(*call))
+
+    kinds = [kind_of(*call) for call in calls]
     assert len(set(kinds)) == len(calls)
     assert None not in kinds
-    assert kinds[0] == tensors._kind_of_call(x + 1, y + 1, None, choices, None)
+    assert kinds[0] == kind_of(x + 1, y + 1, None, choices)
     # What is not told apart is not recorded: results that are operands, conjugates, odd arguments.
-    assert tensors._kind_of_call(x, y, x[:, :4], choices, None) is None
-    assert tensors._kind_of_call(x, y.to(torch.complex128).conj(), None, choices, None) is None
-    assert tensors._kind_of_call(x, y, None, ([], None, None, None, None), None) is None
+    assert kind_of(x, y, x[:, :4], choices) is None
+    assert kind_of(x, y.to(torch.complex128).conj(), None, choices) is None
+    assert kind_of(x, y, None, Options([])) is None
 
 
 def test_a_call_asks_for_its_recording_first(monkeypatch):
@@ -196,6 +203,7 @@ def test_a_call_asks_for_its_recording_first(monkeypatch):
 
     monkeypatch.setattr(tensors._recordings, "known", lambda key: None if key is None else Known())
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: None, raising=False)
+    monkeypatch.setattr(dispatch, "_is_on_gpu", lambda x: True)
     weight = torch.nn.Parameter(b)
     with torch.no_grad():
         for right in (b, weight):

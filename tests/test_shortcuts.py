@@ -11,12 +11,12 @@ import widen
 import widen.testing as wt
 from helpers import draw, same_bits
 from widen import bounds, definition
-from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS
 from widen.cpu import certify as certificates
 from widen.cpu import encode as cpu_encode
 from widen.cpu import lines as cpu_lines
 from widen.cpu import reconstruct as cpu_reconstruct
+from widen.cpu.batches import lines, stack
 from widen.cpu.operands import Quantised, Survey
 from widen.formats import FORMATS
 from widen.stages import error_bounds

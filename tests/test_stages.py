@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 import widen.testing as wt
 from helpers import ACCURACIES, assert_same_bits, draw
 from widen import bounds, definition
-from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
 from widen.cpu import certify as certificates
 from widen.cpu import encode as cpu_encode
 from widen.cpu import lines as cpu_lines
 from widen.cpu import multiply as cpu_multiply
 from widen.cpu import reconstruct as cpu_reconstruct
+from widen.cpu.batches import lines, stack
 from widen.cpu.kernels import lines as kernels
 from widen.formats import FORMATS, RESULTS, Binary
 from widen.planner import choose_layout, first_cap

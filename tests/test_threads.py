@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from widen.stages.problem import Encoding
+
 pytest.importorskip("triton")
 from widen.contract import CONTRACTS
 from widen.formats import FORMATS
@@ -288,7 +290,8 @@ def often(request):
 
 def encoded(x):
     """Planes of a left operand, and what is known of its lines."""
-    made = tensors.encode(x, "left", CONTRACTS["standard"], FORMATS["float64"], None, None)
+    wanted = Encoding("left", CONTRACTS["standard"], FORMATS["float64"], None, None)
+    made = tensors.encode(x, wanted)
     return made.held.planes[..., : x.shape[1]].cpu().numpy(), made.held.table.cpu().numpy()
 
 

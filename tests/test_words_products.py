@@ -28,12 +28,12 @@ from helpers import (
     words_near,
 )
 from widen import bounds, definition
-from widen.calls.batches import lines, stack
 from widen.contract import CONTRACTS, as_contract
 from widen.cpu import certify as certificates
 from widen.cpu import encode as cpu_encode
 from widen.cpu import lines as cpu_lines
 from widen.cpu import repair
+from widen.cpu.batches import lines, stack
 from widen.cpu.operands import Quantised
 from widen.formats import COMPLEX, FORMATS, PLAIN, WORDS
 from widen.planner import Needs, choose_layout

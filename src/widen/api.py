@@ -5,24 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, overload
 
-import numpy as np
-
-from widen.calls import check as arguments
-from widen.calls import dispatch as routes
-from widen.calls.batches import encoded as encoded_on_cpu
-from widen.calls.batches import pieces, stack
-from widen.calls.call import Accuracy, Progress, Wanted, check_call, empty_plan, for_call
-from widen.calls.check import as_operand, format_of
+from widen.calls import check, dispatch
+from widen.calls.cpu_tensors import as_array
+from widen.calls.wings import wing_of
 from widen.contract import as_contract
-from widen.cpu import stages
 from widen.encoded import Encoded
 from widen.formats import FORMATS, default_result
-from widen.gpu.optional import eager, for_gpus
+from widen.gpu.optional import eager
+from widen.options import Accuracy, Options, Progress, Wanted
 from widen.plan import Info, Plan
-from widen.planner import check_system, first_cap, make_plan, typical_needs, unit_for
-from widen.stages.account import Account
+from widen.planner import check_system, unit_for
+from widen.stages.call import Scalars, matrix_dims
 from widen.stages.problem import Encoding
-from widen.words import products
 
 
 @overload
@@ -115,8 +109,11 @@ def matmul(
     >>> widen.matmul(a, b, accuracy="correct")
     array([[1.]])
     """
-    choices = (accuracy, dtype, unit, system, workspace)
-    return routes.matmul(a, b, choices, out, info, progress, plan, native)
+    options = Options(
+        accuracy, dtype, unit, system, workspace, plan=plan, native=native, info=info,
+        progress=progress,
+    )  # fmt: skip
+    return dispatch.matmul(a, b, out, options)
 
 
 @overload
@@ -174,8 +171,8 @@ def gemm(
     >>> widen.gemm(a, x, c, alpha=-1.0, beta=1.0, accuracy="correct")    # c - a x, exactly rounded
     array([-8.32667268e-17, -5.55111512e-17])
     """
-    choices = (accuracy, dtype, unit, system, workspace)
-    return routes.gemm(a, b, c, (alpha, beta), choices, out, info, progress)
+    options = Options(accuracy, dtype, unit, system, workspace, info=info, progress=progress)
+    return dispatch.gemm(a, b, Scalars(alpha, beta, c), out, options)
 
 
 @eager
@@ -209,46 +206,42 @@ def plan(
     >>> widen.plan((1024, 1024), (1024, 1024)).products
     5
     """
+    options = Options(accuracy, dtype, unit, system, workspace)
     if isinstance(a, tuple) and isinstance(b, tuple):
-        fmt = arguments.result_format("float64" if dtype is None else dtype, FORMATS["float32"])
-        arguments.check_shape(a, "a")
-        arguments.check_shape(b, "b")
-        batch, m, n = arguments.result_dims(a, b)
-        contract = as_contract("standard" if accuracy is None else accuracy)
-        k = arguments.matrix_dims(a, "left")[-1]
-        if device not in (None, "cpu"):
-            arguments.check_gpu(device)
-            tensors = for_gpus("widen.gpu.products")
-            tensors.check_unit(unit)
-            room = tensors.workspace(device, workspace)
-            dims = (math.prod(batch), m, k, n)
-            typical: Plan = tensors.typical_plan(contract, fmt, dims, room, unit, system, device)
-            return typical
-        cap = first_cap(fmt.precision, k) if contract.correct else None
-        return make_plan(
-            contract, fmt, (math.prod(batch), m, k, n), typical_needs(contract, fmt, k), unit=unit,
-            system=system, cap=cap, workspace=arguments.workspace_bytes(workspace),
-            why=("rows and columns of similar magnitudes are assumed",),
-        )  # fmt: skip
-    place = arguments.library(a=a, b=b)
+        return _plan_of_shapes(a, b, options, device)
+    place = check.library(a=a, b=b)
     if place == "cpu":
-        from widen.calls import cpu_tensors as on_cpu
+        a, b, place = as_array(a), as_array(b), "numpy"
+    wing = wing_of(place)
+    room = wing.default_workspace(place) if workspace is None else check.workspace_bytes(workspace)
+    call = check.check_call(a, b, options, room)
+    wing.check_unit(call.unit, place)
+    found: Plan = wing.plan(call)
+    return found
 
-        a, b = on_cpu.as_array(a), on_cpu.as_array(b)
-    elif place.startswith("cuda"):
-        tensors = for_gpus("widen.gpu.products")
-        call = check_call(a, b, accuracy, dtype, unit, system, tensors.workspace(place, workspace))
-        return for_call(tensors.plan(call), call)
-    call = check_call(a, b, accuracy, dtype, unit, system, workspace)
-    if math.prod(call.dims) == 0:
-        return empty_plan(call)
-    left, right = call.matrices(unread=False)
-    shape = (*call.batch, call.m, call.n)
-    nowhere = stack(np.empty(())).broadcast(shape)
-    first = next(pieces(left, right, call.batch, call.work.parts, nowhere, None, None))
-    with np.errstate(all="ignore"):
-        found = stages.quantise(call.problem(first.left, first.right), Account()).plan
-    return for_call(found, call)
+
+def _plan_of_shapes(
+    a: tuple[int, ...], b: tuple[int, ...], options: Options, device: str | None
+) -> Plan:
+    """A plan for operands of which the shapes alone are known."""
+    dtype = "float64" if options.dtype is None else options.dtype
+    fmt = check.result_format(dtype, FORMATS["float32"])
+    check.check_shape(a, "a")
+    check.check_shape(b, "b")
+    batch, m, n = check.result_dims(a, b)
+    contract = as_contract("standard" if options.accuracy is None else options.accuracy)
+    shape = (math.prod(batch), m, matrix_dims(a, "left")[-1], n)
+    wanted = Encoding("left", contract, fmt, options.unit, options.system)
+    on_gpu = device not in (None, "cpu")
+    if on_gpu:
+        check.check_gpu(device)
+    place = str(device) if on_gpu else "numpy"
+    wing = wing_of(place)
+    wing.check_unit(options.unit)
+    room = options.workspace
+    room = wing.default_workspace(place) if room is None else check.workspace_bytes(room)
+    found: Plan = wing.typical_plan(wanted, shape, room, place if on_gpu else None)
+    return found
 
 
 @eager
@@ -290,24 +283,15 @@ def encode(
     """
     if side not in ("left", "right"):
         raise ValueError(f"side={side!r} is not known; use 'left' or 'right'")
-    place = arguments.library(x=x)
+    place = check.library(x=x)
     if place == "cpu":
-        from widen.calls import cpu_tensors as on_cpu
-
-        x = on_cpu.as_array(x)
-    array = as_operand(x, "x")
-    own = format_of(array.dtype, "x")
-    fmt = arguments.result_format(dtype, default_result(own, own))
+        x, place = as_array(x), "numpy"
+    array = check.as_operand(x, "x")
+    own = check.format_of(array.dtype, "x")
+    fmt = check.result_format(dtype, default_result(own, own))
     unit_for(unit)
     check_system(system)
-    if place.startswith("cuda"):
-        tensors = for_gpus("widen.gpu.products")
-        encoded: Encoded = tensors.encode(array, side, as_contract(accuracy), fmt, unit, system)
-        return encoded
-    with np.errstate(all="ignore"):
-        return encoded_on_cpu(
-            stack(array), Encoding(side, as_contract(accuracy), fmt, unit, system)
-        )
-
-
-products.use(matmul, gemm)  # x @ y of words
+    found: Encoded = wing_of(place).encode(
+        array, Encoding(side, as_contract(accuracy), fmt, unit, system)
+    )
+    return found

@@ -16,27 +16,30 @@ from typing import Any
 import torch
 
 from widen.calls import check as arguments
-from widen.calls.call import Choices, check_call
+from widen.calls import dispatch
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import PLAIN, PLAIN_RESULTS, complex_of
 from widen.gpu.optional import is_compiled, is_transformed
-from widen.words import Words, products
+from widen.options import Options
+from widen.planner import DEFAULT_WORKSPACE
+from widen.stages.call import Scalars
+from widen.words import Words
 
 Tensor = torch.Tensor
 Numbers = list[float]
 """Alpha or beta: an operator takes no complex numbers, but their parts."""
 
 
-def gemm(
-    a: Any, b: Any, c: Any, scalars: tuple[complex, complex],
-    choices: Choices, native: bool, **unserved: Any,
-) -> Tensor | None:  # fmt: skip
-    """Alpha a b + beta c, where the scalars are alpha and beta.
+def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Tensor | None:
+    """Alpha a b + beta c.
 
-    An operator cannot have what is `unserved`: None if a compiler can do without, or an error.
+    An operator cannot have all options: None if a compiler can do without, or an error.
     """
-    accuracy, dtype, unit, system, room = choices
+    accuracy, dtype, room, c = options.accuracy, options.dtype, options.workspace, scalars.c
+    unserved = {
+        "out": out, "info": options.info, "progress": options.progress, "plan": options.plan
+    }  # fmt: skip
     if dtype is not None:
         dtype = arguments.result_format(dtype, PLAIN["float32"]).name
     given = {"a": a, "b": b, "c": c}
@@ -60,9 +63,10 @@ def gemm(
         right = b.unsqueeze(1)
         c = c.unsqueeze(-1) if c is not None and c.ndim else c
     found = _call(
-        left, right, c, *map(_parts, scalars),
-        str(as_contract("standard" if accuracy is None else accuracy)), dtype, unit, system,
-        None if room is None else str(room if isinstance(room, str) else int(room)), native,
+        left, right, c, _parts(scalars.alpha), _parts(scalars.beta),
+        str(as_contract("standard" if accuracy is None else accuracy)), dtype, options.unit,
+        options.system, None if room is None else str(room if isinstance(room, str) else int(room)),
+        options.native,
     )  # fmt: skip
     if b.ndim == 1:
         found = found.squeeze(-1)
@@ -135,13 +139,13 @@ def _by_interface(
     a: Tensor, b: Tensor, c: Tensor | None, alpha: Numbers, beta: Numbers, accuracy: str, *rest: Any
 ) -> Tensor:
     """The same by `widen.matmul` or `widen.gemm`, which may call the operator."""
-    *choices, native = _accuracy(accuracy), *rest
-    options = dict(zip(("accuracy", "dtype", "unit", "system", "workspace"), choices, strict=True))
+    dtype, unit, system, workspace, native = rest
+    options = Options(_accuracy(accuracy), dtype, unit, system, workspace, native=native)
     found: Tensor
     if c is None and alpha == [1.0]:
-        found = products.matmul(a, b, native=native, **options)
+        found = dispatch.matmul(a, b, None, options)
     else:
-        found = products.gemm(a, b, c, alpha=_number(alpha), beta=_number(beta), **options)
+        found = dispatch.gemm(a, b, Scalars(_number(alpha), _number(beta), c), None, options)
     return found
 
 
@@ -152,9 +156,8 @@ def _without_numbers(
     """What the operator gives where only shapes and formats are asked for."""
     accuracy, dtype, unit, system, workspace, _ = rest
     scalars = len(alpha) == 2 or len(beta) == 2 or (c is not None and c.is_complex())
-    call = check_call(
-        a, b, _accuracy(accuracy), dtype, unit, system, workspace, complex_scalars=scalars
-    )
+    options = Options(_accuracy(accuracy), dtype, unit, system, workspace)
+    call = arguments.check_call(a, b, options, DEFAULT_WORKSPACE, complex_scalars=scalars)
     return a.new_empty(call.dims, dtype=getattr(torch, call.fmt.name))
 
 

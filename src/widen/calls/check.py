@@ -6,12 +6,14 @@ import math
 import re
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from widen import bounds
+from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import (
     FORMATS,
@@ -24,10 +26,15 @@ from widen.formats import (
     Format,
     Multiple,
     complex_of,
+    default_result,
 )
+from widen.formats.arrays import dtype_name
 from widen.formats.arrays import is_tensor as is_tensor
 from widen.gpu.optional import is_transformed
-from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE
+from widen.options import Options
+from widen.plan import Plan
+from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE, check_system, unit_for
+from widen.stages.call import Call, dims_of, format_of_operand, matrix_dims
 from widen.words import Words
 
 _UNITS_OF_MEMORY = {
@@ -204,17 +211,6 @@ def workspace_bytes(workspace: Any, name: str = "workspace") -> int:
     return int(size)
 
 
-def matrix_dims(dims: tuple[int, ...], side: str) -> tuple[int, ...]:
-    """Dimensions of (a batch of) matrices: a vector is a row on the left, a column on the right.
-
-    >>> matrix_dims((5,), "left"), matrix_dims((5,), "right")
-    ((1, 5), (5, 1))
-    """
-    if len(dims) == 1:
-        return (1, *dims) if side == "left" else (*dims, 1)
-    return dims
-
-
 def result_dims(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[tuple[int, ...], int, int]:
     """Batch dimensions, m and n of a product, from the operands' own dimensions."""
     ours, theirs = matrix_dims(left, "left"), matrix_dims(right, "right")
@@ -235,12 +231,19 @@ def result_dims(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[tuple[in
     return batch, ours[-2], theirs[-1]
 
 
-def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
-    """Whether a result fits the caller's array."""
+def check_out(out: Any, call: Call, place: str) -> None:
+    """Whether a result fits the caller's array, tensor or `Words`."""
+    dims, fmt = call.dims, call.fmt
     if fmt.name not in PLAIN:
         check_words(out, dims, fmt)
-        if not all(plane.flags.writeable for plane in out.planes):
+        where = str(out.device) if is_tensor(out.planes[0]) else "numpy"
+        if where != place:
+            raise ValueError(f"out is on {where}; the result needs to be on {place}")
+        if place == "numpy" and not all(plane.flags.writeable for plane in out.planes):
             raise ValueError("out is read-only; give one that can be written")
+        return
+    if place != "numpy":
+        _check_tensor(out, call, place)
         return
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"out is a {type(out).__name__}; give a NumPy array that is not masked")
@@ -252,6 +255,19 @@ def check_out(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
     if not out.flags.writeable:
         raise ValueError("out is read-only; give an array that can be written")
     check_apart(out.shape, out.strides)
+
+
+def _check_tensor(out: Any, call: Call, place: str) -> None:
+    """The same for a tensor on a GPU."""
+    if not is_tensor(out):
+        raise TypeError(f"out is a {type(out).__name__}; give a tensor on {place}")
+    shape, name = tuple(out.shape), call.fmt.name
+    if shape != call.dims or dtype_name(out) != name or str(out.device) != place:
+        raise ValueError(
+            f"out has shape {shape}, {out.dtype}, on {out.device}; the result needs "
+            f"torch.empty({call.dims}, dtype=torch.{name}, device='{place}')"
+        )
+    check_apart(out.shape, out.stride())
 
 
 def check_apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
@@ -272,14 +288,15 @@ def check_words(out: Any, dims: tuple[int, ...], fmt: Format) -> None:
         check_apart(plane.shape, plane.stride() if is_tensor(plane) else plane.strides)
 
 
-def check_encoded(encoded: Encoded, side: str, fmt: Format, options: dict[str, Any]) -> None:
+def check_encoded(encoded: Encoded, side: str, call: Call) -> None:
     """Whether an encoded operand serves a call."""
+    fmt = call.work
     if encoded.side != side:
         raise ValueError(
             f"this operand was encoded for the {encoded.side} side and is given on the {side}; "
             f"use widen.encode(x, side={side!r})"
         )
-    wanted = options["contract"]
+    wanted = call.contract
     if wanted != encoded.contract:
         word = wanted.bits or repr(wanted.name)
         raise ValueError(
@@ -292,10 +309,11 @@ def check_encoded(encoded: Encoded, side: str, fmt: Format, options: dict[str, A
             f"use widen.encode(x, dtype={fmt.name!r})"
         )
     for word in ("unit", "system"):
-        if options[word] not in (None, getattr(encoded, word)):
+        chosen = getattr(call, word)
+        if chosen not in (None, getattr(encoded, word)):
             raise ValueError(
                 f"this operand was encoded for {word}={getattr(encoded, word)!r}, the call asks "
-                f"for {options[word]!r}; encode it again"
+                f"for {chosen!r}; encode it again"
             )
 
 
@@ -339,3 +357,52 @@ def scalar(value: Any, name: str) -> complex | float:
     if number != value:
         raise ValueError(f"{name}={value!r} is not a float64; give {name}=float({value!r})")
     return number if number.imag else number.real
+
+
+def check_call(
+    a: Any, b: Any, options: Options, workspace: int, *, complex_scalars: bool = False
+) -> Call:
+    """Check what every function of the interface takes; `workspace` is that of the place."""
+    left = a if isinstance(a, Encoded) else as_operand(a, "a")
+    right = b if isinstance(b, Encoded) else as_operand(b, "b")
+    encoded = [x for x in (left, right) if isinstance(x, Encoded)]
+    accuracy = options.accuracy
+    if accuracy is None:
+        accuracy = encoded[0].contract if encoded else "standard"
+    contract, unit, system = as_contract(accuracy), options.unit, options.system
+    unit_for(unit)
+    check_system(system)
+    default = default_result(format_of_operand(left), format_of_operand(right))
+    fmt = result_format(options.dtype, default)
+    batch, m, n = result_dims(dims_of(left), dims_of(right))
+    room = workspace if options.workspace is None else workspace_bytes(options.workspace)
+    call = Call(left, right, batch, m, n, contract, fmt, unit, system, room, complex_scalars)
+    if complex_scalars and fmt.parts == 1:
+        raise ValueError(
+            f"alpha, beta or c is complex but the result is {fmt.name}; "
+            f"use dtype={complex_of(fmt.part).name!r}"
+        )
+    for x, side in call.sides:
+        if isinstance(x, Encoded):
+            check_encoded(x, side, call)
+    if encoded:
+        choices = {(x.unit, x.system) for x in encoded}
+        if len(choices) > 1:
+            raise ValueError(
+                "a and b were encoded for different units or systems; encode one again"
+            )
+        chosen_unit, chosen_system = choices.pop()
+        call = replace(call, unit=chosen_unit, system=chosen_system)
+    return call
+
+
+def check_plan(call: Call, plan: Plan) -> None:
+    """Whether a plan made beforehand is one for this call."""
+    shape = call.shape
+    if plan.shape != shape or plan.layout.parts != call.work.parts:
+        kinds = {1: "real", 2: "complex"}
+        raise ValueError(
+            f"the plan is for {kinds[plan.layout.parts]} numbers and (batch, m, k, n) = "
+            f"{plan.shape}; the call has {kinds[call.work.parts]} ones and {shape}: make a plan "
+            "for these"
+        )

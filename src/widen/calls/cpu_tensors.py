@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
-import numpy as np
-import torch
 
+from widen.formats.arrays import as_tensor as tensor_of
+from widen.formats.arrays import dtype_name, is_tensor, library_of
+from widen.options import Options
+from widen.stages.call import Scalars
 from widen.words import Words
 
 
@@ -20,36 +22,36 @@ def as_array(x: Any) -> Any:
     """
     if isinstance(x, Words):
         return Words.of(x.format, [as_array(plane) for plane in x.planes])
-    if not isinstance(x, torch.Tensor):
+    if not is_tensor(x):
         return x
     x = x.detach().resolve_conj().resolve_neg()
-    if x.dtype == torch.bfloat16:
-        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    if dtype_name(x) == "bfloat16":
+        return x.view(library_of(x).int16).numpy().view(ml_dtypes.bfloat16)
     return x.numpy()
 
 
 def as_tensor(x: Any) -> Any:
     """A NumPy array (or scalar, or `Words` of arrays) as a tensor (`Words` of tensors), a view."""
-    if isinstance(x, Words):
-        return Words.of(x.format, _planes(x))
-    return torch.from_numpy(np.asarray(x))
+    return Words.of(x.format, _planes(x)) if isinstance(x, Words) else tensor_of(x)
 
 
-def _planes(x: Words) -> list[torch.Tensor]:
+def _planes(x: Words) -> list[Any]:
     """Planes that lie in one block stay in one."""
     block = x.planes[0].base
     if block is not None and block.shape == (len(x.planes), *x.planes[0].shape):
-        return list(torch.from_numpy(block))
-    return [torch.from_numpy(plane) for plane in x.planes]
+        return list(tensor_of(block))
+    return [tensor_of(plane) for plane in x.planes]
 
 
-def through_numpy(function: Callable[..., Any], given: list[Any], out: Any, **more: Any) -> Any:
-    """Call a function of the interface with tensors on a CPU as arrays; give tensors back."""
-    *arrays, target = map(as_array, (*given, out))
-    result = function(*arrays, out=target, **more)
+def through_numpy(
+    function: Callable[..., Any], a: Any, b: Any, scalars: Scalars, out: Any, options: Options
+) -> Any:
+    """Call a product of arrays with tensors on a CPU as arrays; give tensors back."""
+    left, right, c, target = map(as_array, (a, b, scalars.c, out))
+    result = function(left, right, replace(scalars, c=c), target, options)
     value, record = result if isinstance(result, tuple) else (result, None)
     tensor = as_tensor(value) if out is None else out
-    if isinstance(out, torch.Tensor) and (out.is_conj() or out.is_neg()):
+    if is_tensor(out) and (out.is_conj() or out.is_neg()):
         out.copy_(as_tensor(value))  # its array was a copy
     if record is None:
         return tensor

@@ -2,75 +2,92 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from widen.calls import check as arguments
+from widen.calls import check
 from widen.calls import native as ordinary
-from widen.calls.call import Choices, Progress, Wanted, check_call, check_plan, product
-from widen.calls.check import format_of
+from widen.calls.wings import wing_of
 from widen.contract import as_contract
-from widen.gpu.optional import eager, for_gpus, is_transformed
+from widen.encoded import Encoded
+from widen.formats.arrays import format_of_array, is_tensor, library_of
+from widen.gpu.optional import eager, is_transformed
+from widen.options import Options, Wanted
 from widen.plan import Plan
+from widen.stages.call import Scalars
 
 
-def matmul(
-    a: Any, b: Any, choices: Choices, out: Any, info: Wanted, progress: Progress | None,
-    plan: Plan | None, native: bool,
-) -> Any:  # fmt: skip
+def matmul(a: Any, b: Any, out: Any, options: Options) -> Any:
     """`widen.matmul`."""
-    if info is not False:
-        info = _checked(info)
-    if plan is not None:
-        choices = _choices_of(plan, choices)
-    again = getattr(sys.modules.get("widen.gpu.products"), "again", None)  # once a GPU was used
-    if again is not None and not (info or native or progress is not None):
-        found = again(a, b, choices, out, plan)
-        if found is not None:
-            return found
+    if options.info is not False:
+        options = replace(options, info=_wanted(options.info))
+    if options.plan is not None:
+        options = _planned(options, options.plan)
+    if options.plain and _is_on_gpu(a):
+        result = wing_of("cuda").replayed(a, b, out, options)
+        if result is not None:
+            return result
     if is_transformed(a, b, out):
-        from widen.calls import autograd as torch_operator
+        from widen.calls import autograd
 
-        found = torch_operator.gemm(
-            a, b, None, (1.0, 0.0), choices, native,
-            out=out, info=info, progress=progress, plan=plan,
-        )  # fmt: skip
-        if found is not None:
-            return found
-    return _matmul(a, b, choices, out, info, progress, plan, native)
+        result = autograd.gemm(a, b, Scalars(), out, options)
+        if result is not None:
+            return result
+    return _product(a, b, Scalars(), out, options)
+
+
+def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
+    """`widen.gemm`."""
+    if options.info is not False:
+        options = replace(options, info=_wanted(options.info))
+    alpha, beta = check.scalar(scalars.alpha, "alpha"), check.scalar(scalars.beta, "beta")
+    if beta != 0 and scalars.c is None:
+        raise ValueError(f"beta={beta} but there is no c; give c, or beta=0")
+    scalars = Scalars(alpha, beta, None if beta == 0 else scalars.c)
+    if is_transformed(a, b, scalars.c, out):
+        from widen.calls import autograd
+
+        result = autograd.gemm(a, b, scalars, out, options)
+        if result is not None:
+            return result
+    return _product(a, b, scalars, out, options)
+
+
+def _is_on_gpu(x: Any) -> bool:
+    return bool(x.is_cuda) if is_tensor(x) else isinstance(x, Encoded) and x.device is not None
 
 
 @eager
-def _matmul(
-    a: Any, b: Any, choices: Choices, out: Any, info: Wanted, progress: Progress | None,
-    plan: Plan | None, native: bool,
-) -> Any:  # fmt: skip
-    place = arguments.library(a=a, b=b, out=out)
+def _product(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
+    place = check.library(a=a, b=b, c=scalars.c, out=out)
     if place == "cpu":
-        from widen.calls import cpu_tensors as on_cpu
+        from widen.calls import cpu_tensors
 
-        return on_cpu.through_numpy(
-            _matmul, [a, b], out, choices=choices, info=info, progress=progress, plan=plan,
-            native=native,
-        )  # fmt: skip
-    if place.startswith("cuda"):
-        tensors = for_gpus("widen.gpu.products")
-        return tensors.matmul(place, a, b, choices, out, info, progress, plan, native)
-    call = check_call(a, b, *choices)
-    if plan is not None:
-        check_plan(call, plan)
-    if native:
-        if out is not None:
-            arguments.check_out(out, call.dims, call.fmt)
-        found = ordinary.product(call, out, info, np, on_gpu=False)
-        if found is not None:
-            return found
-    return product(call, 1.0, 0.0, None, out, info, progress)
+        return cpu_tensors.through_numpy(_product, a, b, scalars, out, options)
+    wing = wing_of(place)
+    complex_scalars = isinstance(scalars.alpha, complex) or isinstance(scalars.beta, complex)
+    if scalars.c is not None:
+        scalars = replace(scalars, c=check.as_addend(scalars.c))
+        complex_scalars |= format_of_array(scalars.c).parts == 2
+    room = options.workspace
+    default = wing.default_workspace(place) if room is None else check.workspace_bytes(room)
+    call = check.check_call(a, b, options, default, complex_scalars=complex_scalars)
+    wing.check_unit(call.unit, place)
+    if options.plan is not None:
+        check.check_plan(call, options.plan)
+    if out is not None:
+        check.check_out(out, call, place)
+    if options.native and wing.ordinary_is_fast(call):
+        with wing.ready(call, options):
+            result = ordinary.product(call, out, options.info, library_of(call.left))
+        if result is not None:
+            return result
+    return wing.product(call, scalars, out, options)
 
 
-def _checked(info: Any) -> Wanted:
+def _wanted(info: Any) -> Wanted:
     """What was asked for as `info`."""
     if isinstance(info, (bool, np.bool_)):
         return bool(info)
@@ -82,65 +99,22 @@ def _checked(info: Any) -> Wanted:
     )
 
 
-def _choices_of(plan: Any, choices: Choices) -> Choices:
+def _planned(options: Options, plan: Any) -> Options:
     """What a plan made beforehand says, which the caller does not contradict."""
-    accuracy, dtype, unit, system, workspace = choices
     if not isinstance(plan, Plan):
         raise TypeError(f"plan={plan!r} is not a plan; give what widen.plan gives")
+    accuracy, room = options.accuracy, options.workspace
     if accuracy is not None and as_contract(accuracy) != plan.contract:
         raise ValueError(f"accuracy={accuracy!r} but the plan is for {plan.contract}; give one")
-    room = plan.workspace if workspace is None else arguments.workspace_bytes(workspace)
-    for name, given in (("unit", unit), ("system", system), ("workspace", room)):
+    room = plan.workspace if room is None else check.workspace_bytes(room)
+    for name, given in (("unit", options.unit), ("system", options.system), ("workspace", room)):
         if given not in (None, getattr(plan, name)):
             raise ValueError(f"{name}={given!r} but the plan has {getattr(plan, name)!r}; give one")
-    result = plan.result if dtype is None else dtype
-    return plan.contract, result, plan.unit, plan.system, plan.workspace
-
-
-def gemm(
-    a: Any, b: Any, c: Any, scalars: tuple[Any, Any], choices: Choices, out: Any, info: Wanted,
-    progress: Progress | None,
-) -> Any:  # fmt: skip
-    """`widen.gemm`; the scalars are alpha and beta."""
-    if info is not False:
-        info = _checked(info)
-    alpha, beta = arguments.scalar(scalars[0], "alpha"), arguments.scalar(scalars[1], "beta")
-    if beta == 0:
-        c = None
-    elif c is None:
-        raise ValueError(f"beta={beta} but there is no c; give c, or beta=0")
-    if is_transformed(a, b, c, out):
-        from widen.calls import autograd as torch_operator
-
-        found = torch_operator.gemm(
-            a, b, c, (alpha, beta), choices, False, out=out, info=info, progress=progress
-        )
-        if found is not None:
-            return found
-    return _gemm(a, b, c, (alpha, beta), choices, out, info, progress)
-
-
-@eager
-def _gemm(
-    a: Any, b: Any, c: Any, scalars: tuple[complex, complex], choices: Choices, out: Any,
-    info: Wanted, progress: Progress | None,
-) -> Any:  # fmt: skip
-    alpha, beta = scalars
-    place = arguments.library(a=a, b=b, c=c, out=out)
-    if place == "cpu":
-        from widen.calls import cpu_tensors as on_cpu
-
-        return on_cpu.through_numpy(
-            _gemm, [a, b, c], out, scalars=scalars, choices=choices, info=info, progress=progress
-        )
-    addend = None if c is None else arguments.as_addend(c)
-    is_complex = any(isinstance(x, complex) for x in scalars)
-    is_complex |= addend is not None and format_of(addend.dtype, "c").parts == 2
-    accuracy, dtype, unit, system, room = choices
-    if place.startswith("cuda"):
-        tensors = for_gpus("widen.gpu.products")
-        room = tensors.workspace(place, room)
-    call = check_call(a, b, accuracy, dtype, unit, system, room, complex_scalars=is_complex)
-    if place.startswith("cuda"):
-        return tensors.gemm(call, alpha, beta, addend, out, info, progress)
-    return product(call, alpha, beta, addend, out, info, progress)
+    return replace(
+        options,
+        accuracy=plan.contract,
+        dtype=plan.result if options.dtype is None else options.dtype,
+        unit=plan.unit,
+        system=plan.system,
+        workspace=plan.workspace,
+    )

@@ -13,10 +13,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from widen.calls.call import Call, Wanted
 from widen.encoded import Encoded
 from widen.formats import Binary
+from widen.formats.arrays import is_tensor
+from widen.options import Wanted
 from widen.plan import Blocks, Info, Layout, Plan
+from widen.stages.call import Call
 
 GAINED = {"float64": (1.8e-14, 1.4e-11, 0.9e-11), "float32": (3.0e-14, 1.1e-11, 0.5e-11)}
 """Seconds that "fast" gains over the ordinary product on a GPU for every term of its m k n, and
@@ -29,7 +31,7 @@ LAUNCHED = 1e-4
 """Seconds that it loses however small the product, fitted to the rows at n = 2048."""
 
 
-def product(call: Call, out: Any, info: Wanted, library: Any, on_gpu: bool) -> Any:
+def product(call: Call, out: Any, info: Wanted, library: Any) -> Any:
     """The ordinary product of a call (and its Info), or None where it will not do.
 
     `library` is NumPy or PyTorch, whichever the operands belong to.
@@ -37,7 +39,7 @@ def product(call: Call, out: Any, info: Wanted, library: Any, on_gpu: bool) -> A
     a, b = call.left, call.right
     if isinstance(a, Encoded) or isinstance(b, Encoded) or math.prod(call.dims) == 0:
         return None
-    why = _reason(call, a, b, library, on_gpu)
+    why = _reason(call, a, b, library)
     if why is None:
         return None
     start = time.perf_counter()
@@ -56,14 +58,14 @@ def product(call: Call, out: Any, info: Wanted, library: Any, on_gpu: bool) -> A
     return found, _record(call, why, bound, seconds)
 
 
-def _reason(call: Call, a: Any, b: Any, library: Any, on_gpu: bool) -> str | None:
+def _reason(call: Call, a: Any, b: Any, library: Any) -> str | None:
     """Why the ordinary product will do, or None."""
-    fmt, k = call.work, call.inner_dims[0][-1]
+    fmt, k = call.work, call.k
     if call.contract.name != "fast" or not isinstance(fmt, Binary) or fmt != call.fmt or k == 0:
         return None
     if any(str(x.dtype).removeprefix("torch.") != fmt.name for x in (a, b)):
         return None
-    if on_gpu and not faster(fmt.name, math.prod(call.batch), call.m, k, call.n):
+    if is_tensor(a) and not faster(fmt.name, math.prod(call.batch), call.m, k, call.n):
         return None
     (least, most), (other_least, other_most) = (_range(x, library) for x in (a, b))
     # No product below the normal numbers, no partial sum beyond them; NaN and Inf fail.
@@ -93,7 +95,7 @@ def _range(x: Any, library: Any) -> tuple[float, float]:
 
 def _bound(call: Call, size: Any) -> Any:
     """K u (|A||B|), rounded up, and the smallest number for what is below all others."""
-    k, u = call.inner_dims[0][-1], 2.0**-call.fmt.precision
+    k, u = call.k, 2.0**-call.fmt.precision
     wide = size.double() if hasattr(size, "double") else size.astype("float64")
     return wide * (k * u * (1 + 4 * (k + 2) * u)) + 2.0**call.work.part.lowest
 
@@ -130,7 +132,7 @@ def _pieces(x: Any, y: Any, most: int) -> Iterator[tuple[Any, Any]]:
 
 def _record(call: Call, why: str, bound: Any, seconds: float) -> Info:
     """What ran: the ordinary product."""
-    k = call.inner_dims[0][-1]
+    k = call.k
     plan = Plan(
         shape=(math.prod(call.batch), call.m, k, call.n), contract=call.contract,
         result=call.fmt.name, unit="native", layout=Layout("none", 1, (0, 0), (), ((),), 0, 0),

@@ -120,12 +120,12 @@ def _gpu_rate(gpu: "Gpu", unit: str, n: int) -> float:
     from widen.gpu.hardware import STORAGE
     from widen.gpu.products import typical_plan
     from widen.gpu.units import engine_of
+    from widen.stages.problem import Encoding
 
     gpu.free()
     shape = (1, n, n, n)
-    plan = typical_plan(
-        CONTRACTS["standard"], FORMATS["float64"], shape, 1 << 40, unit, "residues", str(gpu.device)
-    )
+    wanted = Encoding("left", CONTRACTS["standard"], FORMATS["float64"], unit, "residues")
+    plan = typical_plan(wanted, shape, 1 << 40, str(gpu.device))
     # A few rows more than there are, for the Hopper kernel reads whole tiles of 64.
     size = (plan.layout.planes[0] * n + 64, n)
     entries = torch.randint(-8, 9, size, dtype=torch.int8, device=gpu.device).to(STORAGE[unit])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.formats import Complex, Multiple
+from widen.formats import PLAIN, Complex, Format, Multiple
 
 Wide = Multiple | Complex
 """A format of several words, real or complex."""
@@ -122,3 +122,14 @@ def _tensor_block(planes: Planes, size: int) -> Any:
     ):
         return first.as_strided((len(planes), size), (max(size, 1), 1), start)
     return torch.stack([plane.reshape(-1) for plane in planes])
+
+
+def format_of_array(x: Any) -> Format:
+    """The format of an array's, a tensor's or a `Words`' numbers, which is one of ours."""
+    dtype = x.dtype
+    return dtype if isinstance(dtype, (Multiple, Complex)) else PLAIN[dtype_name(x)]
+
+
+def as_tensor(x: Any) -> Any:
+    """A NumPy array (or scalar) as a tensor on the CPU, a view; PyTorch is there already."""
+    return sys.modules["torch"].from_numpy(np.asarray(x))

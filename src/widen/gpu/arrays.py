@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from widen.calls import check as arguments
 from widen.formats import FORMATS, PLAIN, Binary, Format
-from widen.formats.arrays import new_planes
+from widen.formats.arrays import format_of_array, new_planes
 from widen.formats.strides import meaningful
 from widen.gpu import operands as torch_lines
 from widen.gpu.operands import Lines, Numbers, Target, Tensor
+from widen.stages.call import matrix_dims
 from widen.words import Words
 
 Array = Tensor | Words
@@ -79,11 +79,11 @@ def lines_of(matrices: Any, side: str, parts: int) -> Lines:
     if matrices.ndim == 2:
         flat = reshaped(matrices, (1, *matrices.shape))
     else:
-        dims = arguments.matrix_dims(tuple(matrices.shape), side)
+        dims = matrix_dims(tuple(matrices.shape), side)
         flat = reshaped(matrices, (math.prod(dims[:-2]), *dims[-2:]))
     if isinstance(matrices, Words):
         return torch_lines.lines_of_words(list(flat.planes), side, parts)
-    fmt = arguments.format_of(matrices.dtype, "operand").part
+    fmt = format_of_array(matrices).part
     if parts == 2 and not matrices.is_complex():
         fmt = FORMATS["float64" if matrices.dtype == torch.float64 else "float32"].part
     assert isinstance(fmt, Binary)

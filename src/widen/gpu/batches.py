@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 
-from widen.calls import check as arguments
-from widen.calls.call import Call
 from widen.encoded import Encoded
 from widen.gpu.arrays import expanded, lines_of, reshaped
 from widen.gpu.encode import held
 from widen.gpu.operands import INTEGERS, Lines
+from widen.stages.call import Call, matrix_dims
 
 
 def merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:
@@ -31,7 +30,7 @@ def merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:
         if isinstance(x, Encoded):
             sides.append(_repeated(x, call.batch))
             continue
-        dims = arguments.matrix_dims(tuple(x.shape), side)
+        dims = matrix_dims(tuple(x.shape), side)
         matrices = reshaped(x, dims)
         if math.prod(dims[:-2]) != 1:
             matrices = expanded(matrices, (*call.batch, *dims[-2:]))

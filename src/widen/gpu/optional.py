@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
 from widen.formats.arrays import is_tensor
@@ -62,10 +62,11 @@ def eager(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def for_gpus(module: str) -> Any:
-    """A module that needs PyTorch and Triton, without which the rest of the library does."""
+@contextmanager
+def pytorch_and_triton() -> Iterator[None]:
+    """A context for imports that need them, without which the rest of the library does."""
     try:
-        return import_module(module)
+        yield
     except ImportError as error:
         raise ImportError(
             f"a GPU needs PyTorch and Triton ({error}): pip install 'widen[torch]'"

@@ -1,21 +1,18 @@
-"""Tensors on a GPU in, tensors out: calls checked, operands as lines, launches recorded."""
+"""Products of tensors on a GPU: calls become problems, launches are recorded, results made."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from widen.calls import check as arguments
-from widen.calls import native as ordinary
-from widen.calls.call import Call, Choices, Wanted, check_call, check_plan, empty_plan, info_of
-from widen.contract import Contract
 from widen.encoded import Encoded
-from widen.formats import FORMATS, PLAIN, Format
+from widen.formats import FORMATS, PLAIN
+from widen.formats.arrays import format_of_array
 from widen.formats.strides import meaningful
 from widen.gpu import hardware, stages
 from widen.gpu.arrays import (
@@ -34,103 +31,106 @@ from widen.gpu.arrays import (
 from widen.gpu.batches import merged, zeros
 from widen.gpu.clock import Clock
 from widen.gpu.encode import held
-from widen.gpu.operands import Lines, Tensor
+from widen.gpu.operands import Tensor
 from widen.gpu.optional import is_traced
 from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay.recording import Kind, Recorder, Recordings
 from widen.gpu.scaling import Scaling
+from widen.options import Options
 from widen.plan import Plan
 from widen.planner import first_cap, typical_needs
-from widen.stages.problem import Encoding, Problem
+from widen.stages.call import Call, Scalars, info_of
+from widen.stages.problem import Encoding
 from widen.stages.run import encode_operand, run
 from widen.words import Words
 
 
-def workspace(place: str, asked: int | str | None) -> int:
-    """Bytes of workspace on a GPU, by default a quarter of its memory."""
-    if asked is not None:
-        return arguments.workspace_bytes(asked)
+def default_workspace(place: str) -> int:
+    """Bytes of workspace where the caller does not say: a quarter of the GPU's memory."""
     if not torch.cuda.is_available():
         raise ValueError(f"device={place!r}: PyTorch sees no GPU here; give workspace=, as '8GB'")
     return int(torch.cuda.get_device_properties(place).total_memory // 4)
 
 
-def check_unit(unit: str | None, place: torch.device | None = None) -> None:
+def check_unit(unit: str | None, place: Any = None) -> None:
     """Whether a GPU (this one, or any) serves the unit that was asked for."""
-    there = hardware.available(place)
+    there = hardware.available(None if place is None else torch.device(place))
     if unit not in (None, *there):
         words = ", ".join(repr(name) for name in there)
         raise ValueError(f"unit={unit!r} does not run on a GPU; use one of {words}, or None")
 
 
+def ordinary_is_fast(call: Call) -> bool:
+    """Whether this GPU has float64 units worth the name; TF32 would not keep the contract."""
+    if call.fmt.name not in PLAIN:
+        return False
+    if call.work.part.precision == 53:
+        return torch.cuda.get_device_capability(call.device) in ((8, 0), (9, 0), (10, 0))
+    return bool(torch.backends.cuda.matmul.fp32_precision != "tf32")
+
+
+@contextmanager
+def ready(call: Call, options: Options) -> Iterator[None]:
+    """A context to compute in, on the operands' GPU: running out of memory says what to do."""
+    bounds = ", or info='largest', which has no bound of every element"
+    try:
+        with torch.cuda.device(call.device):
+            yield
+    except torch.OutOfMemoryError as error:
+        raise torch.OutOfMemoryError(
+            f"the GPU has too little free memory for a workspace of {call.workspace / 1e9:.2g} GB "
+            "beside operands and result; give a smaller workspace=, '256MB' for one"
+            f"{bounds if options.info is True else ''} ({error})"
+        ) from None
+
+
 def typical_plan(
-    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int,
-    unit: str | None = None, system: str | None = None, place: str | None = None,
-) -> Plan:  # fmt: skip
+    wanted: Encoding, shape: tuple[int, int, int, int], workspace: int, place: str | None = None
+) -> Plan:
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
+    contract, fmt = wanted.contract, wanted.fmt
     gpu = hardware.name_of(None if place is None else torch.device(place).index)
-    if system == "triangle" and contract.certified_by_data:  # as `stages.quantise` will have it
+    if wanted.system == "triangle" and contract.certified_by_data:  # as `quantise` will have it
         return Question(
-            contract, fmt, shape, (None,), room, True, unit=unit, system=system, gpu=gpu,
-            wide=len(fmt.part.words) > 1,
+            contract, fmt, shape, (None,), workspace, True, unit=wanted.unit,
+            system=wanted.system, gpu=gpu, wide=len(fmt.part.words) > 1,
         ).widest()  # fmt: skip
     needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
     return cached_plan(
-        contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None, unit, system,
-        needs.widths, gpu,
+        contract, fmt, shape, math.ceil(8 * needs.bits), cap, workspace, None, wanted.unit,
+        wanted.system, needs.widths, gpu,
     )  # fmt: skip
 
 
 def plan(call: Call) -> Plan:
     """What a call would run."""
-    check_unit(call.unit, call.device)
-    if math.prod(call.dims) == 0 or call.inner_dims[0][-1] == 0:
-        return empty_plan(call)
+    if math.prod(call.dims) == 0 or call.k == 0:
+        return call.empty_plan()
     left, right = merged(call)
-    problem = Problem(
-        left, right, call.contract, call.work, call.workspace, unit=call.unit, system=call.system
-    )
     with torch.cuda.device(call.device):
-        return stages.quantise(problem, Clock(timed=False)).plan
+        return call.planned(stages.quantise(call.problem(left, right), Clock(timed=False)).plan)
 
 
-def encode(
-    x: Any, side: str, contract: Contract, fmt: Format, unit: str | None, system: str | None
-) -> Encoded:
-    """An operand on a GPU, encoded."""
-    check_unit(unit, x.device)
+def encode(x: Any, wanted: Encoding) -> Encoded:
+    """An operand on a GPU, encoded, from a copy of its own, so that it cannot go stale."""
+    check_unit(wanted.unit, x.device)
     with torch.cuda.device(x.device):
-        own = copied(x)  # it cannot go stale
+        own = copied(x)
         if math.prod(x.shape) == 0:  # no product with it reads it
             own = torch.zeros([max(size, 1) for size in x.shape], device=x.device)
-        operand = lines_of(own, side, fmt.parts)
-        wanted = Encoding(side, contract, fmt, unit, system)
+        operand = lines_of(own, wanted.side, wanted.fmt.parts)
         return encode_operand(stages, operand, tuple(x.shape), wanted)
 
 
 _recordings = Recordings()
 
 
-def matmul(
-    place: str, a: Any, b: Any, choices: Choices, out: Any, info: Wanted,
-    progress: Callable[[float], None] | None, plan: Plan | None, native: bool,
-) -> Any:  # fmt: skip
-    """`widen.matmul` of operands on a GPU."""
-    plain = not (info or native or progress is not None)
-    kind = _kind_of_call(a, b, out, choices, plan) if plain else None
-    accuracy, dtype, unit, system, room = choices
-    call = check_call(a, b, accuracy, dtype, unit, system, workspace(place, room))
-    if plan is not None:
-        check_plan(call, plan)
-    return product(call, out, info, progress, plan, native, kind=kind)
-
-
-def again(a: Any, b: Any, choices: Choices, out: Any, plan: Plan | None) -> Any:
+def replayed(a: Any, b: Any, out: Any, options: Options) -> Any:
     """The product by launches recorded of a call of this kind, which was checked, or None."""
     if is_traced() or torch.autograd.forward_ad._current_level >= 0:
         return None
-    kind = _recordings.known(_key_of_call(a, b, out, choices, plan))
+    kind = _recordings.known(_key_of_call(a, b, out, options))
     if kind is None:
         return None
     operands = _owned(a, b)
@@ -144,14 +144,15 @@ def again(a: Any, b: Any, choices: Choices, out: Any, plan: Plan | None) -> Any:
         return None  # it will be explained
 
 
-def _kind_of_call(a: Any, b: Any, out: Any, choices: Choices, plan: Plan | None) -> Kind | None:
-    """The kind of a call; None if there is no telling."""
-    if torch.version.hip:
-        return None  # launches are issued again by NVIDIA's driver
-    return _recordings.kind(_key_of_call(a, b, out, choices, plan))
+def _kind_of_call(call: Call, scalars: Scalars, out: Any, options: Options) -> Kind | None:
+    """The kind of a call whose launches may be issued again, or None."""
+    if torch.version.hip or not options.plain or not scalars.trivial or call.fmt.name not in PLAIN:
+        return None  # they are issued again by NVIDIA's driver
+    kind = _recordings.kind(_key_of_call(call.left, call.right, out, options))
+    return None if kind is None or kind.hopeless else kind
 
 
-def _key_of_call(a: Any, b: Any, out: Any, choices: Choices, plan: Plan | None) -> Any:
+def _key_of_call(a: Any, b: Any, out: Any, options: Options) -> Any:
     """All that a call's launches depend on, or None if they might depend on more."""
     ours, theirs, result = _kind(a), _kind(b), None if out is None else _kind(out)
     if ours is None or theirs is None:
@@ -162,8 +163,7 @@ def _key_of_call(a: Any, b: Any, out: Any, choices: Choices, plan: Plan | None) 
         shared = right.data_ptr() - left.data_ptr()
     if out is not None and (result is None or any(_same_storage(x, out) for x in (left, right))):
         return None
-    # 40.0 and True are equal to contracts, and none.
-    return ours, theirs, shared, result, choices, type(choices[0]), plan
+    return ours, theirs, shared, result, options.key
 
 
 def _kind(x: Any) -> Any:
@@ -193,33 +193,25 @@ def _owned(*operands: Any) -> list[Tensor]:
     return found
 
 
-def product(
-    call: Call, out: Any, info: Wanted, progress: Callable[[float], None] | None,
-    plan: Plan | None, native: bool = False, scaling: Scaling | None = None,
-    kind: Kind | None = None,
-) -> Any:  # fmt: skip
-    """The product of a call whose operands are on a GPU, and an Info if asked for.
+def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
+    """Alpha a b + beta c of operands on a GPU, and an Info if asked for.
 
-    It is recorded if it has a kind.
+    Launches are recorded if they may be issued again.
     """
-    check_unit(call.unit, call.device)
-    where = call.device
-    plain = call.fmt.name in PLAIN
-    with torch.cuda.device(where), _explained(call.workspace, info):
+    where, info = call.device, options.info
+    kind = _kind_of_call(call, scalars, out, options)
+    with ready(call, options):
+        scaling = None if scalars.trivial else _scaling(call, scalars, out, where)
         target = _target(call, out, where)
-        if native and plain and _ordinary_is_fast(call, where):
-            found = ordinary.product(call, out, info, torch, on_gpu=True)
-            if found is not None:
-                return found
         bound = None
         if info is True:
             bound = torch.empty(call.dims, dtype=torch.float64, device=where)
         account = Clock(timed=bool(info), bounds=bool(info))
-        if kind is None or kind.hopeless or not plain:
-            ran = _run(call, target, bound, account, progress, plan, scaling)
+        if kind is None:
+            ran = _run(call, scaling, target, bound, options, account)
         else:
             with Recorder([*_owned(call.left, call.right), target]) as recorder:
-                ran = _run(call, target, bound, account, progress, plan, scaling)
+                ran = _run(call, scaling, target, bound, options, account)
             kind.keep(recorder)
         if out is not None and target is not out:
             copy_into(out, target)
@@ -229,38 +221,15 @@ def product(
     return result, info_of(ran, bound, account, math.prod(call.dims))
 
 
-@contextmanager
-def _explained(room: int, info: Wanted) -> Iterator[None]:
-    """A context in which running out of memory says what to do."""
-    bounds = ", or info='largest', which has no bound of every element" if info is True else ""
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise torch.OutOfMemoryError(
-            f"the GPU has too little free memory for a workspace of {room / 1e9:.2g} GB beside "
-            f"operands and result; give a smaller workspace=, '256MB' for one{bounds} ({error})"
-        ) from None
-
-
-def gemm(
-    call: Call, alpha: complex, beta: complex, c: Any, out: Any, info: Wanted,
-    progress: Callable[[float], None] | None,
-) -> Any:  # fmt: skip
-    """Alpha a b + beta c of operands on a GPU, and an Info if asked for."""
-    if alpha == 1 and c is None:
-        return product(call, out, info, progress, None)
-    where = call.device
-    with torch.cuda.device(where):
-        addend = None if c is None else _addend(call, c, out, where)
-    return product(call, out, info, progress, None, scaling=Scaling(alpha, beta, addend))
-
-
-def _addend(call: Call, c: Any, out: Any, where: torch.device) -> Lines:
-    """Bits of c, (parts, batch, m, n), of the parts it has; a copy if the result goes there.
+def _scaling(call: Call, scalars: Scalars, out: Any, where: torch.device) -> Scaling:
+    """alpha, beta, and the bits of c, of the parts it has; a copy if the result goes there.
 
     c is read again where elements are repaired, after the result was first written.
     """
-    fmt = arguments.format_of(c.dtype, "c")
+    c = scalars.c
+    if c is None:
+        return Scaling(scalars.alpha, scalars.beta, None)
+    fmt = format_of_array(c)
     if not isinstance(c, (torch.Tensor, Words)):  # a number
         fmt = FORMATS["complex128" if fmt.parts == 2 else "float64"]
         c = torch.full((), c.item(), dtype=getattr(torch, fmt.name), device=where)
@@ -272,37 +241,14 @@ def _addend(call: Call, c: Any, out: Any, where: torch.device) -> Lines:
         ) from None
     if isinstance(out, (torch.Tensor, Words)) and share_memory(c, out):
         full = copied(full)
-    return addend_lines(reshaped(full, (math.prod(call.batch), call.m, call.n)), fmt)
-
-
-def _ordinary_is_fast(call: Call, where: torch.device) -> bool:
-    """Whether this GPU has float64 units worth the name; TF32 would not keep the contract."""
-    if call.work.part.precision == 53:
-        return torch.cuda.get_device_capability(where) in ((8, 0), (9, 0), (10, 0))
-    return bool(torch.backends.cuda.matmul.fp32_precision != "tf32")
+    lines = addend_lines(reshaped(full, (math.prod(call.batch), call.m, call.n)), fmt)
+    return Scaling(scalars.alpha, scalars.beta, lines)
 
 
 def _target(call: Call, out: Any, where: torch.device) -> Any:
     """Where the result is written: `out`, unless an operand lives there."""
-    if out is None:
-        return empty(call.fmt, call.dims, where)
-    if call.fmt.name not in PLAIN:
-        arguments.check_words(out, call.dims, call.fmt)
-        if out.device != where:
-            raise ValueError(f"out is on {out.device}; the result needs to be on {where}")
-    elif not isinstance(out, torch.Tensor):
-        raise TypeError(f"out is a {type(out).__name__}; give a tensor on {where}")
-    else:
-        dtype = getattr(torch, call.fmt.name)
-        if tuple(out.shape) != call.dims or out.dtype != dtype or out.device != where:
-            raise ValueError(
-                f"out has shape {tuple(out.shape)}, {out.dtype}, on {out.device}; the result "
-                f"needs torch.empty({call.dims}, dtype={dtype}, device='{where}')"
-            )
-        arguments.check_apart(out.shape, out.stride())
-    operands: list[Any] = [call.left, call.right]
-    owned = [x for x in operands if not isinstance(x, Encoded)]
-    if any(share_memory(x, out) for x in owned) or not in_one_block(out):
+    owned = [x for x in (call.left, call.right) if not isinstance(x, Encoded)]
+    if out is None or any(share_memory(x, out) for x in owned) or not in_one_block(out):
         return empty(call.fmt, call.dims, where)
     return out
 
@@ -312,30 +258,28 @@ def _same_storage(x: Tensor, y: Tensor) -> bool:
 
 
 def _run(
-    call: Call, out: Any, bound: Tensor | None, account: Clock,
-    progress: Callable[[float], None] | None, plan: Plan | None, scaling: Scaling | None = None,
+    call: Call, scaling: Scaling | None, out: Any, bound: Tensor | None, options: Options,
+    account: Clock,
 ) -> Plan:  # fmt: skip
     parts = call.work.parts
-    k = arguments.matrix_dims(call.inner_dims[0], "left")[-1]
     if math.prod(call.dims) == 0:
-        return empty_plan(call)
-    unread = k == 0 or (scaling is not None and scaling.alpha == 0)
+        return call.empty_plan()
+    unread = call.k == 0 or (scaling is not None and scaling.alpha == 0)
     left, right = zeros(call, out.device) if unread else merged(call)
     batch, m, n = max(left.shape[0], right.shape[0]), left.shape[1], right.shape[1]
     if scaling is not None:
         scaling = scaling.reshaped(batch, m, n)
-    problem = Problem(
-        left, right, call.contract, call.work, call.workspace, call.unit, call.system, plan, scaling
-    )
+    problem = call.problem(left, right, plan=options.plan, scaling=scaling)
     flat = reshaped(out, (batch, m, n))  # a copy where batch axes do not merge
     if not in_one_block(flat):
         flat = empty(call.fmt, (batch, m, n), out.device)
     if call.fmt.parts > parts:
         for plane in planes(flat):
             (plane[1] if isinstance(flat, Words) else plane.imag).zero_()
-    bits = bits_of(flat, parts)
     limits = None if bound is None else bound.view(batch, m, n)
-    ran = run(stages, problem, bits, account, bound=limits, progress=progress)
+    ran = run(
+        stages, problem, bits_of(flat, parts), account, bound=limits, progress=options.progress
+    )
     if not share_memory(flat, out):
         copy_into(out, reshaped(flat, call.dims))
-    return replace(ran, result=call.fmt.name, shape=(*ran.shape[:2], k, ran.shape[3]))
+    return replace(ran, result=call.fmt.name, shape=(*ran.shape[:2], call.k, ran.shape[3]))

@@ -23,7 +23,7 @@ from widen.formats.arrays import (
     place_of,
     words_of,
 )
-from widen.gpu.optional import eager, for_gpus
+from widen.gpu.optional import eager, pytorch_and_triton
 
 Array = np.ndarray[Any, Any]
 
@@ -59,8 +59,9 @@ def apply(
     if place is not None and place.type != "cpu":
         if place.type != "cuda":
             raise ValueError(f"tensors on {place} are not served; use a CUDA device or .cpu()")
-        device = for_gpus("widen.words.elementwise_gpu")
-        device.apply(operation, kernel_of(part, operation, parts), operands, result)
+        with pytorch_and_triton():
+            from widen.words import elementwise_gpu
+        elementwise_gpu.apply(operation, kernel_of(part, operation, parts), operands, result)
         return z
     blocks = [_array(block) for pair in (*operands, result) for block in pair]
     tiles = parts * -(-result[0].shape[2] // TILE)

@@ -1,12 +1,10 @@
 """`widen.matmul` for those who stand below it; sums, dot products and norms as products on a GPU.
 
-The interface stands above this room: it says what multiplies when it is imported, and `widen`
-imports it before anybody has a `Words`.
+The interface stands above this room, and is imported when it is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from widen.formats.arrays import is_uniform, library_of, place_of
@@ -16,25 +14,22 @@ from widen.words.promotion import common_format, with_parts
 if TYPE_CHECKING:
     from widen.words.array import Words
 
-_interface: dict[str, Callable[..., Any]] = {}
-
 LARGEST_POWER = 511
 """Norms up to 2^this are found by products: 4^-511 is a normal float64."""
 
 
-def use(matmul: Callable[..., Any], gemm: Callable[..., Any]) -> None:
-    """Say what multiplies."""
-    _interface.update(matmul=matmul, gemm=gemm)
-
-
 def matmul(x: Any, y: Any, **options: Any) -> Any:
     """`widen.matmul`."""
-    return _interface["matmul"](x, y, **options)
+    from widen.api import matmul
+
+    return matmul(x, y, **options)
 
 
 def gemm(x: Any, y: Any, c: Any = None, **options: Any) -> Any:
     """`widen.gemm`."""
-    return _interface["gemm"](x, y, c, **options)
+    from widen.api import gemm
+
+    return gemm(x, y, c, **options)
 
 
 def serve(*given: Words) -> bool:

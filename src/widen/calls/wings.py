@@ -1,0 +1,62 @@
+"""The two wings as a call sees them: products of arrays, products of tensors on a GPU."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from widen.encoded import Encoded
+from widen.gpu.optional import pytorch_and_triton
+from widen.options import Options
+from widen.plan import Plan
+from widen.stages.call import Call, Scalars
+from widen.stages.problem import Encoding
+
+
+class Wing(Protocol):
+    """`cpu.products` and `gpu.products`."""
+
+    def default_workspace(self, place: str) -> int:
+        """Bytes of workspace where the caller does not say."""
+
+    def check_unit(self, unit: str | None, place: Any = None) -> None:
+        """Whether the unit that was asked for runs there."""
+
+    def ordinary_is_fast(self, call: Call) -> bool:
+        """Whether the ordinary product of these operands may be the faster one."""
+
+    def ready(self, call: Call, options: Options) -> AbstractContextManager[None]:
+        """A context to compute in."""
+
+    def product(self, call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
+        """Alpha a b + beta c, and an Info if asked for."""
+
+    def plan(self, call: Call) -> Plan:
+        """What a call would run."""
+
+    def typical_plan(
+        self,
+        wanted: Encoding,
+        shape: tuple[int, int, int, int],
+        workspace: int,
+        place: str | None = None,
+    ) -> Plan:
+        """A plan for rows and columns of similar magnitudes, made without looking at any."""
+
+    def encode(self, x: Any, wanted: Encoding) -> Encoded:
+        """An operand, encoded."""
+
+
+def wing_of(place: str) -> Any:
+    """The wing where arrays or tensors of this place are multiplied, a `Wing`.
+
+    The GPU's has `replayed` too, for calls whose launches were recorded.
+    """
+    if place.startswith("cuda"):
+        with pytorch_and_triton():
+            from widen.gpu import products as on_gpu
+
+            return on_gpu
+    from widen.cpu import products as on_cpu
+
+    return on_cpu
