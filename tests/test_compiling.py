@@ -120,8 +120,9 @@ CONTENT = {
 def test_a_whole_file_that_holds_something_odd_is_replaced(folder, content):
     of_a_new_process()
     path = the_file(folder)
-    data = kept.read(path, cache._stamp())
-    kept.write(path, cache._stamp(), CONTENT[content](data))
+    stamp = cache._stamp(Path(__file__).parent)
+    data = kept.read(path, stamp)
+    kept.write(path, stamp, CONTENT[content](data))
     assert not of_a_new_process()
     assert of_a_new_process()
 
@@ -134,7 +135,7 @@ def test_a_change_in_any_source_of_the_kernels_compiles_them_again(folder, monke
     for path in sources.glob("*.py"):
         text = path.read_text(encoding="utf-8")
         (changed / path.name).write_text(text + "#\n" * (path.name == "floats.py"), "utf-8")
-    monkeypatch.setattr(cache, "files", lambda package: changed)
+    monkeypatch.setattr(cache, "__file__", str(changed / "cache.py"))
     monkeypatch.setattr(cache, "_stamp", cache._stamp.__wrapped__)
     assert not of_a_new_process()
 

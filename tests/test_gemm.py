@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import widen
 from widen.contract import CONTRACTS
+from widen.cpu import kernels
 from widen.cpu import reconstruct as cpu_reconstruct
 from widen.cpu import threads as cpu_threads
 from widen.systems import SYSTEMS
@@ -386,7 +387,7 @@ def test_special_lines_among_rounded_ones_stay_within_the_sums(monkeypatch):
     seen = []
 
     def launch(kernel, jobs, work, *arguments):
-        seen.extend(np.abs(x).max() for x in arguments[6:8] if kernel == "scaled.scaled")
+        seen.extend(np.abs(x).max() for x in arguments[6:8] if kernel is kernels.scaled.scaled)
         if not seen or max(seen) < 5000:  # else it would write wherever that is
             found(kernel, jobs, work, *arguments)
 

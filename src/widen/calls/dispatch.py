@@ -9,6 +9,7 @@ import numpy as np
 
 from widen.calls import check
 from widen.calls import native as ordinary
+from widen.calls.results import check_out
 from widen.calls.wings import wing_of
 from widen.contract import as_contract
 from widen.encoded import Encoded
@@ -78,7 +79,7 @@ def _product(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> An
     if options.plan is not None:
         check.check_plan(call, options.plan)
     if out is not None:
-        check.check_out(out, call, place)
+        check_out(out, call, place)
     if options.native and wing.ordinary_is_fast(call):
         with wing.ready(call, options):
             result = ordinary.product(call, out, options.info, library_of(call.left))

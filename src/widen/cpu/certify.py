@@ -11,6 +11,7 @@ import numpy as np
 
 from widen import bounds
 from widen.bounds import Certificate
+from widen.cpu import kernels
 from widen.cpu.memory import Scratch
 from widen.cpu.operands import Array, Chosen, Operand, Quantised, every
 from widen.cpu.threads import launch
@@ -34,7 +35,9 @@ def weights(lines: Quantised, test: Certificate) -> tuple[Array, Array]:
     """`Certificate.weight` and `Certificate.level` of every line."""
     found, levels = (np.empty(lines.exponents.shape, np.int64) for _ in range(2))
     settings = np.array([test.divisor, test.unit, test.goal.root, test.goal.shift])
-    launch("certify.weights", len(found), found.size, lines.survey.q1, settings, found, levels)
+    launch(
+        kernels.certify.weights, len(found), found.size, lines.survey.q1, settings, found, levels
+    )
     return found, levels
 
 
@@ -49,7 +52,16 @@ def leads(
     found, jobs = lines.survey, batch * out.shape[1]
     for at, bits in enumerate(operand.bits()):
         launch(
-            "lines.leads", jobs, bits.size, bits, near, found.top, found.special, kept, at > 0, out
+            kernels.lines.leads,
+            jobs,
+            bits.size,
+            bits,
+            near,
+            found.top,
+            found.special,
+            kept,
+            at > 0,
+            out,
         )
     return out.swapaxes(1, 2) if near else out
 
@@ -80,7 +92,7 @@ def sketch(operand: Operand, lines: Quantised, side: int) -> Array:
     bits, jobs = operand.bits()[0], batch * -(-count // SKETCH_TILE)
     found = lines.survey
     launch(
-        "sketch.sketch", jobs, bits.size,
+        kernels.sketch.sketch, jobs, bits.size,
         bits, operand.lines_near, found.top, found.special, side == 0, out,
     )  # fmt: skip
     return out
@@ -89,7 +101,7 @@ def sketch(operand: Operand, lines: Quantised, side: int) -> Array:
 def sketch_products(ours: Array, theirs: Array, out: Array) -> Array:
     """Lower bounds of all products of leading integers, (batch, m, n), from sketches."""
     right = np.ascontiguousarray(theirs.swapaxes(1, 2))
-    launch("sketch.products", out.shape[0] * out.shape[1], 8 * out.size, ours, right, out)
+    launch(kernels.sketch.products, out.shape[0] * out.shape[1], 8 * out.size, ours, right, out)
     return out
 
 
@@ -107,8 +119,8 @@ def uncertified(
     always = min(test.always, 1 << 61)
     settings = np.array([test.shift, test.both, always])
     launch(
-        "certify.certify", batch * lead.shape[1], lead.size, lead, factor, *per_line, settings,
-        marks,
+        kernels.certify.certify, batch * lead.shape[1], lead.size, lead, factor, *per_line,
+        settings, marks,
     )  # fmt: skip
     return marks
 
@@ -232,8 +244,8 @@ def error_bound(
     rows, columns = (_losses(side, batch) for side in (left, right))
     largest, finite = np.empty(batch * m), np.empty(batch * m, np.int64)
     launch(
-        "error_bounds.bounds", batch * m, 4 * parts * batch * m * n, out[0], ulps_by_field(fmt),
-        rows.lost, rows.norm, rows.shift, rows.exponent,
+        kernels.error_bounds.bounds, batch * m, 4 * parts * batch * m * n, out[0],
+        ulps_by_field(fmt), rows.lost, rows.norm, rows.shift, rows.exponent,
         columns.lost, columns.norm, columns.shift, columns.exponent, repaired, rounded_once,
         np.array([terms.both, terms.always, terms.factor]), terms.exponent,
         np.empty((0, 0, 0)) if target is None else target, largest, finite,

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from widen.cpu import kernels
 from widen.cpu.operands import Array, Operand, Quantised
 from widen.cpu.threads import launch
 from widen.plan import Layout
@@ -116,10 +117,12 @@ def encode(
         for bits, target in zip(operand.bits(), streams, strict=False):
             _encode_floats(bits, rows, columns, layout, most, target)
     if isinstance(layout, Residues) and layout.parts == 2:
-        launch("encode.residue_sums", jobs, planes.size, _remainders(layout.moduli, 1), planes)
+        launch(
+            kernels.encode.residue_sums, jobs, planes.size, _remainders(layout.moduli, 1), planes
+        )
     if isinstance(layout, Residues) and layout.bases:
         for target in streams:
-            launch("encode.two_digits", jobs, target.size, _bases(layout), target)
+            launch(kernels.encode.two_digits, jobs, target.size, _bases(layout), target)
     return planes.swapaxes(2, 3) if flip else planes
 
 
@@ -129,16 +132,18 @@ def _encode_floats(
     """One part of numbers of one word."""
     jobs, work = bits.shape[0] * bits.shape[1], target.size
     if isinstance(layout, Digits):
-        launch("encode.digits", jobs, work, bits, rows, columns, layout.beta, target)
+        launch(kernels.encode.digits, jobs, work, bits, rows, columns, layout.beta, target)
         return
     assert isinstance(layout, Residues)
     constants = _remainders(layout.moduli, 1 if most < 53 or most > 76 else 2)
     if most <= 76:
-        launch("encode.narrow_residues", jobs, work, bits, rows, columns, constants, target)
+        launch(kernels.encode.narrow_residues, jobs, work, bits, rows, columns, constants, target)
     else:
         # An entry m 2^e is shifted left by at most sigma: m = 1 if it is subnormal.
         powers = _powers(layout.moduli, most // 64 * 64 + 64)
-        launch("encode.wide_residues", jobs, work, bits, rows, columns, constants, powers, target)
+        launch(
+            kernels.encode.wide_residues, jobs, work, bits, rows, columns, constants, powers, target
+        )
 
 
 def _encode_words(
@@ -155,10 +160,10 @@ def _encode_words(
             if isinstance(layout, Residues):
                 constants = _remainders(layout.moduli, 1)
                 powers = _chunk_powers(layout.moduli, width, length)
-                launch("wide.residues", jobs, work, *given, constants, powers, target)
+                launch(kernels.wide.residues, jobs, work, *given, constants, powers, target)
             else:
                 assert isinstance(layout, Digits)
-                launch("wide.digits", jobs, work, *given, length, layout.beta, target)
+                launch(kernels.wide.digits, jobs, work, *given, length, layout.beta, target)
 
 
 def _stretches(operand: Operand, room: int) -> Iterator[slice]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from widen.bounds import Goal
+from widen.cpu import kernels
 from widen.cpu.encode import CONVERSION as CONVERSION
 from widen.cpu.encode import encode as encode
 from widen.cpu.operands import NOTHING, Array, Operand, Quantised, Survey
@@ -35,7 +36,7 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
         bits = part.joined_bits()
         seen = _as_array(None if part.lower else goal)  # the last bits are those of other words
         launch(
-            "lines.survey", _tiles(part), bits.size, bits, part.lines_near, seen,
+            kernels.lines.survey, _tiles(part), bits.size, bits, part.lines_near, seen,
             found.top[:, some], found.last[:, some], found.q1[:, some], found.q2[:, some],
             found.special[:, some],
         )  # fmt: skip
@@ -51,7 +52,7 @@ def _last_bits(operand: Operand, goal: Goal, found: Survey, some: slice) -> None
     last = np.full(found.last[:, some].shape, -NOTHING)
     for bits in reversed(operand.word_bits()):
         launch(
-            "lines.last_bits", _tiles(operand), operand.shape[1], bits, _as_array(goal),
+            kernels.lines.last_bits, _tiles(operand), operand.shape[1], bits, _as_array(goal),
             found.top[:, some], found.q1[:, some], found.q2[:, some], last,
         )  # fmt: skip
     found.last[:, some] = last
@@ -67,7 +68,7 @@ def balanced_survey(operand: Operand, shift: Array) -> Survey:
     special = np.zeros(shape, bool)
     for bits in (bits for of_word in operand.word_bits() for bits in of_word):
         launch(
-            "lines.extremes", _tiles(operand), bits.size,
+            kernels.lines.extremes, _tiles(operand), bits.size,
             bits, operand.lines_near, shift, top, last, special,
         )  # fmt: skip
     empty = special | (top == NOTHING)
@@ -91,7 +92,7 @@ def quantise(found: Survey, goal: Goal | None) -> Quantised:
     shape = found.top.shape
     exponents, exact, norm = np.empty(shape, np.int64), np.empty(shape, bool), np.empty(shape)
     launch(
-        "lines.scale", shape[0], exponents.size, found.top, found.last, found.q1, found.q2,
+        kernels.lines.scale, shape[0], exponents.size, found.top, found.last, found.q1, found.q2,
         found.special, _as_array(goal), exponents, exact, norm,
     )  # fmt: skip
     return Quantised(found, exponents, exact, norm)

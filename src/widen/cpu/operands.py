@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from widen.cpu import kernels
 from widen.cpu.threads import launch
 from widen.formats import Part, strides
 
@@ -154,7 +155,7 @@ def heads(first: Array, second: Array) -> Array:
     if flip:
         first, second = first.swapaxes(1, 2), second.swapaxes(1, 2)
     out: Array = np.empty(first.shape, np.int64)
-    launch("wide.heads", out.shape[0] * out.shape[1], out.size, first, second, out)
+    launch(kernels.wide.heads, out.shape[0] * out.shape[1], out.size, first, second, out)
     return out.swapaxes(1, 2) if flip else out
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from widen import bounds
+from widen.cpu import kernels
 from widen.cpu.encode import CONVERSION as CONVERSION
 from widen.cpu.encode import balanced_digits, centred
 from widen.cpu.encode import encode as encode
@@ -96,12 +97,21 @@ def reconstruct(
     jobs, words = -(-unsettled.size // ELEMENTS_TILE), word_table(fmt)
     if scaling is not None:
         scalars = (scaling.alpha, scaling.beta, scaling.addend)
-        launch("scaled.scaled", jobs, 8 * groups.size, *arguments, words, out, unsettled, *scalars)
+        launch(
+            kernels.scaled.scaled,
+            jobs,
+            8 * groups.size,
+            *arguments,
+            words,
+            out,
+            unsettled,
+            *scalars,
+        )
     elif len(words) > 1:
-        launch("wide.rounded", jobs, 8 * groups.size, *arguments, words, out, unsettled)
+        launch(kernels.wide.rounded, jobs, 8 * groups.size, *arguments, words, out, unsettled)
     else:
         launch(
-            "reconstruct.plain", jobs, groups.size,
+            kernels.reconstruct.plain, jobs, groups.size,
             *arguments, words[0], out[0], unsettled, *_expansion(layout),
         )  # fmt: skip
     return unsettled

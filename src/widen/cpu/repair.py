@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from widen.contract import CONTRACTS
+from widen.cpu import kernels
 from widen.cpu.encode import encode
 from widen.cpu.lines import balanced_survey, exact_needs, quantise
 from widen.cpu.multiply import multiply
@@ -182,7 +183,7 @@ def dots(
     pairs = len(left.words) * len(right.words)
     work = 8 * left.shape[2] * pairs * places[0].size
     launch(
-        "dot.dots", places[0].size, work, left.stacked_bits(), right.stacked_bits(), *places,
+        kernels.dot.dots, places[0].size, work, left.stacked_bits(), right.stacked_bits(), *places,
         scaling is None, alpha, beta, addend, word_table(fmt), out,
     )  # fmt: skip
 
@@ -192,8 +193,8 @@ def special_values(left: Operand, right: Operand, rows: Array, columns: Array, o
     _, _, batch, m, n = out.shape
     work = batch * m * n * left.shape[2]
     launch(
-        "special.special", batch * m, work, left.joined_bits(), right.joined_bits(), rows, columns,
-        out[0],
+        kernels.special.special, batch * m, work, left.joined_bits(), right.joined_bits(), rows,
+        columns, out[0],
     )  # fmt: skip
     if len(out) > 1:
         out[1:, :, rows[:, :, None] | columns[:, None, :]] = 0.0

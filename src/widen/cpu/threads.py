@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 # NumPy imports this when it is first asked for, as Numba does in a kernel's first call. A thread
 # that forks meanwhile would leave its child an import that never ends.
 import numpy.ma  # noqa: F401
+
+from widen.stages.compiling.once import LOADING
 
 PIECES = 8
 """Pieces a thread takes, about: fewer share unevenly, more are overhead."""
@@ -33,30 +34,15 @@ SMALL = 1 << 17
 """Work (entries times planes, about a nanosecond each) that is not worth waking a thread for."""
 
 
-_compiling = threading.RLock()
 _counting = threading.RLock()
-_loaded: dict[str, Callable[..., None]] = {}
 
 
-def launch(kernel: str | Callable[..., None], jobs: int, work: int, *arguments: Any) -> None:
-    """Run a kernel, or the one named "module.function" of `widen.cpu.kernels`, on all its jobs.
-
-    Kernels are compiled (or read from the cache on disk) when first asked for.
-    """
-    if isinstance(kernel, str):
-        kernel = _loaded.get(kernel) or _load(kernel)
+def launch(kernel: Callable[..., None], jobs: int, work: int, *arguments: Any) -> None:
+    """Run a kernel on all its jobs."""
     if work <= SMALL:
         kernel(0, jobs, *arguments)
     else:
         share(kernel, jobs, *arguments)
-
-
-def _load(name: str) -> Callable[..., None]:
-    module, function = name.split(".")
-    with _compiling:
-        found: Callable[..., None] = getattr(import_module(f"widen.cpu.kernels.{module}"), function)
-    _loaded[name] = found
-    return found
 
 
 @cache
@@ -88,7 +74,7 @@ _at_fork = _AtFork()
 
 def _locks() -> Iterator[Any]:
     """Every lock that a product may take on its way, in the order in which threads take them."""
-    yield _compiling
+    yield LOADING
     yield _counting
     # Numba's and LLVM's, which others may hold who compile kernels of their own.
     compiler = sys.modules.get("numba.core.compiler_lock")

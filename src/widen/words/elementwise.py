@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from widen.cpu import kernels
 from widen.cpu.threads import launch
 from widen.formats import Multiple
 from widen.formats.arrays import (
@@ -66,8 +67,13 @@ def apply(
     blocks = [_array(block) for pair in (*operands, result) for block in pair]
     tiles = parts * -(-result[0].shape[2] // TILE)
     work = result[0].shape[2] * parts * len(words_of(part)) ** 2
-    name = f"words.{kernel_of(part, operation, parts)}"
-    launch(name, tiles, work, OPERATIONS[operation], *blocks)
+    by_name = {
+        "pairs": kernels.words.pairs,
+        "triples": kernels.words.triples,
+        "several": kernels.words.several,
+    }
+    kernel = by_name[kernel_of(part, operation, parts)]
+    launch(kernel, tiles, work, OPERATIONS[operation], *blocks)
     return z
 
 
@@ -118,7 +124,7 @@ def totals(
     settings = np.array([(word.precision, word.lowest, word.highest) for word in part.words])
     work = 4 * terms * count * max(y.shape[1], 1) * outputs * max(inner, 1)
     launch(
-        "totals.totals", outputs, work, x.view(np.int64), y.view(np.int64),
+        kernels.totals.totals, outputs, work, x.view(np.int64), y.view(np.int64),
         np.array(signs, np.int64), scaled, settings, out, shifts,
     )  # fmt: skip
     return out, shifts

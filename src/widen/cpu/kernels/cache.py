@@ -18,7 +18,6 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,8 @@ class KernelCache:
         if not hasattr(store, "_cache_file"):
             raise AttributeError("this Numba reads and writes in another way")
         base = f"{self._name}.{sys.implementation.cache_tag}"
-        store._cache_file = KernelFiles(Path(store.cache_path), base)
+        stamp = _stamp(Path(self._source).parent)
+        store._cache_file = KernelFiles(Path(store.cache_path), base, stamp)
         self._store = store
 
     def __getattr__(self, name: str) -> Any:
@@ -118,8 +118,8 @@ def _say_once(text: str) -> None:
 class KernelFiles:
     """The files of one kernel, one for each signature and kind of processor."""
 
-    def __init__(self, folder: Path, base: str) -> None:
-        self._folder, self._base = folder, base
+    def __init__(self, folder: Path, base: str, stamp: bytes) -> None:
+        self._folder, self._base, self._stamp = folder, base, stamp
 
     def _path(self, key: Any) -> Path:
         signature, processor, _ = key  # and digests of its code, which is in the stamp
@@ -128,7 +128,7 @@ class KernelFiles:
 
     def load(self, key: Any) -> Any:
         """What was saved under a key from these sources, or None."""
-        data = kept.read(self._path(key), _stamp())
+        data = kept.read(self._path(key), self._stamp)
         if data is None:
             return None
         saved_key, found = pickle.loads(data)
@@ -136,7 +136,7 @@ class KernelFiles:
 
     def save(self, key: Any, data: Any) -> None:
         """Save it, instead of whatever is there."""
-        kept.write(self._path(key), _stamp(), serialize.dumps((key, data)))
+        kept.write(self._path(key), self._stamp, serialize.dumps((key, data)))
 
     def flush(self) -> None:
         """Forget everything."""
@@ -145,9 +145,12 @@ class KernelFiles:
 
 
 @cache
-def _stamp() -> bytes:
-    """A digest of all that the code of kernels comes from, but for the processor."""
-    folder = files("widen.cpu.kernels")
-    sources = sorted(file.name for file in folder.iterdir() if file.name.endswith(".py"))
-    texts = [(name, (folder / name).read_bytes()) for name in sources]
+def _stamp(beside: Path) -> bytes:
+    """A digest of all that the code of kernels comes from, but for the processor.
+
+    That is what lies beside their source, and here.
+    """
+    here = Path(__file__).parent
+    sources = [path for folder in {here, beside} for path in folder.glob("*.py")]
+    texts = sorted((path.name, path.read_bytes()) for path in sources)
     return hashlib.sha256(repr((numba.__version__, texts)).encode()).digest()

@@ -46,6 +46,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_a_child)
 
 
+LOADING = threading.RLock()
+"""Held while a module of kernels is loaded; a fork takes it first, and lets it go on both sides."""
+
+
 class Once(dict[Any, V], Generic[V]):
     """Values by key, each made by the first thread that asks while others wait for it.
 
