@@ -30,7 +30,7 @@ from widen.stages.error_bounds import TINY, Losses, bound_of, power
 
 
 def certify(
-    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate,
+    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate, *,
     kept: int, terms: int,
 ) -> Tensor:  # fmt: skip
     """Marks (batch, m, n) of elements that the first `terms` leading integers do not certify.
@@ -46,7 +46,7 @@ def certify(
     both = float(test.both + test.always)
     if planes == 2 and are_small(left, right, k):
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-        certify_small(left, right, tables, terms, shift, both, marks)
+        certify_small(left, right, tables, terms, marks, shift=shift, both=both)
         return marks
     if is_hopper(left.device):
         from widen.gpu.kernels.cuda.certify import launcher
@@ -63,12 +63,13 @@ def certify(
     marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
     tile = tiles.CERTIFY[planes]
     count = batch * -(-m // tile.rows) * -(-n // tile.columns)
+    row_table, column_table = tables
     launch(
-        multiply_kernels.certify, (programs(left.device, count, tile.warps),),
-        (descriptor(left, k, tile.rows, tile.inner),
-         descriptor(right, k, tile.columns, tile.inner), marks, *tables, m, n, terms, batch,
-         left_batch, right_batch, shift, both),
-        (tile.rows, tile.columns, tile.inner, tile.group, planes), tile.warps, tile.stages,
+        multiply_kernels.certify, (programs(left.device, count, tile.warps),), warps=tile.warps,
+        stages=tile.stages, left=descriptor(left, k, tile.rows, tile.inner),
+        right=descriptor(right, k, tile.columns, tile.inner), marks=marks, rows_table=row_table,
+        columns_table=column_table, m=m, n=n, k=terms, batch=batch, left_batch=left_batch,
+        right_batch=right_batch, shift=shift, both=both, **tile.named, PLANES=planes,
     )  # fmt: skip
     return marks
 
@@ -78,6 +79,7 @@ def error_bound(
     k: int,
     fmt: Part,
     out: Tensor,
+    *,
     rounded_once: Tensor,
     scale: float = 1.0,
     dropped: int = 0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from widen.gpu import tables as constants
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import small
@@ -21,10 +23,9 @@ def are_small(left: Tensor, right: Tensor, k: int) -> bool:
 
 
 def launch_small(
-    kernel: object, planes: int, left: Tensor, right: Tensor, k: int,
-    before: tuple[object, ...], after: tuple[object, ...],
-) -> None:  # fmt: skip
-    """Launch a kernel for planes, with some arguments before and after those that all take."""
+    kernel: object, planes: int, left: Tensor, right: Tensor, k: int, **more: Any
+) -> None:
+    """Launch a kernel for planes, with more arguments than those that all take."""
     (batch, m, pitch), n = left.shape[1:], right.shape[2]
     assert left[0].is_contiguous()
     assert right[0].is_contiguous()
@@ -32,10 +33,10 @@ def launch_small(
     edge, warps = tiles.small_tile(max(m, width))
     items = edge // max(m, width)
     launch(
-        kernel, (planes * -(-batch // items),),
-        (left, right, *before, m, n, k, pitch, width, batch, items, left.stride(0),
-         right.stride(0), *after),
-        (edge, max(32, 1 << (k - 1).bit_length())), warps,
+        kernel, (planes * -(-batch // items),), warps=warps, left=left, right=right, m=m, n=n, k=k,
+        pitch=pitch, width=width, batch=batch, items=items, left_plane_stride=left.stride(0),
+        right_plane_stride=right.stride(0), EDGE=edge, INNER=max(32, 1 << (k - 1).bit_length()),
+        **more,
     )  # fmt: skip
 
 
@@ -44,12 +45,16 @@ def multiply_small(
 ) -> None:
     """What `torch.multiply_into` does."""
     table = constants.multiplying(planes, left.device)
-    launch_small(small.residues, len(planes), left, right, k, (out, table), ())
+    launch_small(small.residues, len(planes), left, right, k, out=out, constants=table)
 
 
 def certify_small(
-    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, shift: int, both: float,
-    marks: Tensor,
+    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, marks: Tensor, *,
+    shift: int, both: float,
 ) -> None:  # fmt: skip
     """What `torch.certify` does, with leading integers in two planes."""
-    launch_small(small.certify, 1, left, right, k, (marks, *tables), (shift, both))
+    rows, columns = tables
+    launch_small(
+        small.certify, 1, left, right, k, marks=marks, rows_table=rows, columns_table=columns,
+        shift=shift, both=both,
+    )  # fmt: skip

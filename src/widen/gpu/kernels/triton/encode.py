@@ -8,7 +8,7 @@ import triton.language as tl
 from widen.gpu.kernels.triton.numbers import MAGIC, SCALE, SIGMA, wide
 from widen.gpu.kernels.triton.packed import dot4, four_bytes, load_parts, pairs, quads
 
-NEAREST = tl.constexpr(8)  # shifts to the left that the eight bytes of an integer hold
+NEAREST = tl.constexpr(8)  # shifts to the left_bits that the eight bytes of an integer hold
 BIAS = tl.constexpr(1 << 61)  # more than any of them, so that they are positive
 
 
@@ -25,12 +25,12 @@ def bytes_of(
     field = ((x >> FRACTION) & ((1 << EXPONENT) - 1)).to(tl.int32)
     fraction = x & ((1 << FRACTION) - 1)
     m = (fraction << 9) | (tl.minimum(field, 1).to(tl.int64) << (FRACTION + 9))
-    left = tl.maximum(field, 1) + (s - (FRACTION + (1 << (EXPONENT - 1)) - 1))
-    skipped = left
+    left_bits = tl.maximum(field, 1) + (s - (FRACTION + (1 << (EXPONENT - 1)) - 1))
+    skipped = left_bits
     if FAR:
-        skipped = tl.minimum(tl.maximum(left - 1, 0) >> 3, BYTES - 1)
-        left -= 8 * skipped
-    down = tl.minimum(tl.maximum(9 - left, 1), 63).to(tl.int64)
+        skipped = tl.minimum(tl.maximum(left_bits - 1, 0) >> 3, BYTES - 1)
+        left_bits -= 8 * skipped
+    down = tl.minimum(tl.maximum(9 - left_bits, 1), 63).to(tl.int64)
     # All but half of what is dropped, and one more if what stays is odd.
     up = (tl.full(m.shape, (1 << 63) - 1, tl.int64) >> (64 - down)) + ((m >> down) & 1)
     r = (m + up) >> down
@@ -143,10 +143,10 @@ SIZES = ["left_count", "right_count", "left_blocks", "moduli"]
 
 @triton.jit(do_not_specialize=SIZES)
 def residues(
-    left, left_table, left_count, left_planes, left_lines, left_plane, left_batch,
-    left_line, left_inner, right, right_table, right_count, right_planes, right_lines, right_plane,
-    right_batch, right_line, right_inner, left_blocks, constants, weights, inner,
-    moduli, pitch,
+    left_bits, left_table, left_count, left_planes, left_lines, left_plane_stride,
+    left_batch_stride, left_line_stride, left_inner_stride, right_bits, right_table, right_count,
+    right_planes, right_lines, right_plane_stride, right_batch_stride, right_line_stride,
+    right_inner_stride, left_blocks, constants, weights, inner, moduli, pitch,
     PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, BYTES: tl.constexpr,
     ASSEMBLY: tl.constexpr, LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr,
@@ -163,14 +163,15 @@ def residues(
     block = tl.program_id(0)
     if block < left_blocks:
         _residues(
-            block, left, left_table, left_count, constants, weights, left_planes, left_lines, inner,
-            moduli, pitch, left_plane, left_batch, left_line, left_inner, PARTS,
-            LEFT_FRACTION, LEFT_EXPONENT, BYTES, ASSEMBLY, LEFT_NEAR, LEFT_LINES, LEFT_INNER,
+            block, left_bits, left_table, left_count, constants, weights, left_planes, left_lines,
+            inner, moduli, pitch, left_plane_stride, left_batch_stride, left_line_stride,
+            left_inner_stride, PARTS, LEFT_FRACTION, LEFT_EXPONENT, BYTES, ASSEMBLY, LEFT_NEAR,
+            LEFT_LINES, LEFT_INNER,
         )  # fmt: skip
     else:
         _residues(
-            block - left_blocks, right, right_table, right_count, constants, weights, right_planes,
-            right_lines, inner, moduli, pitch, right_plane, right_batch, right_line,
-            right_inner, PARTS, RIGHT_FRACTION, RIGHT_EXPONENT, BYTES, ASSEMBLY, RIGHT_NEAR,
-            RIGHT_LINES, RIGHT_INNER,
+            block - left_blocks, right_bits, right_table, right_count, constants, weights,
+            right_planes, right_lines, inner, moduli, pitch, right_plane_stride, right_batch_stride,
+            right_line_stride, right_inner_stride, PARTS, RIGHT_FRACTION, RIGHT_EXPONENT, BYTES,
+            ASSEMBLY, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
         )  # fmt: skip
