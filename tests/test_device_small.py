@@ -111,7 +111,7 @@ def test_products_of_small_planes(shape, wide):
     )
     out = torch.zeros((len(planes), batch, m, -(-n // 16) * 16), dtype=torch.int16)
     out = (out if wide else out.to(torch.uint8)).to(ON)
-    torch_small.multiply_into(left.to(ON, torch.int8), right.to(ON, torch.int8), planes, k, out)
+    torch_small.multiply_small(left.to(ON, torch.int8), right.to(ON, torch.int8), planes, k, out)
     p, w = torch.tensor(planes)[:, :, None, None, None].unbind(1)
     exact = left[..., :k] @ right[..., :k].mT
     assert torch.equal(out[..., :n].cpu().long(), exact % p * w % p)
