@@ -68,7 +68,7 @@ def matmul(a, b, accuracy=None, dtype=None, out=None, plan=None):
         check_plan(call, plan)
     target = tensors._target(call, out, torch.device(ON))
     bound = torch.empty(call.dims, dtype=torch.float64)
-    tensors._run(call, target, bound, Clock(timed=False), None, plan)
+    tensors._run(call, target, bound, Clock(timed=False), plan=plan)
     return here(target), here(bound)
 
 

@@ -233,7 +233,7 @@ def test_a_plan_made_beforehand_keeps_its_contract(unit, system, accuracy):
     """Planes for ordinary rows; what they cannot hold is marked, and computed by itself."""
     a, b = draw("phi1", (3, 12, 2), 8)
     plan = tensors.typical_plan(
-        as_contract(accuracy), FORMATS["float64"], (1, 3, 12, 2), 1 << 30, unit, system
+        as_contract(accuracy), FORMATS["float64"], (1, 3, 12, 2), 1 << 30, unit=unit, system=system
     )
     assert_as_on_a_cpu(a, b, unit, system, accuracy, plan=plan)
     a[1, 3], a[2] = 1e300, a[2] * 1e-290

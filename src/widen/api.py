@@ -216,7 +216,9 @@ def plan(
             tensors.check_unit(unit)
             room = tensors.workspace(device, workspace)
             dims = (math.prod(batch), m, k, n)
-            typical: Plan = tensors.typical_plan(contract, fmt, dims, room, unit, system, device)
+            typical: Plan = tensors.typical_plan(
+                contract, fmt, dims, room, unit=unit, system=system, place=device
+            )
             return typical
         cap = first_cap(fmt.precision, k) if contract.correct else None
         return make_plan(

@@ -55,7 +55,9 @@ def _matmul(
         )  # fmt: skip
     if place.startswith("cuda"):
         tensors = for_gpus("widen.gpu.products")
-        return tensors.matmul(place, a, b, choices, out, info, progress, plan, native)
+        return tensors.matmul(
+            place, a, b, choices, out=out, info=info, progress=progress, plan=plan, native=native
+        )
     call = check_call(a, b, *choices)
     if plan is not None:
         check_plan(call, plan)
@@ -126,5 +128,5 @@ def _gemm(
         room = tensors.workspace(place, room)
     call = check_call(a, b, accuracy, dtype, unit, system, room, complex_scalars=is_complex)
     if place.startswith("cuda"):
-        return tensors.gemm(call, alpha, beta, addend, out, info, progress)
+        return tensors.gemm(call, alpha, beta, addend, out=out, info=info, progress=progress)
     return product(call, alpha, beta, addend, out, info, progress)

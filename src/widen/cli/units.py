@@ -124,8 +124,9 @@ def _gpu_rate(gpu: "Gpu", unit: str, n: int) -> float:
     gpu.free()
     shape = (1, n, n, n)
     plan = typical_plan(
-        CONTRACTS["standard"], FORMATS["float64"], shape, 1 << 40, unit, "residues", str(gpu.device)
-    )
+        CONTRACTS["standard"], FORMATS["float64"], shape, 1 << 40, unit=unit, system="residues",
+        place=str(gpu.device),
+    )  # fmt: skip
     # A few rows more than there are, for the Hopper kernel reads whole tiles of 64.
     size = (plan.layout.planes[0] * n + 64, n)
     entries = torch.randint(-8, 9, size, dtype=torch.int8, device=gpu.device).to(STORAGE[unit])

@@ -63,7 +63,7 @@ def check_unit(unit: str | None, place: torch.device | None = None) -> None:
 
 
 def typical_plan(
-    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int,
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], room: int, *,
     unit: str | None = None, system: str | None = None, place: str | None = None,
 ) -> Plan:  # fmt: skip
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
@@ -76,8 +76,8 @@ def typical_plan(
     needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
     return cached_plan(
-        contract, fmt, shape, math.ceil(8 * needs.bits), cap, room, None, unit, system,
-        needs.widths, gpu,
+        contract, fmt, shape, math.ceil(8 * needs.bits), cap=cap, workspace=room, layout=None,
+        unit=unit, system=system, widths=needs.widths, gpu=gpu,
     )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ _recordings = Recordings()
 
 
 def matmul(
-    place: str, a: Any, b: Any, choices: Choices, out: Any, info: bool,
+    place: str, a: Any, b: Any, choices: Choices, *, out: Any, info: bool,
     progress: Callable[[float], None] | None, plan: Plan | None, native: bool,
 ) -> Any:  # fmt: skip
     """`widen.matmul` of operands on a GPU."""
@@ -122,7 +122,7 @@ def matmul(
     call = check_call(a, b, accuracy, dtype, unit, system, workspace(place, room))
     if plan is not None:
         check_plan(call, plan)
-    return product(call, out, info, progress, plan, native, kind=kind)
+    return product(call, out, info, progress, plan=plan, native=native, kind=kind)
 
 
 def again(a: Any, b: Any, choices: Choices, out: Any, plan: Plan | None) -> Any:
@@ -191,8 +191,8 @@ def _owned(*operands: Any) -> list[Tensor]:
 
 
 def product(
-    call: Call, out: Any, info: bool, progress: Callable[[float], None] | None,
-    plan: Plan | None, native: bool = False, scaling: Scaling | None = None,
+    call: Call, out: Any, info: bool, progress: Callable[[float], None] | None, *,
+    plan: Plan | None = None, native: bool = False, scaling: Scaling | None = None,
     kind: Kind | None = None,
 ) -> Any:  # fmt: skip
     """The product of a call whose operands are on a GPU, and an Info if asked for.
@@ -210,11 +210,12 @@ def product(
                 return found
         bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info else None
         account = Clock(timed=info)
+        more: dict[str, Any] = {"progress": progress, "plan": plan, "scaling": scaling}
         if kind is None or kind.hopeless or not plain:
-            ran = _run(call, target, bound, account, progress, plan, scaling)
+            ran = _run(call, target, bound, account, **more)
         else:
             with Recorder([*_owned(call.left, call.right), target]) as recorder:
-                ran = _run(call, target, bound, account, progress, plan, scaling)
+                ran = _run(call, target, bound, account, **more)
             kind.keep(recorder)
         if out is not None and target is not out:
             copy_into(out, target)
@@ -239,16 +240,16 @@ def _explained(room: int) -> Iterator[None]:
 
 
 def gemm(
-    call: Call, alpha: complex, beta: complex, c: Any, out: Any, info: bool,
+    call: Call, alpha: complex, beta: complex, c: Any, *, out: Any, info: bool,
     progress: Callable[[float], None] | None,
 ) -> Any:  # fmt: skip
     """Alpha a b + beta c of operands on a GPU, and an Info if asked for."""
     if alpha == 1 and c is None:
-        return product(call, out, info, progress, None)
+        return product(call, out, info, progress)
     where = call.device
     with torch.cuda.device(where):
         addend = None if c is None else _addend(call, c, out, where)
-    return product(call, out, info, progress, None, scaling=Scaling(alpha, beta, addend))
+    return product(call, out, info, progress, scaling=Scaling(alpha, beta, addend))
 
 
 def _addend(call: Call, c: Any, out: Any, where: torch.device) -> Lines:
@@ -308,8 +309,9 @@ def _same_storage(x: Tensor, y: Tensor) -> bool:
 
 
 def _run(
-    call: Call, out: Any, bound: Tensor | None, account: Clock,
-    progress: Callable[[float], None] | None, plan: Plan | None, scaling: Scaling | None = None,
+    call: Call, out: Any, bound: Tensor | None, account: Clock, *,
+    progress: Callable[[float], None] | None = None, plan: Plan | None = None,
+    scaling: Scaling | None = None,
 ) -> Plan:  # fmt: skip
     parts = call.work.parts
     k = arguments.matrix_dims(call.inner_dims[0], "left")[-1]

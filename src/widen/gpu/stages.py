@@ -348,8 +348,9 @@ def encode_operand(
     shape = (operand.shape[0], operand.shape[1], k, 1)
     widths = (own_width, width)[:: 1 - 2 * at]
     plan = cached_plan(
-        contract, fmt, shape, eighths, cap, 1 << 40, None, wanted.unit, wanted.system,
-        (widths[0], widths[1]), name_of(operand.bits.device.index),
+        contract, fmt, shape, eighths, cap=cap, workspace=1 << 40, layout=None, unit=wanted.unit,
+        system=wanted.system, widths=(widths[0], widths[1]),
+        gpu=name_of(operand.bits.device.index),
     )  # fmt: skip
     planes = units.engine_of(plan).encode([operand], looked_at.tables, [at])[0]
     leads = None if looked_at.leads is None else looked_at.leads[0]

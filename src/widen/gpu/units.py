@@ -264,12 +264,12 @@ def engine_of(plan: Plan) -> Engine:
     goal = bounds.goal(plan.contract, fmt.precision, k, plan.layout.parts, plan.cap)
     width = None if goal is None else math.ceil(math.log2(goal.root) + goal.shift) + 1
     several = len(fmt.part.words) > 1 or plan.bits > BYTE_BITS
-    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width, several)
+    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k=k, width=width, several=several)
 
 
 @lru_cache(maxsize=256)
 def _engine(
-    unit: str, layout: Layout, depth: int, bits: float, k: int, width: int | None, several: bool
+    unit: str, layout: Layout, depth: int, bits: float, *, k: int, width: int | None, several: bool
 ) -> Engine:
     return Engine(unit, layout, depth, bits, k, width, several)
 

@@ -183,8 +183,10 @@ class _Issue:
         words = [0 if arguments[at] is None else word(arguments[at]) for at in passed]
         places = {at: place for place, at in enumerate(passed)}
         return Launch(
-            self._function, self._grid, 32 * facts.num_warps, facts.shared, words + [0] * hidden,
-            [(places[at], block, offset) for at, block, offset in moved], self._device,
+            self._function, self._grid, 32 * facts.num_warps, facts.shared,
+            arguments=words + [0] * hidden,
+            moved=[(places[at], block, offset) for at, block, offset in moved],
+            device=self._device,
         )  # fmt: skip
 
 
