@@ -142,8 +142,9 @@ def repair(
                         if SCALED:
                             scalars = (wide(alpha), wide(alpha_i), wide(beta), wide(beta_i))
                             for q in tl.static_range(C_PARTS):
-                                of_part = tl.load(addend + q * c_part_stride).to(tl.int64)
-                                scalars = scalars + (of_part,)
+                                scalars = scalars + (
+                                    tl.load(addend + q * c_part_stride).to(tl.int64),
+                                )
                         for q in tl.static_range(PARTS):
                             bits, negative = special_bits(
                                 found, scalars, q, PARTS, SCALED, C_PARTS, C_FIELDS, PRECISION,

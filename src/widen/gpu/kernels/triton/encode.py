@@ -8,7 +8,7 @@ import triton.language as tl
 from widen.gpu.kernels.triton.numbers import MAGIC, SCALE, SIGMA, wide
 from widen.gpu.kernels.triton.packed import dot4, four_bytes, load_parts, pairs, quads
 
-NEAREST = tl.constexpr(8)  # shifts to the left_bits that the eight bytes of an integer hold
+NEAREST = tl.constexpr(8)  # shifts to the left that the eight bytes of an integer hold
 BIAS = tl.constexpr(1 << 61)  # more than any of them, so that they are positive
 
 
@@ -25,12 +25,12 @@ def bytes_of(
     field = ((x >> FRACTION) & ((1 << EXPONENT) - 1)).to(tl.int32)
     fraction = x & ((1 << FRACTION) - 1)
     m = (fraction << 9) | (tl.minimum(field, 1).to(tl.int64) << (FRACTION + 9))
-    left_bits = tl.maximum(field, 1) + (s - (FRACTION + (1 << (EXPONENT - 1)) - 1))
-    skipped = left_bits
+    left = tl.maximum(field, 1) + (s - (FRACTION + (1 << (EXPONENT - 1)) - 1))
+    skipped = left
     if FAR:
-        skipped = tl.minimum(tl.maximum(left_bits - 1, 0) >> 3, BYTES - 1)
-        left_bits -= 8 * skipped
-    down = tl.minimum(tl.maximum(9 - left_bits, 1), 63).to(tl.int64)
+        skipped = tl.minimum(tl.maximum(left - 1, 0) >> 3, BYTES - 1)
+        left -= 8 * skipped
+    down = tl.minimum(tl.maximum(9 - left, 1), 63).to(tl.int64)
     # All but half of what is dropped, and one more if what stays is odd.
     up = (tl.full(m.shape, (1 << 63) - 1, tl.int64) >> (64 - down)) + ((m >> down) & 1)
     r = (m + up) >> down
