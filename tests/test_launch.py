@@ -35,14 +35,15 @@ def numbers():
 @pytest.mark.parametrize("kernel", [note, general(note)])
 def test_values_meet_their_parameters_by_name(kernel):
     out = numbers()
-    launch(kernel, (1,), FOURTH=4, second=2, out=out, THIRD=3, first=1)
+    launch(kernel, (1,), {"FOURTH": 4, "second": 2, "out": out, "THIRD": 3, "first": 1})
     assert out.tolist() == [1, 2, 3, 4]
 
 
 def test_a_recorder_gets_tensors_and_numbers_in_the_kernel_s_order():
     out, other = numbers(), numbers()
+    given = {"FOURTH": 4, "second": 2, "THIRD": 3, "first": 1, "out": out}
     with Recorder([out]) as recorder:
-        launch(note, (1,), FOURTH=4, second=2, THIRD=3, first=1, out=out, warps=1)
+        launch(note, (1,), given, warps=1)
     recording = recorder.recording()
     recording.issue([], other)
     assert other.tolist() == out.tolist() == [1, 2, 3, 4]
@@ -61,14 +62,14 @@ def test_a_recorder_gets_tensors_and_numbers_in_the_kernel_s_order():
 )
 def test_wrong_names_are_refused_each_time(given, message):
     out = numbers()
-    launch(note, (1,), out=out, first=0, second=0, THIRD=0, FOURTH=0)
+    launch(note, (1,), {"out": out, "first": 0, "second": 0, "THIRD": 0, "FOURTH": 0})
     for _ in range(2):
         with pytest.raises(TypeError, match=message):
-            launch(note, (1,), out=out, **given)
+            launch(note, (1,), {"out": out, **given})
     assert out.tolist() == [0, 0, 0, 0]
 
 
 def test_constants_come_last():
     assert Parameters(note).given == 3
     with pytest.raises(TypeError, match="constant_first: constants need to be its last"):
-        launch(constant_first, (1,), out=numbers(), THIRD=1)
+        launch(constant_first, (1,), {"out": numbers(), "THIRD": 1})

@@ -65,11 +65,15 @@ def certify(
     count = batch * -(-m // tile.rows) * -(-n // tile.columns)
     row_table, column_table = tables
     launch(
-        multiply_kernels.certify, (programs(left.device, count, tile.warps),), warps=tile.warps,
-        stages=tile.stages, left=descriptor(left, k, tile.rows, tile.inner),
-        right=descriptor(right, k, tile.columns, tile.inner), marks=marks, rows_table=row_table,
-        columns_table=column_table, m=m, n=n, k=terms, batch=batch, left_batch=left_batch,
-        right_batch=right_batch, shift=shift, both=both, **tile.named, PLANES=planes,
+        multiply_kernels.certify, (programs(left.device, count, tile.warps),),
+        {
+            **tile.named, "left": descriptor(left, k, tile.rows, tile.inner),
+            "right": descriptor(right, k, tile.columns, tile.inner), "marks": marks,
+            "rows_table": row_table, "columns_table": column_table, "m": m, "n": n, "k": terms,
+            "batch": batch, "left_batch": left_batch, "right_batch": right_batch, "shift": shift,
+            "both": both, "PLANES": planes,
+        },
+        warps=tile.warps, stages=tile.stages,
     )  # fmt: skip
     return marks
 

@@ -100,10 +100,13 @@ def encode_bytes(
     )  # fmt: skip
     launch(
         encode_kernels.residues, (sum(blocks[: len(operands)]),),
-        warps=max(shape.warps for shape in shapes), **on_sides(ours, theirs),
-        left_blocks=blocks[0], constants=moduli, weights=weights, inner=inner,
-        moduli=len(layout.moduli), pitch=left.pitch, PARTS=parts, BYTES=constants.LONGEST_BYTES,
-        ASSEMBLY=assembly(left.bits.device),
+        {
+            **on_sides(ours, theirs), "left_blocks": blocks[0], "constants": moduli,
+            "weights": weights, "inner": inner, "moduli": len(layout.moduli), "pitch": left.pitch,
+            "PARTS": parts, "BYTES": constants.LONGEST_BYTES,
+            "ASSEMBLY": assembly(left.bits.device),
+        },
+        warps=max(shape.warps for shape in shapes),
     )  # fmt: skip
     return planes
 
@@ -142,12 +145,14 @@ def encode_words(
             }  # fmt: skip
         launch(
             general(kernel) if x.small else kernel,
-            (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),), warps=tile.warps,
-            registers=tiles.WORDS_REGISTERS.get(room), **x.named_words,
-            **named_encoding(x, table, planes), **tile.named, planes=planes.view(torch.int32),
-            constants=known, weights=weights, moduli=short, long_moduli=len(layout.moduli) - short,
-            WORDS=len(x.words), PARTS=layout.parts, LONGS=limbs, ASSEMBLY=assembly(planes.device),
-            **more,
+            (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
+            {
+                **x.named_words, **named_encoding(x, table, planes), **tile.named, **more,
+                "planes": planes.view(torch.int32), "constants": known, "weights": weights,
+                "moduli": short, "long_moduli": len(layout.moduli) - short, "WORDS": len(x.words),
+                "PARTS": layout.parts, "LONGS": limbs, "ASSEMBLY": assembly(planes.device),
+            },
+            warps=tile.warps, registers=tiles.WORDS_REGISTERS.get(room),
         )  # fmt: skip
         made.append(planes)
     return made
@@ -191,9 +196,12 @@ def encode_words_any(
         }  # fmt: skip
     launch(
         general(kernel) if x.small else kernel,
-        (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),), warps=tile.warps,
-        **x.named_words, **named_encoding(x, table, planes), **tile.named, **more, planes=planes,
-        WORDS=len(x.words), LIMBS=limbs, ASSEMBLY=assembly(device),
+        (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
+        {
+            **x.named_words, **named_encoding(x, table, planes), **tile.named, **more,
+            "planes": planes, "WORDS": len(x.words), "LIMBS": limbs, "ASSEMBLY": assembly(device),
+        },
+        warps=tile.warps,
     )  # fmt: skip
 
 

@@ -60,10 +60,14 @@ def certify_exactly(
     reconstruct(groups, layout, block, None, slack=False)
     tile, (rows, columns) = tiles.DECIDE, tables
     launch(
-        many.decide, (batch * -(-m // tile.rows) * -(-n // tile.columns),), warps=tile.warps,
-        products=products, marks=marks, rows_table=rows, columns_table=columns, m=m, n=n,
-        left_batch=left.shape[0], right_batch=right.shape[0], shift=test.shift, both=test.both,
-        always=min(test.always, 1 << 61), ROWS=tile.rows, COLUMNS=tile.columns,
+        many.decide, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
+        {
+            "products": products, "marks": marks, "rows_table": rows, "columns_table": columns,
+            "m": m, "n": n, "left_batch": left.shape[0], "right_batch": right.shape[0],
+            "shift": test.shift, "both": test.both, "always": min(test.always, 1 << 61),
+            "ROWS": tile.rows, "COLUMNS": tile.columns,
+        },
+        warps=tile.warps,
     )  # fmt: skip
 
 
@@ -85,9 +89,13 @@ def _leads(side: Lines, table: Tensor, kept: int) -> Lines:
     shape, grid = _tile(side)
     _, out_batch, out_line, out_inner = out.stride()
     launch(
-        many.leads, grid, warps=shape.warps, **_named(side), **shape.named, out=out, table=table,
-        count=side.count, kept=kept, out_batch_stride=out_batch, out_line_stride=out_line,
-        out_inner_stride=out_inner,
+        many.leads, grid,
+        {
+            **_named(side), **shape.named, "out": out, "table": table, "count": side.count,
+            "kept": kept, "out_batch_stride": out_batch, "out_line_stride": out_line,
+            "out_inner_stride": out_inner,
+        },
+        warps=shape.warps,
     )  # fmt: skip
     return Lines(out, BINARY["float32"])
 
@@ -153,9 +161,13 @@ def balanced(left: Lines, right: Lines) -> Balanced:
         shape, grid = _tile(side)
         out_part, out_batch, out_line, out_inner = out.stride()
         launch(
-            many.balance, grid, warps=shape.warps, **_named(side), **shape.named, out=out,
-            shifts=shifts, moved=moved, lost=lost, out_part_stride=out_part,
-            out_batch_stride=out_batch, out_line_stride=out_line, out_inner_stride=out_inner,
+            many.balance, grid,
+            {
+                **_named(side), **shape.named, "out": out, "shifts": shifts, "moved": moved,
+                "lost": lost, "out_part_stride": out_part, "out_batch_stride": out_batch,
+                "out_line_stride": out_line, "out_inner_stride": out_inner,
+            },
+            warps=shape.warps,
         )  # fmt: skip
         sides.append(Lines(out, BINARY["float64"]))
         moves.append(moved)

@@ -80,15 +80,23 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int, planes: int)
         for side, (whole, factors) in enumerate(((left, ours), (right, theirs))):
             lines, half_lines = whole.shape[2], factors.shape[2]
             launch(
-                halves.split, programs(some, half_lines, half_k), warps=tile.warps,
-                planes=whole[some], out=factors, constants=table[some], lines=lines, inner=k,
-                pitch=whole.shape[3], stride=whole.stride(0), half_lines=half_lines,
-                half_inner=half_k, RIGHT=bool(side), ROWS=tile.rows, COLUMNS=tile.columns,
+                halves.split, programs(some, half_lines, half_k),
+                {
+                    "planes": whole[some], "out": factors, "constants": table[some], "lines": lines,
+                    "inner": k, "pitch": whole.shape[3], "stride": whole.stride(0),
+                    "half_lines": half_lines, "half_inner": half_k, "RIGHT": bool(side),
+                    "ROWS": tile.rows, "COLUMNS": tile.columns,
+                },
+                warps=tile.warps,
             )  # fmt: skip
         multiply_into(ours[now], theirs[now], every[some], half_k, products[now])
         launch(
-            halves.join, programs(some, half_m, half_n), warps=tile.warps, products=products,
-            out=out[some], constants=table[some], m=m, pitch=out.shape[3], half_m=half_m,
-            half_n=half_n, ROWS=tile.rows, COLUMNS=tile.columns,
+            halves.join, programs(some, half_m, half_n),
+            {
+                "products": products, "out": out[some], "constants": table[some], "m": m,
+                "pitch": out.shape[3], "half_m": half_m, "half_n": half_n, "ROWS": tile.rows,
+                "COLUMNS": tile.columns,
+            },
+            warps=tile.warps,
         )  # fmt: skip
     return out

@@ -63,12 +63,20 @@ def survey(
     common = {**on_sides(ours, theirs), "left_blocks": blocks[0], "inner": inner, "PARTS": parts}
     warps = max(shape.warps for shape in shapes)
     launch(
-        largest, grid, warps=warps, **common, LEFT_WIDTH=8 * left.bits.element_size(),
-        RIGHT_WIDTH=8 * right.bits.element_size(),
+        largest, grid,
+        {
+            **common, "LEFT_WIDTH": 8 * left.bits.element_size(),
+            "RIGHT_WIDTH": 8 * right.bits.element_size(),
+        },
+        warps=warps,
     )  # fmt: skip
     launch(
-        norms, grid, warps=warps, **common, **_named_leads(tables, leads, kept), pitch=left.pitch,
-        **on_sides(left.named_fields, right.named_fields),
+        norms, grid,
+        {
+            **common, **_named_leads(tables, leads, kept),
+            **on_sides(left.named_fields, right.named_fields), "pitch": left.pitch,
+        },
+        warps=warps,
     )  # fmt: skip
 
 
@@ -96,12 +104,15 @@ def quantise(
     divisor, unit = (1 << 23, 0) if test is None else (test.divisor, test.unit)
     blocks = [-(-x.count // 256) for x in operands]
     launch(
-        lines.scale, (sum(blocks),), left_table=tables[0], left_needs=needs[0],
-        left_count=left.count, right_table=tables[-1], right_needs=needs[-1],
-        right_count=right.count, left_blocks=blocks[0], goal_norm=wanted.norm, root=wanted.root,
-        goal_shift=wanted.shift, divisor=divisor, unit=unit,
-        rounding=0.5 * math.log2(2 * inner) - 1, entries=inner * parts, full=int(wanted.full),
-        **on_sides(left.named_fields, right.named_fields), LINES=256,
+        lines.scale, (sum(blocks),),
+        {
+            **on_sides(left.named_fields, right.named_fields), "left_table": tables[0],
+            "left_needs": needs[0], "left_count": left.count, "right_table": tables[-1],
+            "right_needs": needs[-1], "right_count": right.count, "left_blocks": blocks[0],
+            "goal_norm": wanted.norm, "root": wanted.root, "goal_shift": wanted.shift,
+            "divisor": divisor, "unit": unit, "rounding": 0.5 * math.log2(2 * inner) - 1,
+            "entries": inner * parts, "full": int(wanted.full), "LINES": 256,
+        },
     )  # fmt: skip
 
 
@@ -128,10 +139,14 @@ def survey_words(
             **x.named_words, **x.named_fields, **tile.named, "table": table, "count": x.count,
             "lines": count, "inner": inner, "share": share, "words": words, "PARTS": parts,
         }  # fmt: skip
-        launch(largest, grid, warps=tile.warps, **common)
+        launch(largest, grid, common, warps=tile.warps)
         launch(
-            norms, grid, warps=tile.warps, **common, leads=table if leads is None else leads[at],
-            enough=enough, pitch=x.pitch, LEAD=-1 if leads is None else kept,
+            norms, grid,
+            {
+                **common, "leads": table if leads is None else leads[at], "enough": enough,
+                "pitch": x.pitch, "LEAD": -1 if leads is None else kept,
+            },
+            warps=tile.warps,
         )  # fmt: skip
 
 
@@ -172,9 +187,12 @@ def survey_short(
     )
     launch(
         short_kernels.survey, (sum(blocks[: len(operands)]),),
-        warps=max(shape.warps for shape in shapes), **on_sides(ours, theirs),
-        **_named_leads(tables, leads, kept), left_blocks=blocks[0], inner=inner, pitch=left.pitch,
-        zeros=zeros, cleared=zeros.numel(), PARTS=parts,
+        {
+            **on_sides(ours, theirs), **_named_leads(tables, leads, kept), "left_blocks": blocks[0],
+            "inner": inner, "pitch": left.pitch, "zeros": zeros, "cleared": zeros.numel(),
+            "PARTS": parts,
+        },
+        warps=max(shape.warps for shape in shapes),
     )  # fmt: skip
 
 

@@ -63,12 +63,15 @@ def multiply_into(left: Tensor, right: Tensor, planes: Planes, k: int, out: Tens
     tile = tiles.MULTIPLY
     count = len(planes) * batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
-        multiply_kernels.residues, (programs(left.device, count, tile.warps),), warps=tile.warps,
-        stages=tile.stages, left=descriptor(left, k, tile.rows, tile.inner),
-        right=descriptor(right, k, tile.columns, tile.inner), out=out,
-        constants=constants.multiplying(planes, left.device), m=m, n=n, k=k, pitch=pitch,
-        planes=len(planes), batch=batch, left_batch=left.shape[1], right_batch=right.shape[1],
-        longest=tiles.LONGEST_SUM, **tile.named,
+        multiply_kernels.residues, (programs(left.device, count, tile.warps),),
+        {
+            **tile.named, "left": descriptor(left, k, tile.rows, tile.inner),
+            "right": descriptor(right, k, tile.columns, tile.inner), "out": out,
+            "constants": constants.multiplying(planes, left.device), "m": m, "n": n, "k": k,
+            "pitch": pitch, "planes": len(planes), "batch": batch, "left_batch": left.shape[1],
+            "right_batch": right.shape[1], "longest": tiles.LONGEST_SUM,
+        },
+        warps=tile.warps, stages=tile.stages,
     )  # fmt: skip
 
 

@@ -51,11 +51,15 @@ def reconstruct(
         more = {**scaling.named(out), "alpha_bits": scaling.alpha_bits, "USED": used}
     basis, modulus, taken, inverse = constants.reconstruction(layout)
     launch(
-        kernel, (batch * -(-m // height) * -(-n // tile.columns),), warps=tile.warps,
-        **block.named, **named_elements(out), **more, groups=groups, marks=marks,
-        pitch=groups.shape[-1], stream=groups.stride(0), limit=constants.limit_of(layout),
-        always=bounds.least_error(layout.dropped), BASIS=basis, MODULUS=modulus, TAKEN=taken,
-        INVERSE=inverse, SLACK=slack, MARKED=not fresh, ROWS=tile.rows, COLUMNS=tile.columns,
+        kernel, (batch * -(-m // height) * -(-n // tile.columns),),
+        {
+            **block.named, **named_elements(out), **more, "groups": groups, "marks": marks,
+            "pitch": groups.shape[-1], "stream": groups.stride(0),
+            "limit": constants.limit_of(layout), "always": bounds.least_error(layout.dropped),
+            "BASIS": basis, "MODULUS": modulus, "TAKEN": taken, "INVERSE": inverse, "SLACK": slack,
+            "MARKED": not fresh, "ROWS": tile.rows, "COLUMNS": tile.columns,
+        },
+        warps=tile.warps,
     )  # fmt: skip
     return marks
 
@@ -96,13 +100,18 @@ def reconstruct_any(
             **scaling.named_words(out.device),
         }  # fmt: skip
     launch(
-        kernel, (programs,), warps=warps, registers=registers,
-        **block.named, **block.numbers.named, **more, groups=short, marks=marks, batch=batch,
-        pitch=short.shape[-1], stream=short.stride(0), limit=constants.limit_of(layout),
-        always=bounds.least_error(layout.dropped), slack=int(slack), marked=int(not fresh),
-        basis=table, moduli=count, length=table.shape[1], held=layout.modulus.bit_length(),
-        scratch=scratch, room=room, long_groups=long, long_stream=long.stride(0),
-        long_moduli=len(layout.moduli) - count, COLUMNS=columns, ASSEMBLY=assembly(out.device),
-        LIMBS=limbs, LONG=limbs > 0 and len(layout.moduli) > count,
+        kernel, (programs,),
+        {
+            **block.named, **block.numbers.named, **more, "groups": short, "marks": marks,
+            "batch": batch, "pitch": short.shape[-1], "stream": short.stride(0),
+            "limit": constants.limit_of(layout), "always": bounds.least_error(layout.dropped),
+            "slack": int(slack), "marked": int(not fresh), "basis": table, "moduli": count,
+            "length": table.shape[1], "held": layout.modulus.bit_length(), "scratch": scratch,
+            "room": room, "long_groups": long, "long_stream": long.stride(0),
+            "long_moduli": len(layout.moduli) - count, "COLUMNS": columns,
+            "ASSEMBLY": assembly(out.device), "LIMBS": limbs,
+            "LONG": limbs > 0 and len(layout.moduli) > count,
+        },
+        warps=warps, registers=registers,
     )  # fmt: skip
     return marks

@@ -25,38 +25,40 @@ def repair(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     if block.wide:
         _repair_words(block, marks, repaired)
         return
-    out, (left, right) = block.out, block.sides
+    out, k = block.out, block.sides[0].shape[2]
     assert isinstance(block.fmt.part, Binary)
     assert isinstance(out, torch.Tensor)
     _, batch, m, n = out.shape
     tile = tiles.REPAIR
+    ours, theirs = ({**x.named_bits, **x.named_fields} for x in block.sides)
     launch(
         elements.repair, (programs(out.device, -(-batch * m * n // tile.marks), tile.warps),),
-        warps=tile.warps, **block.named, **block.named_test, **named_elements(out),
-        **on_sides(
-            {**left.named_bits, **left.named_fields}, {**right.named_bits, **right.named_fields}
-        ),
-        **named_scaling(block.scaling, out), SCALED=block.scaling is not None, marks=marks,
-        repaired=repaired, inner=left.shape[2], batch=batch, INNER=tile.terms, ELEMENTS=tile.marks,
+        {
+            **block.named, **block.named_test, **named_elements(out), **on_sides(ours, theirs),
+            **named_scaling(block.scaling, out), "SCALED": block.scaling is not None,
+            "marks": marks, "repaired": repaired, "inner": k, "batch": batch, "INNER": tile.terms,
+            "ELEMENTS": tile.marks,
+        },
+        warps=tile.warps,
     )  # fmt: skip
 
 
 def _repair_words(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     """The same for numbers of several words."""
-    out, (left, right) = block.out, block.sides
+    out, k = block.out, block.sides[0].shape[2]
     parts, batch, m, n = out.shape
     tile = tiles.REPAIR
+    ours, theirs = ({**x.named_words, **x.named_fields, "words": len(x.words)} for x in block.sides)
     count = programs(out.device, -(-batch * m * n // tile.marks), tile.warps)
     room = torch.empty(count * tiles.DOT_LIMBS, dtype=torch.int32, device=out.device)
     addend = (block.scaling or NOTHING_ADDED).named_words(out.device)
     launch(
-        elements_words.repair, (count,), warps=tile.warps,
-        **block.named, **block.named_test, **block.numbers.named,
-        **on_sides(
-            {**left.named_words, **left.named_fields, "words": len(left.words)},
-            {**right.named_words, **right.named_fields, "words": len(right.words)},
-        ),
-        **addend, SCALED=block.scaling is not None, C_PARTS=addend["c_parts"], marks=marks,
-        repaired=repaired, room=room, inner=left.shape[2], batch=batch, parts=parts,
-        INNER=tile.terms, ELEMENTS=tile.marks, LIMBS=tiles.DOT_LIMBS,
+        elements_words.repair, (count,),
+        {
+            **block.named, **block.named_test, **block.numbers.named, **on_sides(ours, theirs),
+            **addend, "SCALED": block.scaling is not None, "C_PARTS": addend["c_parts"],
+            "marks": marks, "repaired": repaired, "room": room, "inner": k, "batch": batch,
+            "parts": parts, "INNER": tile.terms, "ELEMENTS": tile.marks, "LIMBS": tiles.DOT_LIMBS,
+        },
+        warps=tile.warps,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from widen.gpu import tables as constants
@@ -23,7 +24,7 @@ def are_small(left: Tensor, right: Tensor, k: int) -> bool:
 
 
 def launch_small(
-    kernel: object, planes: int, left: Tensor, right: Tensor, k: int, **more: Any
+    kernel: object, planes: int, left: Tensor, right: Tensor, k: int, more: Mapping[str, Any]
 ) -> None:
     """Launch a kernel for planes, with more arguments than those that all take."""
     (batch, m, pitch), n = left.shape[1:], right.shape[2]
@@ -33,10 +34,14 @@ def launch_small(
     edge, warps = tiles.small_tile(max(m, width))
     items = edge // max(m, width)
     launch(
-        kernel, (planes * -(-batch // items),), warps=warps, left=left, right=right, m=m, n=n, k=k,
-        pitch=pitch, width=width, batch=batch, items=items, left_plane_stride=left.stride(0),
-        right_plane_stride=right.stride(0), EDGE=edge, INNER=max(32, 1 << (k - 1).bit_length()),
-        **more,
+        kernel, (planes * -(-batch // items),),
+        {
+            **more, "left": left, "right": right, "m": m, "n": n, "k": k, "pitch": pitch,
+            "width": width, "batch": batch, "items": items, "left_plane_stride": left.stride(0),
+            "right_plane_stride": right.stride(0), "EDGE": edge,
+            "INNER": max(32, 1 << (k - 1).bit_length()),
+        },
+        warps=warps,
     )  # fmt: skip
 
 
@@ -45,7 +50,8 @@ def multiply_small(
 ) -> None:
     """What `torch.multiply_into` does."""
     table = constants.multiplying(planes, left.device)
-    launch_small(small.residues, len(planes), left, right, k, out=out, constants=table)
+    more = {"out": out, "constants": table}
+    launch_small(small.residues, len(planes), left, right, k, more)
 
 
 def certify_small(
@@ -54,7 +60,7 @@ def certify_small(
 ) -> None:  # fmt: skip
     """What `torch.certify` does, with leading integers in two planes."""
     rows, columns = tables
-    launch_small(
-        small.certify, 1, left, right, k, marks=marks, rows_table=rows, columns_table=columns,
-        shift=shift, both=both,
-    )  # fmt: skip
+    more = {
+        "marks": marks, "rows_table": rows, "columns_table": columns, "shift": shift, "both": both,
+    }  # fmt: skip
+    launch_small(small.certify, 1, left, right, k, more)

@@ -145,9 +145,12 @@ class Engine:
             kernel = plane_kernels.digits
             more = {"beta": layout.beta, "digits_a_part": layout.counts[side]}
         launch(
-            general(kernel) if operand.small else kernel, grid, warps=tile.warps,
-            **operand.named_bits, **named_encoding(operand, table, planes), **tile.named, **more,
-            planes=planes, PARTS=operand.bits.shape[0],
+            general(kernel) if operand.small else kernel, grid,
+            {
+                **operand.named_bits, **named_encoding(operand, table, planes), **tile.named,
+                **more, "planes": planes, "PARTS": operand.bits.shape[0],
+            },
+            warps=tile.warps,
         )  # fmt: skip
         return planes
 
@@ -199,12 +202,16 @@ class Engine:
         count = layout.groups * batch * -(-m // tile.rows) * -(-n // tile.columns)
         firsts, pairs = unit_tables.pairs_of(layout, left.device)
         launch(
-            group_kernels.products, (programs(left.device, count, tile.warps),), warps=tile.warps,
-            stages=tile.stages, left=descriptor(left, k, tile.rows, tile.inner),
-            right=descriptor(right, k, tile.columns, tile.inner), out=out, firsts=firsts,
-            pairs=pairs, m=m, n=n, k=k, pitch=pitch, groups=layout.groups, batch=batch,
-            left_batch=left_batch, right_batch=right_batch, depth=depth, one=1.0, **tile.named,
-            SHORT=tile.inner * shallow, PLAIN=left.device.type == "cuda",
+            group_kernels.products, (programs(left.device, count, tile.warps),),
+            {
+                **tile.named, "left": descriptor(left, k, tile.rows, tile.inner),
+                "right": descriptor(right, k, tile.columns, tile.inner), "out": out,
+                "firsts": firsts, "pairs": pairs, "m": m, "n": n, "k": k, "pitch": pitch,
+                "groups": layout.groups, "batch": batch, "left_batch": left_batch,
+                "right_batch": right_batch, "depth": depth, "one": 1.0,
+                "SHORT": tile.inner * shallow, "PLAIN": left.device.type == "cuda",
+            },
+            warps=tile.warps, stages=tile.stages,
         )  # fmt: skip
         return out
 
@@ -221,8 +228,11 @@ class Engine:
             table = unit_tables.apart if self.several else unit_tables.direct
             terms, moduli = table(layout, carrier, groups.device)
             launch(
-                group_kernels.as_residues, grid, groups=groups, out=out, size=size, terms=terms,
-                moduli=moduli, rows=terms.shape[0], count=terms.shape[1], BLOCK=block,
+                group_kernels.as_residues, grid,
+                {
+                    "groups": groups, "out": out, "size": size, "terms": terms, "moduli": moduli,
+                    "rows": terms.shape[0], "count": terms.shape[1], "BLOCK": block,
+                },
             )  # fmt: skip
             return out
         assert isinstance(layout, Residues)
@@ -230,10 +240,13 @@ class Engine:
             layout, carrier, groups.device
         )
         launch(
-            group_kernels.through_x, grid, groups=groups, out=out, size=size, terms=terms,
-            moduli=moduli, inverses=inverses, targets_table=targets, basis=basis,
-            targets=len(carrier.moduli), count=terms.shape[2], PARTS=layout.parts,
-            MODULI=len(layout.moduli), BLOCK=block,
+            group_kernels.through_x, grid,
+            {
+                "groups": groups, "out": out, "size": size, "terms": terms, "moduli": moduli,
+                "inverses": inverses, "targets_table": targets, "basis": basis,
+                "targets": len(carrier.moduli), "count": terms.shape[2], "PARTS": layout.parts,
+                "MODULI": len(layout.moduli), "BLOCK": block,
+            },
         )  # fmt: skip
         return out
 

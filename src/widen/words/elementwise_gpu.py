@@ -41,22 +41,32 @@ def apply(
                 xb, yb, zb = xa, ya, za
             grid = (-(-size // BLOCK), parts)
             launch(
-                pairs, grid, exact=True, **common, xb=xb, yb=yb, zb=zb, DOUBLE=double, MIXED=mixed,
-                BLOCK=BLOCK,
+                pairs, grid,
+                {
+                    **common, "xb": xb, "yb": yb, "zb": zb, "DOUBLE": double, "MIXED": mixed,
+                    "BLOCK": BLOCK,
+                },
+                exact=True,
             )  # fmt: skip
         elif kernel == "triples":
             grid = (-(-size // BLOCK), parts)
-            launch(triples, grid, exact=True, **common, BLOCK=BLOCK)
+            launch(triples, grid, {**common, "BLOCK": BLOCK}, exact=True)
         elif count <= FEW:
             block = 512 if count == 3 else 256
             grid = (-(-size // block), parts)
-            launch(few, grid, exact=True, **common, DOUBLE=double, COUNT=count, BLOCK=block)
+            launch(
+                few, grid, {**common, "DOUBLE": double, "COUNT": count, "BLOCK": block}, exact=True
+            )
         else:
             blocks = -(-size // ROWS)
             programs = min(blocks, PROGRAMS // parts)
             rows = programs * parts * (4 * count + 3)
             scratch = torch.empty(rows * ROWS, dtype=za.dtype, device=za.device)
             launch(
-                several, (programs, parts), stages=1, exact=True, **common, scratch=scratch,
-                count=count, blocks=blocks, DOUBLE=double, BLOCK=ROWS,
+                several, (programs, parts),
+                {
+                    **common, "scratch": scratch, "count": count, "blocks": blocks,
+                    "DOUBLE": double, "BLOCK": ROWS,
+                },
+                stages=1, exact=True,
             )  # fmt: skip

@@ -23,8 +23,11 @@ def sum_parts(products: Sequence[Any], words: int) -> Any:
         for parts in products:
             part, row, column = parts.stride()
             launch(
-                add_parts, (-(-size // TILE),), parts=parts, words=found, count=count, rows=rows,
-                columns=columns, part_stride=part, row_stride=row, column_stride=column, size=size,
-                WORDS=words, ELEMENTS=TILE,
+                add_parts, (-(-size // TILE),),
+                {
+                    "parts": parts, "words": found, "count": count, "rows": rows,
+                    "columns": columns, "part_stride": part, "row_stride": row,
+                    "column_stride": column, "size": size, "WORDS": words, "ELEMENTS": TILE,
+                },
             )  # fmt: skip
     return found

@@ -52,12 +52,16 @@ def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
         "x": bits, "lines": count, "inner": inner, "along": lines.stride(1),
         "beside": lines.stride(0), **tile.named,
     }  # fmt: skip
-    launch(kernels.largest, grid, warps=tile.warps, **common, out=most)
+    launch(kernels.largest, grid, {**common, "out": most}, warps=tile.warps)
     if way != "anew":
         units = torch.empty((1, count), dtype=torch.int32, **place)
         launch(
-            WAYS[way], grid, warps=tile.warps, **common, most=most, units=units, planes=digits,
-            pitch=pitch, stride=digits.stride(0), slices=slices, beta=beta,
+            WAYS[way], grid,
+            {
+                **common, "most": most, "units": units, "planes": digits, "pitch": pitch,
+                "stride": digits.stride(0), "slices": slices, "beta": beta,
+            },
+            warps=tile.warps,
         )  # fmt: skip
         return Slices(digits, units, beta)
     units = torch.empty((slices, count), dtype=torch.int32, **place)
@@ -68,9 +72,13 @@ def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
         following = torch.zeros(count, dtype=torch.int64, **place)
         before = units[max(s - 1, 0)]
         launch(
-            kernels.anew, grid, warps=tile.warps, rest=rest, most=most, following=following,
-            units=units[s], before=before, planes=digits[s], lines=count, inner=inner, pitch=pitch,
-            known=count if s else 0, beta=beta, **tile.named,
+            kernels.anew, grid,
+            {
+                **tile.named, "rest": rest, "most": most, "following": following, "units": units[s],
+                "before": before, "planes": digits[s], "lines": count, "inner": inner,
+                "pitch": pitch, "known": count if s else 0, "beta": beta,
+            },
+            warps=tile.warps,
         )  # fmt: skip
         most = following
     return Slices(digits, units, beta)
@@ -92,11 +100,15 @@ def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Tensor:
     count = len(sums) * -(-m // tile.rows) * -(-n // tile.columns)
     firsts, pairs = _pairs(order, ours.device)
     launch(
-        group_kernels.products, (programs(ours.device, count, tile.warps),), warps=tile.warps,
-        stages=tile.stages, left=descriptor(ours, k, tile.rows, tile.inner),
-        right=descriptor(theirs, k, tile.columns, tile.inner), out=out, firsts=firsts, pairs=pairs,
-        m=m, n=n, k=k, pitch=pitch, groups=len(sums), batch=1, left_batch=1, right_batch=1,
-        depth=LONGEST_SUM, one=1.0, **tile.named, SHORT=False, PLAIN=ours.device.type == "cuda",
+        group_kernels.products, (programs(ours.device, count, tile.warps),),
+        {
+            **tile.named, "left": descriptor(ours, k, tile.rows, tile.inner),
+            "right": descriptor(theirs, k, tile.columns, tile.inner), "out": out, "firsts": firsts,
+            "pairs": pairs, "m": m, "n": n, "k": k, "pitch": pitch, "groups": len(sums), "batch": 1,
+            "left_batch": 1, "right_batch": 1, "depth": LONGEST_SUM, "one": 1.0, "SHORT": False,
+            "PLAIN": ours.device.type == "cuda",
+        },
+        warps=tile.warps, stages=tile.stages,
     )  # fmt: skip
     return out
 
@@ -110,11 +122,14 @@ def accumulate(
     terms = _terms(tuple(sums), found.device)
     tile = ACCUMULATE
     launch(
-        kernels.accumulate, (-(-m // tile.rows) * -(-n // tile.columns),), warps=tile.warps,
-        c=total, sums=found, terms=terms, rows=left.units, columns=right.units, m=m, n=n,
-        pitch=pitch, stride=found.stride(0), count=len(sums), started=0 if c is None else m,
-        last=int(last), beta=left.beta, ANEW=left.units.shape[0] > 1, ROWS=tile.rows,
-        COLUMNS=tile.columns,
+        kernels.accumulate, (-(-m // tile.rows) * -(-n // tile.columns),),
+        {
+            "c": total, "sums": found, "terms": terms, "rows": left.units, "columns": right.units,
+            "m": m, "n": n, "pitch": pitch, "stride": found.stride(0), "count": len(sums),
+            "started": 0 if c is None else m, "last": int(last), "beta": left.beta,
+            "ANEW": left.units.shape[0] > 1, "ROWS": tile.rows, "COLUMNS": tile.columns,
+        },
+        warps=tile.warps,
     )  # fmt: skip
     return total
 

@@ -62,8 +62,11 @@ def tops(work: Tensor) -> Tensor:
     out = torch.empty(len(work), dtype=torch.int64, device=work.device)
     lines, inner = work.shape
     launch(
-        kernels.tops, (-(-lines // LINES),), work=work.view(torch.int64), top=out, lines=lines,
-        inner=inner, LINES=LINES, LANES=LANES,
+        kernels.tops, (-(-lines // LINES),),
+        {
+            "work": work.view(torch.int64), "top": out, "lines": lines, "inner": inner,
+            "LINES": LINES, "LANES": LANES,
+        },
     )  # fmt: skip
     return out
 
@@ -91,11 +94,15 @@ def split(
     if weights is not None:
         lanes = torch.empty((count, LANES), dtype=torch.float64, device=work.device)
     launch(
-        kernels.split, (-(-count // LINES),), exact=True, work=work.view(torch.int64), plane=plane,
-        top=top, following=following, weights=work if weights is None else weights,
-        lanes=work if lanes is None else lanes, lines=count, inner=inner, pitch=pitch, bits=bits,
-        COARSE=constant == 1, EMULATED=emulated, ESTIMATE=weights is not None, LINES=LINES,
-        LANES=LANES,
+        kernels.split, (-(-count // LINES),),
+        {
+            "work": work.view(torch.int64), "plane": plane, "top": top, "following": following,
+            "weights": work if weights is None else weights,
+            "lanes": work if lanes is None else lanes, "lines": count, "inner": inner,
+            "pitch": pitch, "bits": bits, "COARSE": constant == 1, "EMULATED": emulated,
+            "ESTIMATE": weights is not None, "LINES": LINES, "LANES": LANES,
+        },
+        exact=True,
     )  # fmt: skip
     return plane, following, None if lanes is None else halved(lanes.T)
 
@@ -105,8 +112,12 @@ def magnitudes(work: Tensor, weights: Tensor) -> Tensor:
     lines, inner = work.shape
     lanes = torch.empty((lines, LANES), dtype=torch.float64, device=work.device)
     launch(
-        kernels.magnitudes, (-(-lines // LINES),), exact=True, work=work, weights=weights,
-        lanes=lanes, lines=lines, inner=inner, LINES=LINES, LANES=LANES,
+        kernels.magnitudes, (-(-lines // LINES),),
+        {
+            "work": work, "weights": weights, "lanes": lanes, "lines": lines, "inner": inner,
+            "LINES": LINES, "LANES": LANES,
+        },
+        exact=True,
     )  # fmt: skip
     found: Tensor = halved(lanes.T)
     return found
@@ -118,8 +129,11 @@ def column_sums(work: Tensor, lanes: Tensor | None) -> Tensor:
     if lanes is None:
         lanes = torch.zeros((ROW_LANES, inner), dtype=torch.float64, device=work.device)
     launch(
-        kernels.column_sums, (-(-inner // LANES),), work=work, lanes=lanes, lines=lines,
-        inner=inner, ROW_LANES=ROW_LANES, BLOCK=LANES,
+        kernels.column_sums, (-(-inner // LANES),),
+        {
+            "work": work, "lanes": lanes, "lines": lines, "inner": inner, "ROW_LANES": ROW_LANES,
+            "BLOCK": LANES,
+        },
     )  # fmt: skip
     return lanes
 
@@ -179,12 +193,15 @@ def _emptied_in_time(
     tile, short = FP8_HOPPER if hopper else PRODUCTS["fp8"], UNITS["fp8"].span
     count = len(pairs) * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
-        group_kernels.products, (programs(ours.device, count, tile.warps),), warps=tile.warps,
-        stages=tile.stages, left=descriptor(ours[:, None], k, tile.rows, tile.inner),
-        right=descriptor(theirs[:, None], k, tile.columns, tile.inner), out=out, firsts=firsts,
-        pairs=table, m=m, n=n, k=k, pitch=n, groups=len(pairs), batch=1, left_batch=1,
-        right_batch=1, depth=-(-k // tile.inner) * tile.inner, one=1.0, **tile.named, SHORT=short,
-        PLAIN=True,
+        group_kernels.products, (programs(ours.device, count, tile.warps),),
+        {
+            **tile.named, "left": descriptor(ours[:, None], k, tile.rows, tile.inner),
+            "right": descriptor(theirs[:, None], k, tile.columns, tile.inner), "out": out,
+            "firsts": firsts, "pairs": table, "m": m, "n": n, "k": k, "pitch": n,
+            "groups": len(pairs), "batch": 1, "left_batch": 1, "right_batch": 1,
+            "depth": -(-k // tile.inner) * tile.inner, "one": 1.0, "SHORT": short, "PLAIN": True,
+        },
+        warps=tile.warps, stages=tile.stages,
     )  # fmt: skip
     return out
 
@@ -215,9 +232,12 @@ def accumulate(
     target = out.view(torch.int64) if emulated else out
     least, largest = left.amin() + right.amin(), left.amax() + right.amax()
     launch(
-        kernels.accumulate, _elements(out), exact=True, **_named(products, left, right, target),
-        edges=torch.stack([least, largest]), PRECISION=precision, EMULATED=emulated,
-        ASSEMBLY=assembly(left.device),
+        kernels.accumulate, _elements(out),
+        {
+            **_named(products, left, right, target), "edges": torch.stack([least, largest]),
+            "PRECISION": precision, "EMULATED": emulated, "ASSEMBLY": assembly(left.device),
+        },
+        exact=True,
     )  # fmt: skip
     return out
 
@@ -243,10 +263,13 @@ def nearest(products: Tensor, left: Tensor, right: Tensor) -> Tensor:
     shape = (left.shape[1], right.shape[1])
     out = torch.empty(shape, dtype=torch.float64, device=left.device)
     launch(
-        kernels.nearest, _elements(out), **_named(products, left, right, out.view(torch.int64)),
-        edges=torch.stack([right.amin(), right.amax()]),
-        left_edges=torch.stack([left.amin(0), left.amax(0)]),
-        right_edges=torch.stack([right.amin(1), right.amax(1)]),
+        kernels.nearest, _elements(out),
+        {
+            **_named(products, left, right, out.view(torch.int64)),
+            "edges": torch.stack([right.amin(), right.amax()]),
+            "left_edges": torch.stack([left.amin(0), left.amax(0)]),
+            "right_edges": torch.stack([right.amin(1), right.amax(1)]),
+        },
     )  # fmt: skip
     return out
 
@@ -271,9 +294,12 @@ def _combined(x: Tensor, alpha: float, beta: float, c: Tensor | None) -> Tensor:
     addend = x if c is None else c.contiguous()
     alpha_bits, beta_bits = np.array([alpha, beta]).view(np.int64).tolist()
     launch(
-        soft64.combine, (-(-x.numel() // BLOCK),), x=x.view(torch.int64),
-        c=addend.view(torch.int64), out=out.view(torch.int64), size=x.numel(), alpha=alpha_bits,
-        beta=beta_bits, WITH_ADDEND=c is not None, BLOCK=BLOCK,
+        soft64.combine, (-(-x.numel() // BLOCK),),
+        {
+            "x": x.view(torch.int64), "c": addend.view(torch.int64), "out": out.view(torch.int64),
+            "size": x.numel(), "alpha": alpha_bits, "beta": beta_bits, "WITH_ADDEND": c is not None,
+            "BLOCK": BLOCK,
+        },
     )  # fmt: skip
     return out
 

@@ -48,9 +48,12 @@ def multiply(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
     grid = (-(-m // tile.rows) * -(-n // tile.columns),)
     with torch.cuda.device(a[0].device) if a[0].is_cuda else torch.no_grad():
         launch(
-            blocked.multiply, grid, warps=tile.warps, exact=True, **words, m=m, n=n, inner=inner,
-            a_row=inner, b_row=n, c_row=n, KIND=kind, ROWS=tile.rows, COLUMNS=tile.columns,
-            STAGES=tile.stages,
+            blocked.multiply, grid,
+            {
+                **words, "m": m, "n": n, "inner": inner, "a_row": inner, "b_row": n, "c_row": n,
+                "KIND": kind, "ROWS": tile.rows, "COLUMNS": tile.columns, "STAGES": tile.stages,
+            },
+            warps=tile.warps, exact=True,
         )  # fmt: skip
     return tuple(c)
 
@@ -61,6 +64,9 @@ def accumulate(c: Any, x: Any) -> None:
     size = x.numel()
     with torch.cuda.device(c.device) if c.is_cuda else torch.no_grad():
         launch(
-            blocked.accumulate, (-(-size // ELEMENTS),), exact=True, c=c, x=x.contiguous(),
-            size=size, ELEMENTS=ELEMENTS,
+            blocked.accumulate, (-(-size // ELEMENTS),),
+            {
+                "c": c, "x": x.contiguous(), "size": size, "ELEMENTS": ELEMENTS,
+            },
+            exact=True,
         )  # fmt: skip
