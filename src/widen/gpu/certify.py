@@ -36,7 +36,7 @@ def certify(
     """Marks (batch, m, n) of elements that the first `terms` leading integers do not certify.
 
     Leading integers are (planes, batch, lines, pitch), of `kept` bits beside the first. Where
-    products were left out no line counts as exact in `tables` (`torch_units.Engine.fitted`).
+    products were left out no line counts as exact in `tables` (`units.Engine.fitted`).
     """
     planes, left_batch, m, _ = left.shape
     _, right_batch, n, _ = right.shape

@@ -48,7 +48,7 @@ def launch_small(
 def multiply_small(
     left: Tensor, right: Tensor, planes: tuple[tuple[int, int], ...], k: int, out: Tensor
 ) -> None:
-    """What `torch.multiply_into` does."""
+    """What `multiply.multiply_into` does."""
     table = constants.multiplying(planes, left.device)
     more = {"out": out, "constants": table}
     launch_small(small.residues, len(planes), left, right, k, more)
@@ -58,7 +58,7 @@ def certify_small(
     left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, marks: Tensor, *,
     shift: int, both: float,
 ) -> None:  # fmt: skip
-    """What `torch.certify` does, with leading integers in two planes."""
+    """What `certify.certify` does, with leading integers in two planes."""
     rows, columns = tables
     more = {
         "marks": marks, "rows_table": rows, "columns_table": columns, "shift": shift, "both": both,
