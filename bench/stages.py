@@ -25,6 +25,7 @@ from widen.gpu import operands as torch_lines
 from widen.gpu import reconstruct as gpu_reconstruct
 from widen.gpu import repair as gpu_repair
 from widen.gpu import stages as gpu_stages
+from widen.gpu.blocks import ResultBlock
 from widen.gpu.clock import Clock
 from widen.stages.problem import Problem
 
@@ -85,19 +86,19 @@ def measured(name: str, batch: int, m: int, k: int, n: int) -> tuple[int, list[f
     ms.append(timed(lambda: gpu_lines.quantise(sides, scratch, goal, test, needs)))
 
     def certify() -> torch.Tensor:
-        return gpu_certify.certify(*prepared.leads, tables, k, test, prepared.kept, prepared.terms)
+        return gpu_certify.certify(
+            *prepared.leads, tables, k, test, kept=prepared.kept, terms=prepared.terms
+        )
 
     ms.append(timed(certify))
     ms.append(timed(lambda: gpu_encode.encode_bytes(sides, list(tables), layout)))
     planes = gpu_encode.encode_bytes(sides, list(tables), layout)
     ms.append(timed(lambda: gpu_multiply.multiply(*planes, layout, k)))
     groups, marks = gpu_multiply.multiply(*planes, layout, k), certify()
-    batches, slack = (batch, batch), prepared.plan.cap is not None
-    ms.append(timed(lambda: gpu_reconstruct.reconstruct(
-        groups, layout, tables, batches, fmt.part, out, marks, slack=slack)))  # fmt: skip
+    block, slack = ResultBlock(tuple(sides), tables, fmt, out, test), prepared.plan.cap is not None
+    ms.append(timed(lambda: gpu_reconstruct.reconstruct(groups, layout, block, marks, slack=slack)))
     repaired = torch.zeros((), dtype=torch.int32, device="cuda")
-    ms.append(timed(lambda: gpu_repair.repair(
-        *sides, tables, fmt.part, out, marks, test, repaired)))  # fmt: skip
+    ms.append(timed(lambda: gpu_repair.repair(block, marks, repaired)))
     return len(layout.moduli), ms
 
 

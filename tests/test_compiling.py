@@ -274,10 +274,13 @@ def test_the_logger_tells_of_gpu_kernels(caplog, monkeypatch):
     monkeypatch.setattr(launches, "_Issue", lambda found, *given: found)
     monkeypatch.setattr(launches.torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(launches, "_open_driver", lambda: None)
-    kernel = SimpleNamespace(fn=doubled, params=[], arg_names=[])
-    kernel.warmup = lambda **options: SimpleNamespace(run=options["num_warps"], function=1)
+    names = ("begin", "end", "x")
+    params = [SimpleNamespace(do_not_specialize=True)] * 3
+    kernel = SimpleNamespace(fn=doubled, params=params, arg_names=names, __name__="doubled")
+    kernel.warmup = lambda *given, **options: SimpleNamespace(run=options["num_warps"], function=1)
     for warps in (4, 4, 8):
-        found = launches._loaded(kernel, (1,), (), (), warps, 3, False, None)
+        how = launches.Compilation(warps, 3, False, None)
+        found = launches._loaded(kernel, (1,), (1, 2, 3), (), how)
         assert found.run == warps
     texts = [record.getMessage().split(" is ready")[0] for record in caplog.records]
     assert texts == ["compiling GPU kernels", "doubled", "doubled"]

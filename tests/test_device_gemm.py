@@ -207,7 +207,9 @@ def test_blocks(accuracy, monkeypatch):
     given = {"alpha": -0.1, "beta": 0.3, "accuracy": accuracy}
     wanted, info = widen.gemm(a, b, c, info=True, **given)
     make, blocks = device_plan.cached_plan, Blocks(1, 2, 3, 4)
-    monkeypatch.setattr(device_plan, "cached_plan", lambda *x: replace(make(*x), blocks=blocks))
+    monkeypatch.setattr(
+        device_plan, "cached_plan", lambda *x, **y: replace(make(*x, **y), blocks=blocks)
+    )
     found = gemm(a, b, c, bound=True, **given)
     assert_same_bits(found[0], wanted)
     assert np.allclose(found[1], info.bound, rtol=1e-9, atol=0)

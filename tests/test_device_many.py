@@ -30,7 +30,8 @@ def by_products(monkeypatch):
 
     def counted(*given):
         taken = repair_many(*given)
-        counts.append(int(given[6]))
+        _, _, repaired, _ = given
+        counts.append(int(repaired))
         return taken
 
     monkeypatch.setattr(repair_device, "FEW", 0)

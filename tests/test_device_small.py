@@ -111,7 +111,7 @@ def test_products_of_small_planes(shape, wide):
     )
     out = torch.zeros((len(planes), batch, m, -(-n // 16) * 16), dtype=torch.int16)
     out = (out if wide else out.to(torch.uint8)).to(ON)
-    torch_small.multiply_into(left.to(ON, torch.int8), right.to(ON, torch.int8), planes, k, out)
+    torch_small.multiply_small(left.to(ON, torch.int8), right.to(ON, torch.int8), planes, k, out)
     p, w = torch.tensor(planes)[:, :, None, None, None].unbind(1)
     exact = left[..., :k] @ right[..., :k].mT
     assert torch.equal(out[..., :n].cpu().long(), exact % p * w % p)
@@ -129,11 +129,11 @@ def test_marks_of_small_matrices(monkeypatch, shape):
     ]
     near = round((math.log2(k * 2.0**26) - 22) / 2)
     tables = [lines_of_a_certificate(rng, batch, lines, near).to(ON) for lines in (m, n)]
-    given = (*leads, tables, k, Certificate(1 << 23, 0, -2, 12345, 0, NO_GOAL), 13, k)
+    given = (*leads, tables, k, Certificate(1 << 23, 0, -2, 12345, 0, NO_GOAL))
     monkeypatch.setattr(gpu_certify, "is_hopper", lambda device: False)
     found = []
     for small in (0, 1 << 17):
         monkeypatch.setattr(tiles, "SMALL", small)
-        found.append(gpu_certify.certify(*given))
+        found.append(gpu_certify.certify(*given, kept=13, terms=k))
     assert torch.equal(*found)
     assert m * n < 50 or 0 < int(found[0].sum()) < found[0].numel()

@@ -14,7 +14,7 @@ import widen
 from helpers import assert_same_bits, assert_same_words, draw_words
 from test_device import ON
 from widen.contract import as_contract
-from widen.formats import FORMATS, PLAIN
+from widen.formats import BINARY, FORMATS, PLAIN
 from widen.gpu import arrays as tensor_words
 from widen.gpu import encode as gpu_encode
 from widen.gpu import hardware
@@ -23,9 +23,10 @@ from widen.gpu import multiply as gpu_multiply
 from widen.gpu import reconstruct as gpu_reconstruct
 from widen.gpu import stages as gpu_stages
 from widen.gpu import tables as torch_constants
+from widen.gpu.blocks import ResultBlock
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton.numbers import SCALE
-from widen.gpu.operands import Groups, Numbers, lines_of_words
+from widen.gpu.operands import Groups, Lines, Numbers, lines_of_words
 from widen.gpu.scaling import Scaling
 from widen.stages.problem import Problem
 from widen.stages.run import run
@@ -180,9 +181,12 @@ def test_long_integers_are_put_together(bits, parts):
         torch.zeros((gpu_lines.ROWS_OF_TABLE, lines), dtype=torch.int64, device=ON)
         for lines in (1, n)
     ]
-    gpu_reconstruct.reconstruct_any(
-        groups, layout, (tables[0], tables[1]), (1, 1), fmt, Numbers(out, None), None, slack=False
+    rows, columns = (
+        Lines(torch.zeros((1, 1, lines, 1), dtype=torch.int64, device=ON), BINARY["float64"])
+        for lines in (1, n)
     )
+    block = ResultBlock((rows, columns), (tables[0], tables[1]), fmt, Numbers(out, None))
+    gpu_reconstruct.reconstruct_any(groups, layout, block, None, slack=False)
     for part, integers in enumerate(wanted):
         words = widen.Words(integers, "float64x16")
         found = out[:, part, 0, 0].cpu().numpy().view(np.float64)

@@ -37,12 +37,12 @@ def lines_of_a_certificate(rng, batch, lines, near):
     return torch.from_numpy(table)
 
 
-def both_marks(monkeypatch, *given):
+def both_marks(monkeypatch, *given, **named):
     """Marks by the kernel of this GPU, and by the portable one."""
-    found = gpu_certify.certify(*given)
+    found = gpu_certify.certify(*given, **named)
     with monkeypatch.context() as patch:
         patch.setattr(gpu_certify, "is_hopper", lambda device: False)
-        return found, gpu_certify.certify(*given)
+        return found, gpu_certify.certify(*given, **named)
 
 
 @pytest.mark.parametrize("planes", [1, 2])
@@ -65,7 +65,7 @@ def test_every_kernel_marks_the_same_elements(monkeypatch, planes):
             for batch, lines in ((left, m), (right, n))
         ]
         test = Certificate(1 << 23, 0, 2 * (kept - 14) + int(rng.integers(2)), 12345, 0, NO_GOAL)
-        found, wanted = both_marks(monkeypatch, *leads, tables, k, test, kept, terms)
+        found, wanted = both_marks(monkeypatch, *leads, tables, k, test, kept=kept, terms=terms)
         assert torch.equal(found, wanted)
         assert m * n < 10000 or 0 < int(found.sum()) < found.numel()
 
@@ -88,7 +88,7 @@ def test_every_kernel_marks_the_same_elements_at_the_edge(monkeypatch, terms):
             table[WEIGHT] = middle + torch.arange(-256, 256, device="cuda") // 32
             tables.append(table)
         test = Certificate(1 << 23, 0, shift + 2 * (6 - 14), 1, 0, NO_GOAL)
-        found, wanted = both_marks(monkeypatch, *leads, tables, terms, test, 6, terms)
+        found, wanted = both_marks(monkeypatch, *leads, tables, terms, test, kept=6, terms=terms)
         assert torch.equal(found, wanted)
         assert 0 < int(found.sum()) < found.numel()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -313,7 +314,10 @@ def test_short_lines_are_looked_at_in_one_launch(dtype, turned):
         assert all(map(torch.equal, *found))
 
 
-def test_running_out_of_memory_is_explained():
-    what = r"4 GB beside .* give a smaller workspace="
-    with pytest.raises(torch.OutOfMemoryError, match=what), tensors._explained(4 * 10**9):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+def test_running_out_of_memory_is_explained(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    call = SimpleNamespace(workspace=4 * 10**9, device=None)
+    for info, what in ((False, r"for one \(CUDA"), (True, r"or info='largest'")):
+        matched = pytest.raises(torch.OutOfMemoryError, match=rf"4 GB beside .* smaller .*{what}")
+        with matched, tensors.ready(call, Options(info=info)):
+            raise torch.OutOfMemoryError("CUDA out of memory")

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import triton.language as tl
 
 from widen.stages.problem import Encoding
 
@@ -165,6 +166,10 @@ class Compiled:
             raise TypeError("argument 5 must be int, not None")
 
 
+def with_a_constant(argument, CONSTANT: tl.constexpr):
+    """What a kernel is made of."""
+
+
 class Kernel:
     """A kernel of one argument and one constant."""
 
@@ -173,7 +178,7 @@ class Kernel:
 
     def __init__(self, compiled):
         self.compiled, self.compilations = compiled, 0
-        self.fn = SimpleNamespace(__name__="fake")
+        self.fn, self.__name__ = with_a_constant, "fake"
 
     def warmup(self, *arguments, **named):
         self.compilations += 1
@@ -186,12 +191,13 @@ def no_device(monkeypatch):
     active = SimpleNamespace(get_current_stream=lambda device: 0, utils=None)
     monkeypatch.setattr(triton_launch, "driver", SimpleNamespace(active=active))
     monkeypatch.setattr(triton_launch, "_compiled", type(triton_launch._compiled)())
-    monkeypatch.setattr(triton_launch, "_plain", {})
+    monkeypatch.setattr(triton_launch, "_parameters", {})
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
 
 
 def launch(kernel, constant):
-    triton_launch._loaded(kernel, (1,), (5,), (constant,), 4, 3, False, None)(5)
+    how = triton_launch.Compilation(4, 3, False, None)
+    triton_launch._loaded(kernel, (1,), (5,), (constant,), how)(5)
 
 
 @pytest.mark.parametrize("keys", [1, THREADS])

@@ -26,7 +26,10 @@ def planes(x: Array) -> list[Tensor]:
 
 
 def each(x: Any, change: Callable[[Tensor, int], Tensor]) -> Any:
-    """The same array with its tensors changed; told how many axes come before the array's own."""
+    """The same array with its tensors changed.
+
+    `change` is given a tensor, and how many of its axes come before the array's own.
+    """
     if isinstance(x, Words):
         return Words.of(x.format, [change(plane, 1) for plane in x.planes])
     return change(x, 0)

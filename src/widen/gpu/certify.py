@@ -30,13 +30,13 @@ from widen.stages.error_bounds import Losses, Terms, bound_of, losses_of
 
 
 def certify(
-    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate,
+    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate, *,
     kept: int, terms: int,
 ) -> Tensor:  # fmt: skip
     """Marks (batch, m, n) of elements that the first `terms` leading integers do not certify.
 
     Leading integers are (planes, batch, lines, pitch), of `kept` bits beside the first. Where
-    products were left out no line counts as exact in `tables` (`torch_units.Engine.fitted`).
+    products were left out no line counts as exact in `tables` (`units.Engine.fitted`).
     """
     planes, left_batch, m, _ = left.shape
     _, right_batch, n, _ = right.shape
@@ -46,7 +46,7 @@ def certify(
     both = float(test.both + test.always)
     if planes == 2 and are_small(left, right, k):
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-        certify_small(left, right, tables, terms, shift, both, marks)
+        certify_small(left, right, tables, terms, marks, shift=shift, both=both)
         return marks
     if is_hopper(left.device):
         from widen.gpu.kernels.cuda.certify import launcher
@@ -63,12 +63,17 @@ def certify(
     marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
     tile = tiles.CERTIFY[planes]
     count = batch * -(-m // tile.rows) * -(-n // tile.columns)
+    row_table, column_table = tables
     launch(
         multiply_kernels.certify, (programs(left.device, count, tile.warps),),
-        (descriptor(left, k, tile.rows, tile.inner),
-         descriptor(right, k, tile.columns, tile.inner), marks, *tables, m, n, terms, batch,
-         left_batch, right_batch, shift, both),
-        (tile.rows, tile.columns, tile.inner, tile.group, planes), tile.warps, tile.stages,
+        {
+            **tile.named, "left": descriptor(left, k, tile.rows, tile.inner),
+            "right": descriptor(right, k, tile.columns, tile.inner), "marks": marks,
+            "rows_table": row_table, "columns_table": column_table, "m": m, "n": n, "k": terms,
+            "batch": batch, "left_batch": left_batch, "right_batch": right_batch, "shift": shift,
+            "both": both, "PLANES": planes,
+        },
+        warps=tile.warps, stages=tile.stages,
     )  # fmt: skip
     return marks
 

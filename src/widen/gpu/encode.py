@@ -16,7 +16,7 @@ from widen.gpu.hardware import assembly
 from widen.gpu.kernels.triton import encode as encode_kernels
 from widen.gpu.kernels.triton import encode_words as word_kernels
 from widen.gpu.kernels.triton import planes_words
-from widen.gpu.operands import Lines, Tensor
+from widen.gpu.operands import Lines, Tensor, on_sides
 from widen.gpu.replay.launch import general, launch
 from widen.plan import Layout
 from widen.systems import Digits, Residues
@@ -88,21 +88,25 @@ def encode_bytes(
         x.shape[0] * -(-x.shape[1] // t.lines) * -(-x.pitch // t.inner)
         for x, t in zip((left, right), shapes, strict=True)
     ]
-    sides = [
-        (x.bits, table, x.count, plane.view(torch.int32), x.shape[1], plane.stride(0),
-         *x.bits.stride()[1:])
-        for x, table, plane in (
-            (left, tables[0], planes[0]), (right, tables[-1], planes[-1])
+    ours, theirs = (
+        {
+            **x.named_pairs, **x.named_fields, **t.named, "table": table, "count": x.count,
+            "planes": plane.view(torch.int32), "lines": x.shape[1],
+            "plane_stride": plane.stride(0), "NEAR": x.lines_near,
+        }
+        for x, table, plane, t in (
+            (left, tables[0], planes[0], shapes[0]), (right, tables[-1], planes[-1], shapes[1])
         )
-    ]  # fmt: skip
+    )  # fmt: skip
     launch(
         encode_kernels.residues, (sum(blocks[: len(operands)]),),
-        (*sides[0], *sides[1], blocks[0], moduli, weights, inner, len(layout.moduli),
-         left.pitch),
-        (parts, *left.fields, *right.fields, constants.LONGEST_BYTES, assembly(left.bits.device),
-         left.lines_near, shapes[0].lines, shapes[0].inner, right.lines_near, shapes[1].lines,
-         shapes[1].inner),
-        max(shape.warps for shape in shapes),
+        {
+            **on_sides(ours, theirs), "left_blocks": blocks[0], "constants": moduli,
+            "weights": weights, "inner": inner, "moduli": len(layout.moduli), "pitch": left.pitch,
+            "PARTS": parts, "BYTES": constants.LONGEST_BYTES,
+            "ASSEMBLY": assembly(left.bits.device),
+        },
+        warps=max(shape.warps for shape in shapes),
     )  # fmt: skip
     return planes
 
@@ -130,24 +134,37 @@ def encode_words(
         tile = tiles.line_tile(tiles.FEW_WORDS if few else tiles.WORDS, x.lines_near, inner)
         columns = 1 if few else tiles.WORDS_COLUMNS
         room = limbs if few else max(4, 1 << (limbs - 1).bit_length())
-        weights = constants.words_encoding(layout, 8 * room, columns, planes.device)
-        form: tuple[int, ...] = (
-            len(x.words), layout.parts, *x.fields, limbs, assembly(planes.device),
-            tile.lines, tile.inner,
-        )  # fmt: skip
+        known, weights = constants.words_encoding(layout, 8 * room, columns, planes.device)
         kernel = word_kernels.residues_of_few
+        more: dict[str, Any] = {}
         if not few:
             kernel = word_kernels.residues
-            form += (bool(layout.bases), room, x.lines_near and not x.small, columns)
+            more = {
+                "LONG_MODULI": bool(layout.bases), "ROOM": room,
+                "NEAR": x.lines_near and not x.small, "COLUMNS": columns,
+            }  # fmt: skip
         launch(
             general(kernel) if x.small else kernel,
             (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
-            (x.words, table, x.count, planes.view(torch.int32), count, inner, x.pitch,
-             planes.stride(0), *x.words.stride(), *weights, short, len(layout.moduli) - short),
-            form, tile.warps, registers=tiles.WORDS_REGISTERS.get(room),
+            {
+                **x.named_words, **named_encoding(x, table, planes), **tile.named, **more,
+                "planes": planes.view(torch.int32), "constants": known, "weights": weights,
+                "moduli": short, "long_moduli": len(layout.moduli) - short, "WORDS": len(x.words),
+                "PARTS": layout.parts, "LONGS": limbs, "ASSEMBLY": assembly(planes.device),
+            },
+            warps=tile.warps, registers=tiles.WORDS_REGISTERS.get(room),
         )  # fmt: skip
         made.append(planes)
     return made
+
+
+def named_encoding(x: Lines, table: Tensor, planes: Tensor) -> dict[str, Any]:
+    """Sizes of lines and of their planes, and the table, as kernels of one operand name them."""
+    _, lines, inner = x.shape
+    return {
+        **x.named_fields, "table": table, "count": x.count, "lines": lines, "inner": inner,
+        "pitch": x.pitch, "plane_stride": planes.stride(0),
+    }  # fmt: skip
 
 
 def encode_words_any(
@@ -159,27 +176,32 @@ def encode_words_any(
         needed = max(needed, layout.beta * layout.counts[side])
     enough = (count for count in tiles.FEW_WORDS_LIMBS if 64 * count >= needed)
     limbs = 2 * next(enough, -(-needed // 64))
-    batch, count, inner = x.shape
+    batch, count, _ = x.shape
     tile, device = tiles.ENCODE_WORDS, planes.device
-    common = (
-        x.words, table, x.count, planes, count, inner, x.pitch, planes.stride(0),
-        *x.words.stride(),
-    )  # fmt: skip
-    form: tuple[int, ...] = (len(x.words), *x.fields, limbs, assembly(device))
-    given: tuple[Any, ...]
+    more: dict[str, Any]
     if isinstance(layout, Residues):
-        kernel, form = planes_words.residues, (layout.parts, *form, bool(layout.bases))
-        each = layout.planes[side] // (1 if layout.parts == 1 else 3)
-        known = unit_tables.words_remainders(layout, limbs, device)
-        given = (*known, len(layout.moduli), each)
+        kernel = planes_words.residues
+        known, weights = unit_tables.words_remainders(layout, limbs, device)
+        more = {
+            "constants": known, "weights": weights, "moduli": len(layout.moduli),
+            "planes_a_part": layout.planes[side] // (1 if layout.parts == 1 else 3),
+            "PARTS": layout.parts, "SPLIT": bool(layout.bases),
+        }  # fmt: skip
     else:
         assert isinstance(layout, Digits)
-        kernel, offset = planes_words.digits, unit_tables.words_offset(layout, side, limbs, device)
-        given = (layout.parts, offset, layout.beta, layout.counts[side])
+        kernel = planes_words.digits
+        more = {
+            "parts": layout.parts, "beta": layout.beta, "digits_a_part": layout.counts[side],
+            "offset": unit_tables.words_offset(layout, side, limbs, device),
+        }  # fmt: skip
     launch(
         general(kernel) if x.small else kernel,
-        (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),), (*common, *given),
-        (*form, tile.lines, tile.inner), tile.warps,
+        (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
+        {
+            **x.named_words, **named_encoding(x, table, planes), **tile.named, **more,
+            "planes": planes, "WORDS": len(x.words), "LIMBS": limbs, "ASSEMBLY": assembly(device),
+        },
+        warps=tile.warps,
     )  # fmt: skip
 
 

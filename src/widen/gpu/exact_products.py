@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from widen import bounds
 from widen.bounds import Certificate, Goal
-from widen.formats import BINARY, Binary
+from widen.formats import BINARY
 from widen.gpu import tiles
+from widen.gpu.blocks import ResultBlock
 from widen.gpu.encode import encode_bytes
 from widen.gpu.kernels.triton import many
 from widen.gpu.kernels.triton.numbers import NORM, SCALE
@@ -19,7 +21,6 @@ from widen.gpu.multiply import multiply
 from widen.gpu.operands import Lines, Tensor
 from widen.gpu.reconstruct import reconstruct, reconstruct_any
 from widen.gpu.replay.launch import launch
-from widen.gpu.scaling import Scaling
 from widen.gpu.tables import UNFIT
 from widen.systems import Residues, residues
 
@@ -54,16 +55,19 @@ def certify_exactly(
     planes = encode_bytes(sides, found, layout)
     batch, m, n = marks.shape
     products = torch.empty((1, batch, m, n), dtype=torch.int64, device=marks.device)
-    reconstruct(
-        multiply(planes[0], planes[1], layout, left.shape[2]), layout, found,
-        (left.shape[0], right.shape[0]), BINARY["float64"], products, None, slack=False,
-    )  # fmt: skip
-    tile = tiles.DECIDE
+    groups = multiply(planes[0], planes[1], layout, left.shape[2])
+    block = ResultBlock((left, right), found, BINARY["float64"], products)
+    reconstruct(groups, layout, block, None, slack=False)
+    tile, (rows, columns) = tiles.DECIDE, tables
     launch(
         many.decide, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
-        (products, marks, *tables, m, n, left.shape[0], right.shape[0], test.shift, test.both,
-         min(test.always, 1 << 61)),
-        (tile.rows, tile.columns), tile.warps,
+        {
+            "products": products, "marks": marks, "rows_table": rows, "columns_table": columns,
+            "m": m, "n": n, "left_batch": left.shape[0], "right_batch": right.shape[0],
+            "shift": test.shift, "both": test.both, "always": min(test.always, 1 << 61),
+            "ROWS": tile.rows, "COLUMNS": tile.columns,
+        },
+        warps=tile.warps,
     )  # fmt: skip
 
 
@@ -83,13 +87,25 @@ def _leads(side: Lines, table: Tensor, kept: int) -> Lines:
     """The leading integers of lines, summed over the parts of a number, as float32."""
     out = _room(side, 1, torch.int32)
     shape, grid = _tile(side)
+    _, out_batch, out_line, out_inner = out.stride()
     launch(
         many.leads, grid,
-        (side.bits, out, table, *side.shape[1:], *side.bits.stride(), side.count, kept,
-         *out.stride()[1:]),
-        (side.bits.shape[0], *side.fields, shape.lines, shape.inner), shape.warps,
+        {
+            **_named(side), **shape.named, "out": out, "table": table, "count": side.count,
+            "kept": kept, "out_batch_stride": out_batch, "out_line_stride": out_line,
+            "out_inner_stride": out_inner,
+        },
+        warps=shape.warps,
     )  # fmt: skip
     return Lines(out, BINARY["float32"])
+
+
+def _named(side: Lines) -> dict[str, Any]:
+    """Lines of one word, as kernels name them."""
+    parts, _, lines, inner = side.bits.shape
+    return {
+        **side.named_bits, **side.named_fields, "lines": lines, "inner": inner, "PARTS": parts,
+    }  # fmt: skip
 
 
 def _room(side: Lines, parts: int, dtype: torch.dtype) -> Tensor:
@@ -143,11 +159,15 @@ def balanced(left: Lines, right: Lines) -> Balanced:
             torch.empty(side.count, dtype=torch.int32, device=out.device) for _ in range(2)
         )
         shape, grid = _tile(side)
+        out_part, out_batch, out_line, out_inner = out.stride()
         launch(
             many.balance, grid,
-            (side.bits, out, shifts, moved, lost, *side.shape[1:], *side.bits.stride(),
-             *out.stride()),
-            (side.bits.shape[0], *side.fields, shape.lines, shape.inner), shape.warps,
+            {
+                **_named(side), **shape.named, "out": out, "shifts": shifts, "moved": moved,
+                "lost": lost, "out_part_stride": out_part, "out_batch_stride": out_batch,
+                "out_line_stride": out_line, "out_inner_stride": out_inner,
+            },
+            warps=shape.warps,
         )  # fmt: skip
         sides.append(Lines(out, BINARY["float64"]))
         moves.append(moved)
@@ -155,19 +175,13 @@ def balanced(left: Lines, right: Lines) -> Balanced:
     return Balanced(sides, moves, losses)
 
 
-def round_long(
-    groups: Tensor, layout: Residues, tables: tuple[Tensor, Tensor], batches: tuple[int, int],
-    fmt: Binary, out: Tensor, scaling: Scaling | None,
-) -> Tensor:  # fmt: skip
-    """Round X (or alpha X + beta c) of many planes into `out`; give where it is correctly rounded.
+def round_long(groups: Tensor, layout: Residues, block: ResultBlock) -> Tensor:
+    """Round X (or alpha X + beta c) of many planes; give where it is correctly rounded.
 
     By the kernels for any moduli: how many there are depends on the data, and one compiled for 49
     of them takes a minute to compile.
     """
-    marks = reconstruct_any(
-        groups, layout, tables, batches, fmt, out, None, slack=True, scaling=scaling
-    )
-    return marks == 0
+    return reconstruct_any(groups, layout, block, None, slack=True) == 0
 
 
 def _tops(side: Lines) -> Tensor:

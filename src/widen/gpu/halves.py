@@ -81,14 +81,22 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int, planes: int)
             lines, half_lines = whole.shape[2], factors.shape[2]
             launch(
                 halves.split, programs(some, half_lines, half_k),
-                (whole[some], factors, table[some], lines, k, whole.shape[3], whole.stride(0),
-                 half_lines, half_k),
-                (bool(side), tile.rows, tile.columns), tile.warps,
+                {
+                    "planes": whole[some], "out": factors, "constants": table[some], "lines": lines,
+                    "inner": k, "pitch": whole.shape[3], "stride": whole.stride(0),
+                    "half_lines": half_lines, "half_inner": half_k, "RIGHT": bool(side),
+                    "ROWS": tile.rows, "COLUMNS": tile.columns,
+                },
+                warps=tile.warps,
             )  # fmt: skip
         multiply_into(ours[now], theirs[now], every[some], half_k, products[now])
         launch(
             halves.join, programs(some, half_m, half_n),
-            (products, out[some], table[some], m, out.shape[3], half_m, half_n),
-            (tile.rows, tile.columns), tile.warps,
+            {
+                "products": products, "out": out[some], "constants": table[some], "m": m,
+                "pitch": out.shape[3], "half_m": half_m, "half_n": half_n, "ROWS": tile.rows,
+                "COLUMNS": tile.columns,
+            },
+            warps=tile.warps,
         )  # fmt: skip
     return out

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -19,10 +20,13 @@ from widen.gpu.kernels.triton import (
 )
 from widen.gpu.kernels.triton import short_lines as short_kernels
 from widen.gpu.kernels.triton import words as line_kernels
-from widen.gpu.operands import Lines, Tensor
+from widen.gpu.operands import Lines, Tensor, on_sides
 from widen.gpu.replay.launch import general, launch
 
 ROWS_OF_TABLE = 10
+
+EVERY_BIT = Goal(norm=0, root=1, shift=0)
+"""What the kernel is given where lines are scaled to their last bit."""
 
 
 def survey(
@@ -50,26 +54,43 @@ def survey(
     shares = [tiles.share(inner, b, t.inner, parts) for b, t in zip(blocks, shapes, strict=True)]
     blocks = [b * -(-inner // share) for b, share in zip(blocks, shares, strict=True)]
     grid = (sum(blocks[: len(operands)]),)
-    edges = tuple(
-        edge for far, t in zip(near, shapes, strict=True) for edge in (far, t.lines, t.inner)
+    ours, theirs = (
+        {**_named(x, table), **t.named, "share": share, "NEAR": far}
+        for x, table, t, share, far in zip(
+            (left, right), (tables[0], tables[-1]), shapes, shares, near, strict=True
+        )
     )
-    ours = (left.bits, tables[0], left.count, left.shape[1], *left.bits.stride()[1:])
-    theirs = (right.bits, tables[-1], right.count, right.shape[1], *right.bits.stride()[1:])
-    widths = (8 * left.bits.element_size(), 8 * right.bits.element_size())
+    common = {**on_sides(ours, theirs), "left_blocks": blocks[0], "inner": inner, "PARTS": parts}
+    warps = max(shape.warps for shape in shapes)
     launch(
-        largest, grid, (*ours, *theirs, blocks[0], *shares, inner), (parts, *widths, *edges),
-        max(shape.warps for shape in shapes),
+        largest, grid,
+        {
+            **common, "LEFT_WIDTH": 8 * left.bits.element_size(),
+            "RIGHT_WIDTH": 8 * right.bits.element_size(),
+        },
+        warps=warps,
     )  # fmt: skip
-    first, last = tables[0], tables[-1]
-    if leads is not None:
-        first, last = leads[0], leads[-1]
     launch(
         norms, grid,
-        (*ours[:2], first, *ours[2:], *theirs[:2], last, *theirs[2:], blocks[0], *shares, inner,
-         left.pitch),
-        (parts, *left.fields, *right.fields, -1 if leads is None else kept, *edges),
-        max(shape.warps for shape in shapes),
+        {
+            **common, **_named_leads(tables, leads, kept),
+            **on_sides(left.named_fields, right.named_fields), "pitch": left.pitch,
+        },
+        warps=warps,
     )  # fmt: skip
+
+
+def _named(x: Lines, table: Tensor) -> dict[str, Any]:
+    """Lines whose parts are side by side, and their table, as kernels name them."""
+    return {**x.named_pairs, "table": table, "count": x.count, "lines": x.shape[1]}
+
+
+def _named_leads(
+    tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int
+) -> dict[str, Any]:
+    """Room for leading integers of both sides, as kernels name it; no bits if there is none."""
+    room, bits = (tables, -1) if leads is None else (leads, kept)
+    return {"left_leads": room[0], "right_leads": room[-1], "LEAD": bits}
 
 
 def quantise(
@@ -79,14 +100,19 @@ def quantise(
     """The rest of the tables: exponents, flags, weights; `needs` says what planes must hold."""
     left, right = operands[0], operands[-1]
     inner, parts = left.bits.shape[3], left.bits.shape[0]
-    norm, root, shift, full = (0, 1, 0, False) if goal is None else astuple(goal)
+    wanted = EVERY_BIT if goal is None else goal
     divisor, unit = (1 << 23, 0) if test is None else (test.divisor, test.unit)
     blocks = [-(-x.count // 256) for x in operands]
     launch(
         lines.scale, (sum(blocks),),
-        (tables[0], needs[0], left.count, tables[-1], needs[-1], right.count, blocks[0], norm, root,
-         shift, divisor, unit, 0.5 * math.log2(2 * inner) - 1, inner * parts, int(full)),
-        (*left.fields, *right.fields, 256),
+        {
+            **on_sides(left.named_fields, right.named_fields), "left_table": tables[0],
+            "left_needs": needs[0], "left_count": left.count, "right_table": tables[-1],
+            "right_needs": needs[-1], "right_count": right.count, "left_blocks": blocks[0],
+            "goal_norm": wanted.norm, "root": wanted.root, "goal_shift": wanted.shift,
+            "divisor": divisor, "unit": unit, "rounding": 0.5 * math.log2(2 * inner) - 1,
+            "entries": inner * parts, "full": int(wanted.full), "LINES": 256,
+        },
     )  # fmt: skip
 
 
@@ -109,16 +135,18 @@ def survey_words(
         blocks = x.shape[0] * -(-count // tile.lines)
         share = tiles.share(inner, blocks, tile.inner, 1)
         grid = (blocks * -(-inner // share),)
-        strides, shape = x.words.stride(), (tile.lines, tile.inner)
-        launch(
-            largest, grid, (x.words, table, x.count, count, inner, share, *strides, words),
-            (parts, *x.fields, *shape), tile.warps,
-        )  # fmt: skip
+        common = {
+            **x.named_words, **x.named_fields, **tile.named, "table": table, "count": x.count,
+            "lines": count, "inner": inner, "share": share, "words": words, "PARTS": parts,
+        }  # fmt: skip
+        launch(largest, grid, common, warps=tile.warps)
         launch(
             norms, grid,
-            (x.words, table, table if leads is None else leads[at], x.count, count, inner, share,
-             *strides, words, enough, x.pitch),
-            (parts, *x.fields, -1 if leads is None else kept, *shape), tile.warps,
+            {
+                **common, "leads": table if leads is None else leads[at], "enough": enough,
+                "pitch": x.pitch, "LEAD": -1 if leads is None else kept,
+            },
+            warps=tile.warps,
         )  # fmt: skip
 
 
@@ -153,16 +181,18 @@ def survey_short(
     blocks = [
         x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip((left, right), shapes, strict=True)
     ]
-    first, last = (tables[0], tables[-1]) if leads is None else (leads[0], leads[-1])
+    ours, theirs = (
+        {**_named(x, table), **x.named_fields, **t.named, "NEAR": x.lines_near}
+        for x, table, t in zip((left, right), (tables[0], tables[-1]), shapes, strict=True)
+    )
     launch(
         short_kernels.survey, (sum(blocks[: len(operands)]),),
-        (left.bits, tables[0], first, left.count, left.shape[1], *left.bits.stride()[1:],
-         right.bits, tables[-1], last, right.count, right.shape[1], *right.bits.stride()[1:],
-         blocks[0], inner, left.pitch, zeros, zeros.numel()),
-        (parts, *left.fields, *right.fields, -1 if leads is None else kept,
-         left.lines_near, shapes[0].lines, shapes[0].inner, right.lines_near, shapes[1].lines,
-         shapes[1].inner),
-        max(shape.warps for shape in shapes),
+        {
+            **on_sides(ours, theirs), **_named_leads(tables, leads, kept), "left_blocks": blocks[0],
+            "inner": inner, "pitch": left.pitch, "zeros": zeros, "cleared": zeros.numel(),
+            "PARTS": parts,
+        },
+        warps=max(shape.warps for shape in shapes),
     )  # fmt: skip
 
 

@@ -64,11 +64,14 @@ def multiply_into(left: Tensor, right: Tensor, planes: Planes, k: int, out: Tens
     count = len(planes) * batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         multiply_kernels.residues, (programs(left.device, count, tile.warps),),
-        (descriptor(left, k, tile.rows, tile.inner),
-         descriptor(right, k, tile.columns, tile.inner), out,
-         constants.multiplying(planes, left.device), m, n, k, pitch, len(planes), batch,
-         left.shape[1], right.shape[1], tiles.LONGEST_SUM),
-        (tile.rows, tile.columns, tile.inner, tile.group), tile.warps, tile.stages,
+        {
+            **tile.named, "left": descriptor(left, k, tile.rows, tile.inner),
+            "right": descriptor(right, k, tile.columns, tile.inner), "out": out,
+            "constants": constants.multiplying(planes, left.device), "m": m, "n": n, "k": k,
+            "pitch": pitch, "planes": len(planes), "batch": batch, "left_batch": left.shape[1],
+            "right_batch": right.shape[1], "longest": tiles.LONGEST_SUM,
+        },
+        warps=tile.warps, stages=tile.stages,
     )  # fmt: skip
 
 

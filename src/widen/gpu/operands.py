@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import Any
 
 import torch
 
@@ -63,6 +65,34 @@ class Lines:
         return self.fmt.precision - 1, self.fmt.highest.bit_length()
 
     @cached_property
+    def named_bits(self) -> dict[str, Any]:
+        """First words and their strides, as kernels name them."""
+        return {"part_stride": self.bits.stride(0), **self.named_pairs}
+
+    @cached_property
+    def named_pairs(self) -> dict[str, Any]:
+        """The same where parts are side by side (`paired`), and no stride tells where they are."""
+        _, batch, line, inner = self.bits.stride()
+        return {
+            "bits": self.bits, "batch_stride": batch, "line_stride": line, "inner_stride": inner,
+        }  # fmt: skip
+
+    @cached_property
+    def named_words(self) -> dict[str, Any]:
+        """All words and their strides, as kernels name them."""
+        word, part, batch, line, inner = self.words.stride()
+        return {
+            "bits": self.words, "word_stride": word, "part_stride": part, "batch_stride": batch,
+            "line_stride": line, "inner_stride": inner,
+        }  # fmt: skip
+
+    @cached_property
+    def named_fields(self) -> dict[str, Any]:
+        """Widths of a float's fields, as kernels name them."""
+        fraction, exponent = self.fields
+        return {"FRACTION": fraction, "EXPONENT": exponent}
+
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of all parts."""
         return self.words.nbytes
@@ -88,6 +118,22 @@ class Lines:
         if part.shape == self.bits.shape:
             return self
         return Lines(part, self.fmt, None if self.block is None else self.block[:, :, batch, some])
+
+
+def on_sides(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
+    """What kernels of two operands are given of both, each as a kernel of one names it.
+
+    >>> on_sides({"count": 1, "LINES": 2}, {"count": 3, "LINES": 4})
+    {'left_count': 1, 'LEFT_LINES': 2, 'right_count': 3, 'RIGHT_LINES': 4}
+    """
+    ours = zip(_names_on("left", tuple(left)), left.values(), strict=True)
+    theirs = zip(_names_on("right", tuple(right)), right.values(), strict=True)
+    return {**dict(ours), **dict(theirs)}
+
+
+@cache
+def _names_on(side: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{side.upper() if name.isupper() else side}_{name}" for name in names)
 
 
 def as_lines(matrices: Tensor, side: str, parts: int, fmt: Binary) -> Lines:
@@ -168,6 +214,17 @@ class Numbers:
     def device(self) -> torch.device:
         """Where it is."""
         return self.block.device
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Words and their strides, as kernels name them; something to point at for `second`."""
+        word, part, batch, row, column = self.block.stride()
+        return {
+            "out": self.block, "word_stride": word, "part_stride": part, "batch_stride": batch,
+            "row_stride": row, "column_stride": column, "words": len(self.block),
+            "second": self.block[0] if self.second is None else self.second,
+            "MIXED": self.second is not None,
+        }  # fmt: skip
 
     def cut(self, batch: slice, rows: slice, columns: slice) -> Numbers:
         """A block of it."""

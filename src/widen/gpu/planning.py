@@ -172,16 +172,16 @@ class Question:
         if self.system in (None, "residues"):
             widths = (1, 1)
         return cached_plan(
-            self.contract, self.fmt, self.shape, eighths, cap, self.workspace, self.layout,
-            self.unit, self.system, widths, self.gpu,
+            self.contract, self.fmt, self.shape, eighths, cap=cap, workspace=self.workspace,
+            layout=self.layout, unit=self.unit, system=self.system, widths=widths, gpu=self.gpu,
         )  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
 def cached_plan(
-    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], eighths: int,
-    cap: int | None, workspace: int, layout: Layout | None, unit: str | None = None,
-    system: str | None = None, widths: tuple[int, int] = (1, 1), gpu: str = "",
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], eighths: int, *,
+    cap: int | None, workspace: int, layout: Layout | None, unit: str | None,
+    system: str | None, widths: tuple[int, int], gpu: str,
 ) -> Plan:  # fmt: skip
     """The plan for |X| < 2^(eighths/8) and |a'|, |b'| <= 2^widths, or for an encoded layout."""
     half = eighths / 16

@@ -98,8 +98,8 @@ def typical_plan(
     needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
     return cached_plan(
-        contract, fmt, shape, math.ceil(8 * needs.bits), cap, workspace, None, wanted.unit,
-        wanted.system, needs.widths, gpu,
+        contract, fmt, shape, math.ceil(8 * needs.bits), cap=cap, workspace=workspace, layout=None,
+        unit=wanted.unit, system=wanted.system, widths=needs.widths, gpu=gpu,
     )  # fmt: skip
 
 

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 import torch
 
 from widen import bounds
-from widen.bounds import Certificate
 from widen.contract import CONTRACTS
-from widen.formats import Binary, Format
+from widen.formats import Format
 from widen.gpu import cuts, exact_products
+from widen.gpu.blocks import ResultBlock
 from widen.gpu.cuts import ALL, Piece
 from widen.gpu.encode import encode_bytes
 from widen.gpu.multiply import multiply
@@ -55,37 +55,36 @@ WORTHWHILE = 32
 """Rows and columns that a block must have, or dot products are faster."""
 
 
-def repair_many(
-    sides: list[Lines], tables: tuple[Tensor, Tensor], fmt: Format, out: Tensor, marks: Tensor,
-    test: Certificate | None, repaired: Tensor, scaling: Scaling | None, workspace: int,
-) -> int:  # fmt: skip
-    """Decide about and repair elements of `out`, (parts, batch, m, n), where many are open.
+def repair_many(block: ResultBlock, marks: Tensor, repaired: Tensor, workspace: int) -> int:
+    """Decide about and repair elements of a block where many are open.
 
     Reads the device: how many there are, and if many, where, and what planes they need. Gives the
     bytes of workspace it took.
     """
-    most = 0
+    sides, tables, fmt, out = block.sides, block.tables, block.fmt, block.out
+    assert isinstance(out, torch.Tensor)
+    test, scaling, most = block.test, block.scaling, 0
     few = FEW // sides[0].shape[2]
     if int(marks.count_nonzero()) <= few:
         return most
     for region in _regions(exact_products.is_open(marks), few):
         for rows, columns in _chunks(region, sides, fmt, workspace):
             pieces = (rows, columns)
-            some = [cuts.lines(x, ALL, piece) for x, piece in zip(sides, pieces, strict=True)]
+            left, right = (cuts.lines(x, ALL, at) for x, at in zip(sides, pieces, strict=True))
             found = cuts.elements(marks, rows, columns).contiguous()
             if test is not None:
                 ours, theirs = (
                     cuts.table(table, side.shape, ALL, piece)
                     for table, side, piece in zip(tables, sides, pieces, strict=True)
                 )
-                exact_products.certify_exactly(some[0], some[1], (ours, theirs), found, test)
+                exact_products.certify_exactly(left, right, (ours, theirs), found, test)
                 marks[..., rows, columns] = found
             wanted = exact_products.is_unsettled(found)
             if int(wanted.sum()) <= DENSE * wanted.numel():
                 continue
             part = None if scaling is None else scaling.taken(rows, columns)
             fresh = torch.empty((out.shape[0], *found.shape), dtype=out.dtype, device=out.device)
-            exact, used = _exact_product(some, fmt, fresh, part)
+            exact, used = _exact_product((left, right), fmt, fresh, part)
             done = exact & wanted
             old = cuts.elements(out, rows, columns)
             out[..., rows, columns] = torch.where(done, fresh, old)
@@ -116,7 +115,7 @@ def _regions(marked: Tensor, few: int) -> list[tuple[Piece, Piece]]:
 
 
 def _chunks(
-    region: tuple[Piece, Piece], sides: list[Lines], fmt: Format, workspace: int
+    region: tuple[Piece, Piece], sides: tuple[Lines, Lines], fmt: Format, workspace: int
 ) -> Iterator[tuple[Piece, Piece]]:
     """Parts of a region whose copies, planes and residues fit the workspace."""
     batch, _, k = sides[0].shape
@@ -144,7 +143,7 @@ def _steps(piece: Piece, size: int, step: int) -> list[Piece]:
 
 
 def _exact_product(
-    sides: list[Lines], fmt: Format, out: Tensor, scaling: Scaling | None
+    sides: tuple[Lines, Lines], fmt: Format, out: Tensor, scaling: Scaling | None
 ) -> tuple[Tensor, int]:
     """Round the product of all these lines into `out`; give where it is the correctly rounded one.
 
@@ -159,10 +158,7 @@ def _exact_product(
     layout = residues(128, next(step for step in STEPS if step >= min(bits, BYTE_BITS)), fmt.parts)
     planes = encode_bytes(even.sides, tables, layout)
     groups = multiply(planes[0], planes[1], layout, k)
-    batches = (sides[0].shape[0], sides[1].shape[0])
-    assert isinstance(fmt.part, Binary)
-    exact = exact_products.round_long(
-        groups, layout, even.final(tables), batches, fmt.part, out, scaling
-    )
+    block = ResultBlock(sides, even.final(tables), fmt, out, scaling=scaling)
+    exact = exact_products.round_long(groups, layout, block)
     held = sum(side.nbytes for side in even.sides)
     return exact, held + sum(x.nbytes for x in (*planes, groups, out))

@@ -23,11 +23,22 @@ def nowhere(device: torch.device) -> Tensor:
     return constant([0], torch.int64, device)
 
 
+NO_ADDEND = {
+    "c_part_stride": 0, "c_batch_stride": 0, "c_row_stride": 0, "c_column_stride": 0,
+    "C_FIELDS": (52, 11),
+}  # fmt: skip
+"""What kernels are given of c where there is none."""
+
+NO_SCALARS = {"alpha": 0, "alpha_i": 0, "beta": 0, "beta_i": 0}
+"""What kernels are given that neither scale nor add."""
+
+
 @dataclass(frozen=True)
 class Scaling(problem.Scaling):
     """alpha and beta, and c as the bits of its floats, a view (parts, batch, m, n).
 
-    Kernels are told them in two ways: those for one list of moduli, and those for any.
+    Kernels for one list of moduli read the first words of c (`named`), those for any of them all
+    of its words (`named_words`).
     """
 
     addend: Lines | None
@@ -57,19 +68,26 @@ class Scaling(problem.Scaling):
         """Real and imaginary parts of alpha, then of beta."""
         return self.alpha.real, self.alpha.imag, self.beta.real, self.beta.imag
 
-    def arguments(self, out: Tensor) -> tuple[object, ...]:
-        """c, its strides, and the scalars' bits; something else to point at if there is no c."""
-        scalars = np.array(self.numbers).view(np.int64).tolist()
-        if self.addend is None:
-            return out, 0, 0, 0, 0, *scalars
-        return self.addend.bits, *self.addend.bits.stride(), *scalars
-
     @property
-    def form(self) -> tuple[int, tuple[int, int]]:
-        """Parts of c, and the widths of its fields."""
+    def named_scalars(self) -> dict[str, Any]:
+        """Bits of the scalars, as kernels name them."""
+        alpha, alpha_i, beta, beta_i = np.array(self.numbers).view(np.int64).tolist()
+        return {"alpha": alpha, "alpha_i": alpha_i, "beta": beta, "beta_i": beta_i}
+
+    def named(self, out: Tensor) -> dict[str, Any]:
+        """c, its strides and the scalars, as kernels for one list of moduli name them.
+
+        If there is no c they point at `out`, and read nothing.
+        """
         if self.addend is None:
-            return 0, (52, 11)
-        return self.addend.bits.shape[0], self.addend.fields
+            return {"c": out, **NO_ADDEND, "C_PARTS": 0, **self.named_scalars}
+        bits = self.addend.bits
+        part, batch, row, column = bits.stride()
+        return {
+            "c": bits, "c_part_stride": part, "c_batch_stride": batch, "c_row_stride": row,
+            "c_column_stride": column, "C_PARTS": bits.shape[0], "C_FIELDS": self.addend.fields,
+            **self.named_scalars,
+        }  # fmt: skip
 
     @property
     def alpha_bits(self) -> int:
@@ -77,14 +95,24 @@ class Scaling(problem.Scaling):
         parts = abs(self.alpha.real), abs(self.alpha.imag)
         return math.frexp(max(parts))[1] + int(min(parts) > 0)
 
-    def for_any(self, device: torch.device) -> tuple[tuple[Any, ...], tuple[int, int]]:
-        """What kernels for any moduli and words are told: c, strides, scalars; and c's fields."""
-        bits = self.alpha_bits
-        scalars = np.array(self.numbers).view(np.int64).tolist()
+    def named_words(self, device: torch.device) -> dict[str, Any]:
+        """c, its strides and the scalars, as kernels for any moduli and words name them."""
         if self.addend is None:
-            return (nowhere(device), *[0] * 5, 1, 0, *scalars, bits), (52, 11)
+            return {
+                "c": nowhere(device), "c_word_stride": 0, **NO_ADDEND, "c_words": 1, "c_parts": 0,
+                **self.named_scalars,
+            }  # fmt: skip
         words = self.addend.words
-        return (
-            (words, *words.stride(), len(words), words.shape[1], *scalars, bits),
-            self.addend.fields,
-        )
+        word, part, batch, row, column = words.stride()
+        return {
+            "c": words, "c_word_stride": word, "c_part_stride": part, "c_batch_stride": batch,
+            "c_row_stride": row, "c_column_stride": column, "c_words": len(words),
+            "c_parts": words.shape[1], "C_FIELDS": self.addend.fields, **self.named_scalars,
+        }  # fmt: skip
+
+
+def named_scaling(scaling: Scaling | None, out: Tensor) -> dict[str, Any]:
+    """`Scaling.named`, or what stands for it where a product is neither scaled nor added to."""
+    if scaling is None:
+        return {"c": out, **NO_ADDEND, "C_PARTS": 0, **NO_SCALARS}
+    return scaling.named(out)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from widen.gpu import tables as constants
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import small
@@ -21,10 +24,9 @@ def are_small(left: Tensor, right: Tensor, k: int) -> bool:
 
 
 def launch_small(
-    kernel: object, planes: int, left: Tensor, right: Tensor, k: int,
-    before: tuple[object, ...], after: tuple[object, ...],
-) -> None:  # fmt: skip
-    """Launch a kernel for planes, with some arguments before and after those that all take."""
+    kernel: object, planes: int, left: Tensor, right: Tensor, k: int, more: Mapping[str, Any]
+) -> None:
+    """Launch a kernel for planes, with more arguments than those that all take."""
     (batch, m, pitch), n = left.shape[1:], right.shape[2]
     assert left[0].is_contiguous()
     assert right[0].is_contiguous()
@@ -33,23 +35,32 @@ def launch_small(
     items = edge // max(m, width)
     launch(
         kernel, (planes * -(-batch // items),),
-        (left, right, *before, m, n, k, pitch, width, batch, items, left.stride(0),
-         right.stride(0), *after),
-        (edge, max(32, 1 << (k - 1).bit_length())), warps,
+        {
+            **more, "left": left, "right": right, "m": m, "n": n, "k": k, "pitch": pitch,
+            "width": width, "batch": batch, "items": items, "left_plane_stride": left.stride(0),
+            "right_plane_stride": right.stride(0), "EDGE": edge,
+            "INNER": max(32, 1 << (k - 1).bit_length()),
+        },
+        warps=warps,
     )  # fmt: skip
 
 
 def multiply_small(
     left: Tensor, right: Tensor, planes: tuple[tuple[int, int], ...], k: int, out: Tensor
 ) -> None:
-    """What `torch.multiply_into` does."""
+    """What `multiply.multiply_into` does."""
     table = constants.multiplying(planes, left.device)
-    launch_small(small.residues, len(planes), left, right, k, (out, table), ())
+    more = {"out": out, "constants": table}
+    launch_small(small.residues, len(planes), left, right, k, more)
 
 
 def certify_small(
-    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, shift: int, both: float,
-    marks: Tensor,
+    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, marks: Tensor, *,
+    shift: int, both: float,
 ) -> None:  # fmt: skip
-    """What `torch.certify` does, with leading integers in two planes."""
-    launch_small(small.certify, 1, left, right, k, (marks, *tables), (shift, both))
+    """What `certify.certify` does, with leading integers in two planes."""
+    rows, columns = tables
+    more = {
+        "marks": marks, "rows_table": rows, "columns_table": columns, "shift": shift, "both": both,
+    }  # fmt: skip
+    launch_small(small.certify, 1, left, right, k, more)

@@ -16,6 +16,7 @@ from widen.bounds import Goal
 from widen.encoded import Encoded
 from widen.gpu import cuts, units
 from widen.gpu import tables as constants
+from widen.gpu.blocks import ResultBlock
 from widen.gpu.certify import Largest, certify, error_bound
 from widen.gpu.clock import Clock
 from widen.gpu.encode import EncodedLines, held
@@ -246,8 +247,8 @@ class Stages:
             self.fitted,
             self.k,
             self.test,
-            self.product.kept,
-            self.product.terms,
+            kept=self.product.kept,
+            terms=self.product.terms,
         )
 
     def encode(self, inner: slice) -> Planes:
@@ -296,31 +297,26 @@ class Stages:
 
     def reconstruct(self, groups: Tensor | Groups, marks: Tensor | None) -> Tensor:
         """Round every element once; give the marks of those that are not final."""
-        batches = (self.sides[0].shape[0], self.sides[1].shape[0])
-        final = reconstruct(
-            groups, self.engine.carrier, self.fitted, batches, self.fmt.part, self.out, marks,
-            slack=self.plan.cap is not None, scaling=self.scaling, wide=self.wide,
-        )  # fmt: skip
+        result, slack = self._result(self.fitted), self.plan.cap is not None
+        final = reconstruct(groups, self.engine.carrier, result, marks, slack=slack)
         self._account(self.passing)
         return final
 
     def repair(self, marks: Tensor) -> Tensor:
         """Make every element final; give a mask of those that were repaired."""
         recording.check_here()  # launches from here on wait until the plan was found to be right
-        fmt, product = self.fmt, self.product
+        product, result = self.product, self._result(self.tables)
         if product.many:
-            assert isinstance(self.out, torch.Tensor)
             room = max(self.workspace - self.used, self.workspace // 4)
-            more = repair_many(
-                list(self.sides), self.tables, fmt, self.out, marks, self.test, product.repaired,
-                self.scaling, room,
-            )  # fmt: skip
-            self._account(more)
-        repair(
-            *self.sides, self.tables, fmt.part, self.out, marks, self.test, product.repaired,
-            self.scaling, self.wide,
-        )  # fmt: skip
+            self._account(repair_many(result, marks, product.repaired, room))
+        repair(result, marks, product.repaired)
         return marks
+
+    def _result(self, tables: tuple[Tensor, Tensor]) -> ResultBlock:
+        """What is known of the elements, by these tables of their lines."""
+        return ResultBlock(
+            self.sides, tables, self.fmt, self.out, self.test, self.scaling, self.wide
+        )
 
     def _account(self, more: int) -> None:
         """Count workspace that is there at one time."""
@@ -364,8 +360,9 @@ def encode_operand(
     shape = (operand.shape[0], operand.shape[1], k, 1)
     widths = (own_width, width)[:: 1 - 2 * at]
     plan = cached_plan(
-        contract, fmt, shape, eighths, cap, 1 << 40, None, wanted.unit, wanted.system,
-        (widths[0], widths[1]), name_of(operand.bits.device.index),
+        contract, fmt, shape, eighths, cap=cap, workspace=1 << 40, layout=None, unit=wanted.unit,
+        system=wanted.system, widths=(widths[0], widths[1]),
+        gpu=name_of(operand.bits.device.index),
     )  # fmt: skip
     planes = units.engine_of(plan).encode([operand], looked_at.tables, [at])[0]
     leads = None if looked_at.leads is None else looked_at.leads[0]

@@ -1,4 +1,4 @@
-"""What kernels are told of moduli: byte weights, coefficients, the Chinese remainder theorem."""
+"""What kernels need of moduli: byte weights, coefficients, the Chinese remainder theorem."""
 
 from __future__ import annotations
 

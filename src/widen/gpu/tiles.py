@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 CACHE_BYTES = 60 * 10**6
 """Of an H200's L2."""
@@ -120,6 +121,11 @@ class LineTile:
     inner: int
     warps: int
 
+    @property
+    def named(self) -> dict[str, Any]:
+        """As kernels name it."""
+        return {"LINES": self.lines, "INNER": self.inner}
+
 
 @dataclass(frozen=True)
 class ProductTile:
@@ -131,6 +137,13 @@ class ProductTile:
     warps: int = 4
     stages: int = 3
     group: int = 8
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """As kernels name it."""
+        return {
+            "ROWS": self.rows, "COLUMNS": self.columns, "INNER": self.inner, "GROUP": self.group,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import torch
 
 from widen import bounds
 from widen.formats import FORMATS
 from widen.gpu import halves, tiles, unit_tables
-from widen.gpu.encode import encode_bytes, encode_words, encode_words_any, room_for
+from widen.gpu.encode import encode_bytes, encode_words, encode_words_any, named_encoding, room_for
 from widen.gpu.hardware import STORAGE, programs
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.kernels.triton import planes as plane_kernels
@@ -128,31 +129,29 @@ class Engine:
         layout, count = self.layout, self.layout.planes[side]
         planes = room_for(operand, count, STORAGE[self.unit])
         tile = tiles.ENCODE_ANY
-        batch, lines, inner = operand.shape
+        batch, lines, _ = operand.shape
         grid = (batch * -(-lines // tile.lines) * -(-operand.pitch // tile.inner),)
-        common = (
-            operand.bits, table, operand.count, planes, lines, inner, operand.pitch,
-            planes.stride(0), *operand.bits.stride(),
-        )  # fmt: skip
-        form = (operand.bits.shape[0], *operand.fields)
+        more: dict[str, Any]
         if isinstance(layout, Residues):
-            constants, powers = unit_tables.remainders(layout, planes.device)
-            each = count // (1 if layout.parts == 1 else 3)
             kernel = plane_kernels.residues
-            launch(
-                general(kernel) if operand.small else kernel, grid,
-                (*common, constants, powers, len(layout.moduli), each),
-                (*form, unit_tables.LONGEST_POWER, bool(layout.bases), tile.lines, tile.inner),
-                tile.warps,
-            )  # fmt: skip
+            constants, powers = unit_tables.remainders(layout, planes.device)
+            more = {
+                "constants": constants, "powers": powers, "moduli": len(layout.moduli),
+                "planes_a_part": count // (1 if layout.parts == 1 else 3),
+                "LONGEST": unit_tables.LONGEST_POWER, "SPLIT": bool(layout.bases),
+            }  # fmt: skip
         else:
             assert isinstance(layout, Digits)
             kernel = plane_kernels.digits
-            launch(
-                general(kernel) if operand.small else kernel, grid,
-                (*common, layout.beta, layout.counts[side]),
-                (*form, tile.lines, tile.inner), tile.warps,
-            )  # fmt: skip
+            more = {"beta": layout.beta, "digits_a_part": layout.counts[side]}
+        launch(
+            general(kernel) if operand.small else kernel, grid,
+            {
+                **operand.named_bits, **named_encoding(operand, table, planes), **tile.named,
+                **more, "planes": planes, "PARTS": operand.bits.shape[0],
+            },
+            warps=tile.warps,
+        )  # fmt: skip
         return planes
 
     def scratch(self, left: Tensor, right: Tensor, room: int) -> int:
@@ -204,12 +203,15 @@ class Engine:
         firsts, pairs = unit_tables.pairs_of(layout, left.device)
         launch(
             group_kernels.products, (programs(left.device, count, tile.warps),),
-            (descriptor(left, k, tile.rows, tile.inner),
-             descriptor(right, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
-             pitch, layout.groups, batch, left_batch, right_batch, depth, 1.0),
-            (tile.rows, tile.columns, tile.inner, tile.group, tile.inner * shallow,
-             left.device.type == "cuda"),
-            tile.warps, tile.stages,
+            {
+                **tile.named, "left": descriptor(left, k, tile.rows, tile.inner),
+                "right": descriptor(right, k, tile.columns, tile.inner), "out": out,
+                "firsts": firsts, "pairs": pairs, "m": m, "n": n, "k": k, "pitch": pitch,
+                "groups": layout.groups, "batch": batch, "left_batch": left_batch,
+                "right_batch": right_batch, "depth": depth, "one": 1.0,
+                "SHORT": tile.inner * shallow, "PLAIN": left.device.type == "cuda",
+            },
+            warps=tile.warps, stages=tile.stages,
         )  # fmt: skip
         return out
 
@@ -227,7 +229,10 @@ class Engine:
             terms, moduli = table(layout, carrier, groups.device)
             launch(
                 group_kernels.as_residues, grid,
-                (groups, out, size, terms, moduli, *terms.shape[:2]), (block,),
+                {
+                    "groups": groups, "out": out, "size": size, "terms": terms, "moduli": moduli,
+                    "rows": terms.shape[0], "count": terms.shape[1], "BLOCK": block,
+                },
             )  # fmt: skip
             return out
         assert isinstance(layout, Residues)
@@ -236,9 +241,12 @@ class Engine:
         )
         launch(
             group_kernels.through_x, grid,
-            (groups, out, size, terms, moduli, inverses, targets, basis, len(carrier.moduli),
-             terms.shape[2]),
-            (layout.parts, len(layout.moduli), block),
+            {
+                "groups": groups, "out": out, "size": size, "terms": terms, "moduli": moduli,
+                "inverses": inverses, "targets_table": targets, "basis": basis,
+                "targets": len(carrier.moduli), "count": terms.shape[2], "PARTS": layout.parts,
+                "MODULI": len(layout.moduli), "BLOCK": block,
+            },
         )  # fmt: skip
         return out
 
@@ -269,12 +277,12 @@ def engine_of(plan: Plan) -> Engine:
     goal = bounds.goal(plan.contract, fmt.precision, k, plan.layout.parts, plan.cap)
     width = None if goal is None else math.ceil(math.log2(goal.root) + goal.shift) + 1
     several = len(fmt.part.words) > 1 or plan.bits > BYTE_BITS
-    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width, several)
+    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k=k, width=width, several=several)
 
 
 @lru_cache(maxsize=256)
 def _engine(
-    unit: str, layout: Layout, depth: int, bits: float, k: int, width: int | None, several: bool
+    unit: str, layout: Layout, depth: int, bits: float, *, k: int, width: int | None, several: bool
 ) -> Engine:
     return Engine(unit, layout, depth, bits, k, width, several)
 

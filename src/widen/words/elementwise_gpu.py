@@ -28,10 +28,11 @@ def apply(
     (xa, xb), (ya, yb) = operands
     za, zb = result
     count, parts, size = za.shape
-    shapes = (
-        OPERATIONS[operation], xa.shape[1], ya.shape[1], parts,
-        xa.shape[2] == 1, ya.shape[2] == 1,
-    )  # fmt: skip
+    common = {
+        "xa": xa, "ya": ya, "za": za, "size": size, "OPERATION": OPERATIONS[operation],
+        "X_PARTS": xa.shape[1], "Y_PARTS": ya.shape[1], "PARTS": parts, "X_ONE": xa.shape[2] == 1,
+        "Y_ONE": ya.shape[2] == 1,
+    }  # fmt: skip
     double = za.dtype == torch.float64
     with torch.cuda.device(za.device) if za.is_cuda else torch.no_grad():
         if kernel == "pairs":
@@ -39,21 +40,33 @@ def apply(
             if not mixed:
                 xb, yb, zb = xa, ya, za
             grid = (-(-size // BLOCK), parts)
-            constants = (*shapes, double, mixed, BLOCK)
-            launch(pairs, grid, (xa, xb, ya, yb, za, zb, size), constants, exact=True)
+            launch(
+                pairs, grid,
+                {
+                    **common, "xb": xb, "yb": yb, "zb": zb, "DOUBLE": double, "MIXED": mixed,
+                    "BLOCK": BLOCK,
+                },
+                exact=True,
+            )  # fmt: skip
         elif kernel == "triples":
             grid = (-(-size // BLOCK), parts)
-            launch(triples, grid, (xa, ya, za, size), (*shapes, BLOCK), exact=True)
+            launch(triples, grid, {**common, "BLOCK": BLOCK}, exact=True)
         elif count <= FEW:
             block = 512 if count == 3 else 256
             grid = (-(-size // block), parts)
-            launch(few, grid, (xa, ya, za, size), (*shapes, double, count, block), exact=True)
+            launch(
+                few, grid, {**common, "DOUBLE": double, "COUNT": count, "BLOCK": block}, exact=True
+            )
         else:
             blocks = -(-size // ROWS)
             programs = min(blocks, PROGRAMS // parts)
             rows = programs * parts * (4 * count + 3)
             scratch = torch.empty(rows * ROWS, dtype=za.dtype, device=za.device)
             launch(
-                several, (programs, parts), (xa, ya, za, scratch, size, count, blocks),
-                (*shapes, double, ROWS), stages=1, exact=True,
+                several, (programs, parts),
+                {
+                    **common, "scratch": scratch, "count": count, "blocks": blocks,
+                    "DOUBLE": double, "BLOCK": ROWS,
+                },
+                stages=1, exact=True,
             )  # fmt: skip

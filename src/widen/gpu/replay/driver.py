@@ -131,7 +131,7 @@ class Launch:
     """
 
     def __init__(
-        self, function: int, grid: tuple[int, int, int], threads: int, shared_bytes: int,
+        self, function: int, grid: tuple[int, int, int], threads: int, shared_bytes: int, *,
         arguments: Sequence[int], moved: Sequence[tuple[int, int, int]], device: int,
     ) -> None:  # fmt: skip
         count = len(arguments)

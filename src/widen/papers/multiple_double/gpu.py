@@ -21,6 +21,13 @@ def sum_parts(products: Sequence[Any], words: int) -> Any:
     size = rows * columns
     with torch.cuda.device(found.device) if found.is_cuda else torch.no_grad():
         for parts in products:
-            arguments = (parts, found, count, rows, columns, *parts.stride(), size)
-            launch(add_parts, (-(-size // TILE),), arguments, (words, TILE))
+            part, row, column = parts.stride()
+            launch(
+                add_parts, (-(-size // TILE),),
+                {
+                    "parts": parts, "words": found, "count": count, "rows": rows,
+                    "columns": columns, "part_stride": part, "row_stride": row,
+                    "column_stride": column, "size": size, "WORDS": words, "ELEMENTS": TILE,
+                },
+            )  # fmt: skip
     return found

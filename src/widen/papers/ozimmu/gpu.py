@@ -44,18 +44,27 @@ def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
     pitch = -(-inner // 16) * 16
     near = lines_near(lines.shape, lines.stride())
     tile = line_tile(SLICES, near, inner)
-    shape = (tile.lines, tile.inner)
     grid = (-(-count // tile.lines) * -(-pitch // tile.inner),)
     place: dict[str, Any] = {"device": lines.device}
     digits = torch.empty((slices, 1, count, pitch), dtype=torch.int8, **place)
     most = torch.zeros(count, dtype=torch.int64, **place)
     bits = lines.view(torch.int64)
-    strides = meaningful(lines.shape, lines.stride())[::-1]
-    launch(kernels.largest, grid, (bits, most, count, inner, *strides), shape, tile.warps)
+    along, beside = meaningful(lines.shape, lines.stride())[::-1]
+    common = {
+        "x": bits, "lines": count, "inner": inner, "along": along,
+        "beside": beside, **tile.named,
+    }  # fmt: skip
+    launch(kernels.largest, grid, {**common, "out": most}, warps=tile.warps)
     if way != "anew":
         units = torch.empty((1, count), dtype=torch.int32, **place)
-        given = (bits, most, units, digits, count, inner, pitch, digits.stride(0), *strides)
-        launch(WAYS[way], grid, (*given, slices, beta), shape, tile.warps)
+        launch(
+            WAYS[way], grid,
+            {
+                **common, "most": most, "units": units, "planes": digits, "pitch": pitch,
+                "stride": digits.stride(0), "slices": slices, "beta": beta,
+            },
+            warps=tile.warps,
+        )  # fmt: skip
         return Slices(digits, units, beta)
     units = torch.empty((slices, count), dtype=torch.int32, **place)
     rest = lines.clone(memory_format=torch.contiguous_format).view(torch.int64)
@@ -66,9 +75,12 @@ def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
         before = units[max(s - 1, 0)]
         launch(
             kernels.anew, grid,
-            (rest, most, following, units[s], before, digits[s], count, inner, pitch,
-             count if s else 0, beta),
-            (tile.lines, tile.inner), tile.warps,
+            {
+                **tile.named, "rest": rest, "most": most, "following": following, "units": units[s],
+                "before": before, "planes": digits[s], "lines": count, "inner": inner,
+                "pitch": pitch, "known": count if s else 0, "beta": beta,
+            },
+            warps=tile.warps,
         )  # fmt: skip
         most = following
     return Slices(digits, units, beta)
@@ -91,11 +103,14 @@ def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Tensor:
     firsts, pairs = _pairs(order, ours.device)
     launch(
         group_kernels.products, (programs(ours.device, count, tile.warps),),
-        (descriptor(ours, k, tile.rows, tile.inner),
-         descriptor(theirs, k, tile.columns, tile.inner), out, firsts, pairs, m, n, k,
-         pitch, len(sums), 1, 1, 1, LONGEST_SUM, 1.0),
-        (tile.rows, tile.columns, tile.inner, tile.group, False, ours.device.type == "cuda"),
-        tile.warps, tile.stages,
+        {
+            **tile.named, "left": descriptor(ours, k, tile.rows, tile.inner),
+            "right": descriptor(theirs, k, tile.columns, tile.inner), "out": out, "firsts": firsts,
+            "pairs": pairs, "m": m, "n": n, "k": k, "pitch": pitch, "groups": len(sums), "batch": 1,
+            "left_batch": 1, "right_batch": 1, "depth": LONGEST_SUM, "one": 1.0, "SHORT": False,
+            "PLAIN": ours.device.type == "cuda",
+        },
+        warps=tile.warps, stages=tile.stages,
     )  # fmt: skip
     return out
 
@@ -110,9 +125,13 @@ def accumulate(
     tile = ACCUMULATE
     launch(
         kernels.accumulate, (-(-m // tile.rows) * -(-n // tile.columns),),
-        (total, found, terms, left.units, right.units, m, n, pitch, found.stride(0), len(sums),
-         0 if c is None else m, int(last), left.beta),
-        (left.units.shape[0] > 1, tile.rows, tile.columns), tile.warps,
+        {
+            "c": total, "sums": found, "terms": terms, "rows": left.units, "columns": right.units,
+            "m": m, "n": n, "pitch": pitch, "stride": found.stride(0), "count": len(sums),
+            "started": 0 if c is None else m, "last": int(last), "beta": left.beta,
+            "ANEW": left.units.shape[0] > 1, "ROWS": tile.rows, "COLUMNS": tile.columns,
+        },
+        warps=tile.warps,
     )  # fmt: skip
     return total
 

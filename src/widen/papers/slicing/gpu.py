@@ -60,9 +60,13 @@ def lines(x: Tensor) -> Tensor:
 def tops(work: Tensor) -> Tensor:
     """ceil(log2 of the largest magnitude) of every line."""
     out = torch.empty(len(work), dtype=torch.int64, device=work.device)
+    lines, inner = work.shape
     launch(
-        kernels.tops, (-(-len(work) // LINES),), (work.view(torch.int64), out, *work.shape),
-        (LINES, LANES),
+        kernels.tops, (-(-lines // LINES),),
+        {
+            "work": work.view(torch.int64), "top": out, "lines": lines, "inner": inner,
+            "LINES": LINES, "LANES": LANES,
+        },
     )  # fmt: skip
     return out
 
@@ -91,19 +95,29 @@ def split(
         lanes = torch.empty((count, LANES), dtype=torch.float64, device=work.device)
     launch(
         kernels.split, (-(-count // LINES),),
-        (work.view(torch.int64), plane, top, following, work if weights is None else weights,
-         work if lanes is None else lanes, count, inner, pitch, bits),
-        (constant == 1, emulated, weights is not None, LINES, LANES), exact=True,
+        {
+            "work": work.view(torch.int64), "plane": plane, "top": top, "following": following,
+            "weights": work if weights is None else weights,
+            "lanes": work if lanes is None else lanes, "lines": count, "inner": inner,
+            "pitch": pitch, "bits": bits, "COARSE": constant == 1, "EMULATED": emulated,
+            "ESTIMATE": weights is not None, "LINES": LINES, "LANES": LANES,
+        },
+        exact=True,
     )  # fmt: skip
     return plane, following, None if lanes is None else halved(lanes.T)
 
 
 def magnitudes(work: Tensor, weights: Tensor) -> Tensor:
     """Sums of |x| weight along every line."""
-    lanes = torch.empty((len(work), LANES), dtype=torch.float64, device=work.device)
+    lines, inner = work.shape
+    lanes = torch.empty((lines, LANES), dtype=torch.float64, device=work.device)
     launch(
-        kernels.magnitudes, (-(-len(work) // LINES),), (work, weights, lanes, *work.shape),
-        (LINES, LANES), exact=True,
+        kernels.magnitudes, (-(-lines // LINES),),
+        {
+            "work": work, "weights": weights, "lanes": lanes, "lines": lines, "inner": inner,
+            "LINES": LINES, "LANES": LANES,
+        },
+        exact=True,
     )  # fmt: skip
     found: Tensor = halved(lanes.T)
     return found
@@ -111,11 +125,15 @@ def magnitudes(work: Tensor, weights: Tensor) -> Tensor:
 
 def column_sums(work: Tensor, lanes: Tensor | None) -> Tensor:
     """Lanes of the sums of |x| over lines, added to those of the lines before."""
+    lines, inner = work.shape
     if lanes is None:
-        lanes = torch.zeros((ROW_LANES, work.shape[1]), dtype=torch.float64, device=work.device)
+        lanes = torch.zeros((ROW_LANES, inner), dtype=torch.float64, device=work.device)
     launch(
-        kernels.column_sums, (-(-work.shape[1] // LANES),), (work, lanes, *work.shape),
-        (ROW_LANES, LANES),
+        kernels.column_sums, (-(-inner // LANES),),
+        {
+            "work": work, "lanes": lanes, "lines": lines, "inner": inner, "ROW_LANES": ROW_LANES,
+            "BLOCK": LANES,
+        },
     )  # fmt: skip
     return lanes
 
@@ -176,10 +194,14 @@ def _emptied_in_time(
     count = len(pairs) * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         group_kernels.products, (programs(ours.device, count, tile.warps),),
-        (descriptor(ours[:, None], k, tile.rows, tile.inner),
-         descriptor(theirs[:, None], k, tile.columns, tile.inner), out, firsts, table,
-         m, n, k, n, len(pairs), 1, 1, 1, -(-k // tile.inner) * tile.inner, 1.0),
-        (tile.rows, tile.columns, tile.inner, tile.group, short, True), tile.warps, tile.stages,
+        {
+            **tile.named, "left": descriptor(ours[:, None], k, tile.rows, tile.inner),
+            "right": descriptor(theirs[:, None], k, tile.columns, tile.inner), "out": out,
+            "firsts": firsts, "pairs": table, "m": m, "n": n, "k": k, "pitch": n,
+            "groups": len(pairs), "batch": 1, "left_batch": 1, "right_batch": 1,
+            "depth": -(-k // tile.inner) * tile.inner, "one": 1.0, "SHORT": short, "PLAIN": True,
+        },
+        warps=tile.warps, stages=tile.stages,
     )  # fmt: skip
     return out
 
@@ -210,37 +232,45 @@ def accumulate(
     target = out.view(torch.int64) if emulated else out
     least, largest = left.amin() + right.amin(), left.amax() + right.amax()
     launch(
-        kernels.accumulate,
-        *_elements(products, left, right, target, torch.stack([least, largest])),
-        (precision, emulated, assembly(left.device), BLOCK), exact=True,
+        kernels.accumulate, _elements(out),
+        {
+            **_named(products, left, right, target), "edges": torch.stack([least, largest]),
+            "PRECISION": precision, "EMULATED": emulated, "ASSEMBLY": assembly(left.device),
+        },
+        exact=True,
     )  # fmt: skip
     return out
 
 
-def _elements(
-    products: Tensor, left: Tensor, right: Tensor, out: Tensor, *edges: Tensor
-) -> tuple[tuple[int], tuple[Any, ...]]:
-    """Grid and arguments of kernels that sum over products, element by element."""
+def _elements(out: Tensor) -> tuple[int]:
+    """The grid of kernels that sum over products, element by element."""
     rows, columns = out.shape
-    grid = (rows * -(-columns // BLOCK),)
-    return grid, (
-        products, left, right, out, len(products), rows, columns, products.stride(0),
-        products.stride(1), *edges,
-    )  # fmt: skip
+    return (rows * -(-columns // BLOCK),)
+
+
+def _named(products: Tensor, left: Tensor, right: Tensor, out: Tensor) -> dict[str, Any]:
+    """What all of these kernels are given."""
+    count, rows, columns = len(products), *out.shape
+    return {
+        "products": products, "left": left, "right": right, "out": out, "count": count,
+        "rows": rows, "columns": columns, "stride": products.stride(0),
+        "pitch": products.stride(1), "BLOCK": BLOCK,
+    }  # fmt: skip
 
 
 def nearest(products: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """The exact sum of all T 2^e, rounded once."""
     shape = (left.shape[1], right.shape[1])
     out = torch.empty(shape, dtype=torch.float64, device=left.device)
-    edges = (
-        torch.stack([right.amin(), right.amax()]),
-        torch.stack([left.amin(0), left.amax(0)]),
-        torch.stack([right.amin(1), right.amax(1)]),
-    )
     launch(
-        kernels.nearest, *_elements(products, left, right, out.view(torch.int64), *edges), (BLOCK,)
-    )
+        kernels.nearest, _elements(out),
+        {
+            **_named(products, left, right, out.view(torch.int64)),
+            "edges": torch.stack([right.amin(), right.amax()]),
+            "left_edges": torch.stack([left.amin(0), left.amax(0)]),
+            "right_edges": torch.stack([right.amin(1), right.amax(1)]),
+        },
+    )  # fmt: skip
     return out
 
 
@@ -262,11 +292,14 @@ def combine(
 def _combined(x: Tensor, alpha: float, beta: float, c: Tensor | None) -> Tensor:
     out, x = torch.empty_like(x, memory_format=torch.contiguous_format), x.contiguous()
     addend = x if c is None else c.contiguous()
-    scalars = np.array([alpha, beta]).view(np.int64).tolist()
+    alpha_bits, beta_bits = np.array([alpha, beta]).view(np.int64).tolist()
     launch(
         soft64.combine, (-(-x.numel() // BLOCK),),
-        (x.view(torch.int64), addend.view(torch.int64), out.view(torch.int64), x.numel(), *scalars),
-        (c is not None, BLOCK),
+        {
+            "x": x.view(torch.int64), "c": addend.view(torch.int64), "out": out.view(torch.int64),
+            "size": x.numel(), "alpha": alpha_bits, "beta": beta_bits, "WITH_ADDEND": c is not None,
+            "BLOCK": BLOCK,
+        },
     )  # fmt: skip
     return out
 

@@ -40,12 +40,21 @@ def multiply(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
     (m, inner), n = a[0].shape, b[0].shape[1]
     c = [torch.empty((m, n), dtype=word.dtype, device=word.device) for word in a]
     kind, tile = kind_of(a), TILES[kind_of(a), dtype_name(a[0])]
-    pointers = [word for x in (a, b, c) for word in (x[0], x[len(x) > 1], x[-1])]
-    arguments = (*pointers, m, n, inner, inner, n, n)
+    words: dict[str, Any] = {
+        f"{name}{place}": word
+        for name, x in (("a", a), ("b", b), ("c", c))
+        for place, word in enumerate((x[0], x[len(x) > 1], x[-1]))
+    }
     grid = (-(-m // tile.rows) * -(-n // tile.columns),)
-    constants = (kind, tile.rows, tile.columns, tile.stages)
     with torch.cuda.device(a[0].device) if a[0].is_cuda else torch.no_grad():
-        launch(blocked.multiply, grid, arguments, constants, tile.warps, exact=True)
+        launch(
+            blocked.multiply, grid,
+            {
+                **words, "m": m, "n": n, "inner": inner, "a_row": inner, "b_row": n, "c_row": n,
+                "KIND": kind, "ROWS": tile.rows, "COLUMNS": tile.columns, "STAGES": tile.stages,
+            },
+            warps=tile.warps, exact=True,
+        )  # fmt: skip
     return tuple(c)
 
 
@@ -53,6 +62,11 @@ def accumulate(c: Any, x: Any) -> None:
     """Add floats x (m, n) to numbers c (3, m, n) of three words of float32, in place."""
     assert c.is_contiguous()
     size = x.numel()
-    grid, arguments = (-(-size // ELEMENTS),), (c, x.contiguous(), size)
     with torch.cuda.device(c.device) if c.is_cuda else torch.no_grad():
-        launch(blocked.accumulate, grid, arguments, (ELEMENTS,), exact=True)
+        launch(
+            blocked.accumulate, (-(-size // ELEMENTS),),
+            {
+                "c": c, "x": x.contiguous(), "size": size, "ELEMENTS": ELEMENTS,
+            },
+            exact=True,
+        )  # fmt: skip

@@ -90,21 +90,21 @@ def chosen(real, imaginary, which):
 
 
 SIZES = [
-    "m", "n", "pitch", "stream", "left_batch", "right_batch", "limit", "always",
-    "part_stride", "batch_stride", "row_stride", "column_stride", "word_stride", "words", "batch",
-    "slack", "marked", "moduli", "length", "held", "room", "long_stream", "long_moduli", "c_word",
-    "span_held", "c_part", "c_item", "c_row", "c_column", "c_words", "c_parts", "alpha", "alpha_i",
-    "beta", "beta_i", "alpha_bits",
+    "m", "n", "pitch", "stream", "left_batch", "right_batch", "limit", "always", "part_stride",
+    "batch_stride", "row_stride", "column_stride", "word_stride", "words", "batch", "slack",
+    "marked", "moduli", "length", "held", "room", "long_stream", "long_moduli", "c_word_stride",
+    "span_held", "c_part_stride", "c_batch_stride", "c_row_stride", "c_column_stride", "c_words",
+    "c_parts", "alpha", "alpha_i", "beta", "beta_i", "alpha_bits",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=SIZES)
 def round_any_scaled(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
-    limit, always, part_stride, batch_stride, row_stride, column_stride, word_stride, words,
-    batch, slack, marked, basis, moduli, length, held, scratch, room, long_groups, long_stream,
-    long_moduli, second, sums, span_held, c, c_word, c_part, c_item, c_row, c_column, c_words,
-    c_parts, alpha, alpha_i, beta, beta_i, alpha_bits,
+    limit, always, part_stride, batch_stride, row_stride, column_stride, word_stride, words, batch,
+    slack, marked, basis, moduli, length, held, scratch, room, long_groups, long_stream,
+    long_moduli, second, sums, span_held, c, c_word_stride, c_part_stride, c_batch_stride,
+    c_row_stride, c_column_stride, c_words, c_parts, alpha, alpha_i, beta, beta_i, alpha_bits,
     PARTS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
     MIXED: tl.constexpr, COLUMNS: tl.constexpr, ASSEMBLY: tl.constexpr, LIMBS: tl.constexpr,
     LONG: tl.constexpr, C_FIELDS: tl.constexpr,
@@ -137,9 +137,10 @@ def round_any_scaled(
         base = -(tl.load(at_row + SCALE * heights).to(tl.int32) + t)
         norm = tl.load(at_row + NORM * heights) + tl.load(at_column + NORM * widths, real, other=0)
         special = ((row_flags | column_flags) & SPECIAL) > 0
-        addend = c + wide(b) * c_item + wide(i) * c_row + j.to(tl.int64) * c_column
+        addend = c + wide(b) * c_batch_stride + wide(i) * c_row_stride
+        addend += j.to(tl.int64) * c_column_stride
         for q in range(c_parts * c_words):
-            at = addend + q // c_words * wide(c_part) + q % c_words * wide(c_word)
+            at = addend + q // c_words * wide(c_part_stride) + q % c_words * wide(c_word_stride)
             bits = tl.load(at, real, other=0).to(tl.int64)
             special |= is_special(bits, C_FIELDS[0], C_FIELDS[1])
         base = tl.where(special, 0, base)
@@ -184,7 +185,7 @@ def round_any_scaled(
             for q in range(c_parts * c_words):
                 of_part = q // c_words
                 scalar = chosen(beta, beta_i, part ^ of_part)
-                source = addend + wide(c_part) * of_part + q % c_words * wide(c_word)
+                source = addend + wide(c_part_stride) * of_part + q % c_words * wide(c_word_stride)
                 _, place, some, _ = addend_of(source, scalar, base, real & ~special, C_FIELDS)
                 first = tl.minimum(first, tl.where(some, place, NOWHERE))
                 last = tl.maximum(last, tl.where(some, place + ADDEND_WORDS, -NOWHERE))
@@ -207,7 +208,8 @@ def round_any_scaled(
                 for q in range(c_parts * c_words):
                     of_part = q // c_words
                     scalar = chosen(beta, beta_i, part ^ of_part)
-                    source = addend + wide(c_part) * of_part + q % c_words * wide(c_word)
+                    source = addend + wide(c_part_stride) * of_part
+                    source += q % c_words * wide(c_word_stride)
                     pieces, place, some, minus = addend_of(
                         source, scalar, base, real & ~special, C_FIELDS
                     )

@@ -66,24 +66,26 @@ def is_certified(
 
 
 SIZES = [
-    "m", "n", "inner", "batch", "left_batch", "right_batch", "left_word", "left_part", "left_item",
-    "left_line", "left_inner", "right_word", "right_part", "right_item", "right_line",
-    "right_inner", "word_stride", "part_stride", "batch_stride", "row_stride", "column_stride",
-    "left_words", "right_words", "words", "parts", "tested", "kept", "shift", "both", "always",
-    "c_word", "c_part", "c_item", "c_row", "c_column", "c_words", "c_parts", "alpha", "alpha_i",
-    "beta", "beta_i",
+    "m", "n", "inner", "batch", "left_batch", "right_batch", "left_word_stride", "left_part_stride",
+    "left_batch_stride", "left_line_stride", "left_inner_stride", "right_word_stride",
+    "right_part_stride", "right_batch_stride", "right_line_stride", "right_inner_stride",
+    "word_stride", "part_stride", "batch_stride", "row_stride", "column_stride", "left_words",
+    "right_words", "words", "parts", "tested", "kept", "shift", "both", "always", "c_word_stride",
+    "c_part_stride", "c_batch_stride", "c_row_stride", "c_column_stride", "c_words", "c_parts",
+    "alpha", "alpha_i", "beta", "beta_i",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=SIZES)
 def repair(
-    left, right, out, second, marks, repaired, rows_table, columns_table, room, m, n, inner, batch,
-    left_batch, right_batch, left_word, left_part, left_item, left_line, left_inner, right_word,
-    right_part, right_item, right_line, right_inner, word_stride, part_stride, batch_stride,
-    row_stride, column_stride, left_words, right_words, words, parts, tested, kept, shift, both,
-    always, c, c_word, c_part, c_item, c_row, c_column, c_words, c_parts, alpha, alpha_i, beta,
-    beta_i,
-    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    left_bits, right_bits, out, second, marks, repaired, rows_table, columns_table, room, m, n,
+    inner, batch, left_batch, right_batch, left_word_stride, left_part_stride, left_batch_stride,
+    left_line_stride, left_inner_stride, right_word_stride, right_part_stride, right_batch_stride,
+    right_line_stride, right_inner_stride, word_stride, part_stride, batch_stride, row_stride,
+    column_stride, left_words, right_words, words, parts, tested, kept, shift, both, always, c,
+    c_word_stride, c_part_stride, c_batch_stride, c_row_stride, c_column_stride, c_words, c_parts,
+    alpha, alpha_i, beta, beta_i,
+    PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, PRECISION: tl.constexpr,
     LOWEST: tl.constexpr, HIGHEST: tl.constexpr, MIXED: tl.constexpr, INNER: tl.constexpr,
     ELEMENTS: tl.constexpr, LIMBS: tl.constexpr, SCALED: tl.constexpr, C_PARTS: tl.constexpr,
@@ -111,19 +113,20 @@ def repair(
                 next_one = first_of(codes, ELEMENTS)
                 j, i, b = place % n, place // n % m, place // n // m
                 row, column = b % left_batch * m + i, b % right_batch * n + j
-                ours = left + (b % left_batch) * left_item + i * left_line
-                theirs = right + (b % right_batch) * right_item + j * right_line
+                ours = left_bits + (b % left_batch) * left_batch_stride + i * left_line_stride
+                theirs = right_bits + (b % right_batch) * right_batch_stride + j * right_line_stride
                 target = b * batch_stride + i * row_stride + j * column_stride
                 s = tl.load(rows_table + SCALE * left_batch * m + row).to(tl.int32)
                 t = tl.load(columns_table + SCALE * right_batch * n + column).to(tl.int32)
-                addend = c + b * c_item + i * c_row + j * c_column
+                addend = c + b * c_batch_stride + i * c_row_stride + j * c_column_stride
                 fine = code == UNFIT
                 if tested & ((code == UNCERTIFIED) | (code == UNFIT)):
                     fine = is_certified(
                         ours, theirs, rows_table + row, columns_table + column, left_batch * m,
-                        right_batch * n, left_word, left_part, left_inner, left_words, right_word,
-                        right_part, right_inner, right_words, inner, kept, shift, both, always,
-                        parts, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
+                        right_batch * n, left_word_stride, left_part_stride, left_inner_stride,
+                        left_words, right_word_stride, right_part_stride, right_inner_stride,
+                        right_words, inner, kept, shift, both, always, parts, LEFT_FRACTION,
+                        LEFT_EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
                     )  # fmt: skip
                 if fine:
                     tl.store(marks + place, 0)
@@ -132,13 +135,16 @@ def repair(
                         found, scalars = (), ()
                         for q in tl.static_range(PARTS):
                             found = found + special_sum(
-                                ours, theirs, left_part, right_part, left_inner, right_inner, inner,
-                                PARTS, q, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
+                                ours, theirs, left_part_stride, right_part_stride,
+                                left_inner_stride, right_inner_stride, inner, PARTS, q,
+                                LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
                             )  # fmt: skip
                         if SCALED:
                             scalars = (wide(alpha), wide(alpha_i), wide(beta), wide(beta_i))
                             for q in tl.static_range(C_PARTS):
-                                scalars = scalars + (tl.load(addend + q * c_part).to(tl.int64),)
+                                scalars = scalars + (
+                                    tl.load(addend + q * c_part_stride).to(tl.int64),
+                                )
                         for q in tl.static_range(PARTS):
                             bits, negative = special_bits(
                                 found, scalars, q, PARTS, SCALED, C_PARTS, C_FIELDS, PRECISION,
@@ -154,11 +160,12 @@ def repair(
                         for part in range(parts):
                             tl.debug_barrier()
                             held, last, negative, base = exact_dot(
-                                ours, theirs, addend, limbs, inner, part, left_word, left_part,
-                                left_inner, left_words, right_word, right_part, right_inner,
-                                right_words, fine, s, t, c_word, c_part, c_words, alpha, alpha_i,
-                                beta, beta_i, PARTS, FRACTION, EXPONENT, RIGHT_FRACTION,
-                                RIGHT_EXPONENT, SCALED, C_PARTS, C_FIELDS, INNER,
+                                ours, theirs, addend, limbs, inner, part, left_word_stride,
+                                left_part_stride, left_inner_stride, left_words, right_word_stride,
+                                right_part_stride, right_inner_stride, right_words, fine, s, t,
+                                c_word_stride, c_part_stride, c_words, alpha, alpha_i, beta, beta_i,
+                                PARTS, LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
+                                SCALED, C_PARTS, C_FIELDS, INNER,
                             )  # fmt: skip
                             tl.debug_barrier()
                             to = target + wide(part) * part_stride

@@ -143,10 +143,10 @@ SIZES = ["left_count", "right_count", "left_blocks", "moduli"]
 
 @triton.jit(do_not_specialize=SIZES)
 def residues(
-    left, left_table, left_count, left_planes, left_lines, left_plane, left_batch,
-    left_line, left_inner, right, right_table, right_count, right_planes, right_lines, right_plane,
-    right_batch, right_line, right_inner, left_blocks, constants, weights, inner,
-    moduli, pitch,
+    left_bits, left_table, left_count, left_planes, left_lines, left_plane_stride,
+    left_batch_stride, left_line_stride, left_inner_stride, right_bits, right_table, right_count,
+    right_planes, right_lines, right_plane_stride, right_batch_stride, right_line_stride,
+    right_inner_stride, left_blocks, constants, weights, inner, moduli, pitch,
     PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, BYTES: tl.constexpr,
     ASSEMBLY: tl.constexpr, LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr,
@@ -163,14 +163,15 @@ def residues(
     block = tl.program_id(0)
     if block < left_blocks:
         _residues(
-            block, left, left_table, left_count, constants, weights, left_planes, left_lines, inner,
-            moduli, pitch, left_plane, left_batch, left_line, left_inner, PARTS,
-            LEFT_FRACTION, LEFT_EXPONENT, BYTES, ASSEMBLY, LEFT_NEAR, LEFT_LINES, LEFT_INNER,
+            block, left_bits, left_table, left_count, constants, weights, left_planes, left_lines,
+            inner, moduli, pitch, left_plane_stride, left_batch_stride, left_line_stride,
+            left_inner_stride, PARTS, LEFT_FRACTION, LEFT_EXPONENT, BYTES, ASSEMBLY, LEFT_NEAR,
+            LEFT_LINES, LEFT_INNER,
         )  # fmt: skip
     else:
         _residues(
-            block - left_blocks, right, right_table, right_count, constants, weights, right_planes,
-            right_lines, inner, moduli, pitch, right_plane, right_batch, right_line,
-            right_inner, PARTS, RIGHT_FRACTION, RIGHT_EXPONENT, BYTES, ASSEMBLY, RIGHT_NEAR,
-            RIGHT_LINES, RIGHT_INNER,
+            block - left_blocks, right_bits, right_table, right_count, constants, weights,
+            right_planes, right_lines, inner, moduli, pitch, right_plane_stride, right_batch_stride,
+            right_line_stride, right_inner_stride, PARTS, RIGHT_FRACTION, RIGHT_EXPONENT, BYTES,
+            ASSEMBLY, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
         )  # fmt: skip

@@ -85,9 +85,9 @@ SIZES = ["left_count", "right_count", "left_blocks", "left_share", "right_share"
 
 @triton.jit(do_not_specialize=SIZES)
 def largest(
-    left, left_table, left_count, left_lines, left_batch, left_line, left_inner,
-    right, right_table, right_count, right_lines, right_batch, right_line, right_inner,
-    left_blocks, left_share, right_share, inner,
+    left_bits, left_table, left_count, left_lines, left_batch_stride, left_line_stride,
+    left_inner_stride, right_bits, right_table, right_count, right_lines, right_batch_stride,
+    right_line_stride, right_inner_stride, left_blocks, left_share, right_share, inner,
     PARTS: tl.constexpr, LEFT_WIDTH: tl.constexpr, RIGHT_WIDTH: tl.constexpr,
     LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr,
     RIGHT_NEAR: tl.constexpr, RIGHT_LINES: tl.constexpr, RIGHT_INNER: tl.constexpr,
@@ -96,14 +96,15 @@ def largest(
     block = tl.program_id(0)
     if block < left_blocks:
         _largest(
-            block, left, left_table, left_count, left_lines, inner, left_share,
-            left_batch, left_line, left_inner, PARTS, LEFT_WIDTH, LEFT_NEAR, LEFT_LINES, LEFT_INNER,
+            block, left_bits, left_table, left_count, left_lines, inner, left_share,
+            left_batch_stride, left_line_stride, left_inner_stride, PARTS, LEFT_WIDTH, LEFT_NEAR,
+            LEFT_LINES, LEFT_INNER,
         )  # fmt: skip
     else:
         _largest(
-            block - left_blocks, right, right_table, right_count, right_lines, inner, right_share,
-            right_batch, right_line, right_inner, PARTS, RIGHT_WIDTH, RIGHT_NEAR,
-            RIGHT_LINES, RIGHT_INNER,
+            block - left_blocks, right_bits, right_table, right_count, right_lines, inner,
+            right_share, right_batch_stride, right_line_stride, right_inner_stride, PARTS,
+            RIGHT_WIDTH, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
         )  # fmt: skip
 
 
@@ -220,9 +221,10 @@ def _norms(
 
 @triton.jit(do_not_specialize=SIZES)
 def norms(
-    left, left_table, left_leads, left_count, left_lines, left_batch, left_line,
-    left_inner, right, right_table, right_leads, right_count, right_lines, right_batch,
-    right_line, right_inner, left_blocks, left_share, right_share, inner, pitch,
+    left_bits, left_table, left_leads, left_count, left_lines, left_batch_stride, left_line_stride,
+    left_inner_stride, right_bits, right_table, right_leads, right_count, right_lines,
+    right_batch_stride, right_line_stride, right_inner_stride, left_blocks, left_share, right_share,
+    inner, pitch,
     PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, LEAD: tl.constexpr,
     LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr,
@@ -236,15 +238,15 @@ def norms(
     block = tl.program_id(0)
     if block < left_blocks:
         _norms(
-            block, left, left_table, left_leads, left_count, left_lines, inner, pitch, left_share,
-            left_batch, left_line, left_inner, PARTS, LEFT_FRACTION, LEFT_EXPONENT, LEAD,
-            LEFT_NEAR, LEFT_LINES, LEFT_INNER,
+            block, left_bits, left_table, left_leads, left_count, left_lines, inner, pitch,
+            left_share, left_batch_stride, left_line_stride, left_inner_stride, PARTS,
+            LEFT_FRACTION, LEFT_EXPONENT, LEAD, LEFT_NEAR, LEFT_LINES, LEFT_INNER,
         )  # fmt: skip
     else:
         _norms(
-            block - left_blocks, right, right_table, right_leads, right_count, right_lines, inner,
-            pitch, right_share, right_batch, right_line, right_inner, PARTS,
-            RIGHT_FRACTION, RIGHT_EXPONENT, LEAD, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
+            block - left_blocks, right_bits, right_table, right_leads, right_count, right_lines,
+            inner, pitch, right_share, right_batch_stride, right_line_stride, right_inner_stride,
+            PARTS, RIGHT_FRACTION, RIGHT_EXPONENT, LEAD, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
         )  # fmt: skip
 
 

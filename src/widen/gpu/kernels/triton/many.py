@@ -30,7 +30,7 @@ SIZES = ["lines", "inner", "part_stride", "batch_stride"]
 @triton.jit(do_not_specialize=SIZES)
 def balance(
     bits, out, shifts, moved, lost, lines, inner, part_stride, batch_stride, line_stride,
-    inner_stride, out_part, out_batch, out_line, out_inner,
+    inner_stride, out_part_stride, out_batch_stride, out_line_stride, out_inner_stride,
     PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LINES: tl.constexpr,
     INNER: tl.constexpr,
 ):  # fmt: skip
@@ -42,7 +42,7 @@ def balance(
     tiles = tl.cdiv(lines, LINES)
     b, line = tl.program_id(0) // tiles, tl.program_id(0) % tiles * LINES + tl.arange(0, LINES)
     source = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
-    target = out + wide(b) * out_batch + line.to(tl.int64)[:, None] * out_line
+    target = out + wide(b) * out_batch_stride + line.to(tl.int64)[:, None] * out_line_stride
     highest = tl.full((LINES, INNER), NOTHING, tl.int32)
     for start in range(0, inner, INNER):
         h = start + tl.arange(0, INNER)
@@ -75,7 +75,7 @@ def balance(
             value = (field.to(tl.int64) << 52) | fraction | sign
             value = tl.where(some & (field >= 1), value, 0)
             value = tl.where(odd, tl.full(value.shape, 2047 << 52, tl.int64), value)
-            to = target + part * out_part + h.to(tl.int64)[None, :] * out_inner
+            to = target + part * out_part_stride + h.to(tl.int64)[None, :] * out_inner_stride
             tl.store(to, value, inside)
     tl.store(moved + b * lines + line, move, line < lines)
     tl.store(lost + b * lines + line, tl.max(gone, 1), line < lines)
@@ -84,7 +84,7 @@ def balance(
 @triton.jit(do_not_specialize=SIZES)
 def leads(
     bits, out, table, lines, inner, part_stride, batch_stride, line_stride, inner_stride, count,
-    kept, out_batch, out_line, out_inner,
+    kept, out_batch_stride, out_line_stride, out_inner_stride,
     PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LINES: tl.constexpr,
     INNER: tl.constexpr,
 ):  # fmt: skip
@@ -92,7 +92,7 @@ def leads(
     tiles = tl.cdiv(lines, LINES)
     b, line = tl.program_id(0) // tiles, tl.program_id(0) % tiles * LINES + tl.arange(0, LINES)
     source = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
-    target = out + wide(b) * out_batch + line.to(tl.int64)[:, None] * out_line
+    target = out + wide(b) * out_batch_stride + line.to(tl.int64)[:, None] * out_line_stride
     magnitude = tl.load(table + LARGEST * count + b * lines + line, line < lines, other=0)
     largest, place = decode(magnitude, FRACTION, EXPONENT)
     odd = is_special(magnitude, FRACTION, EXPONENT)
@@ -105,7 +105,7 @@ def leads(
             at = source + part * part_stride + h.to(tl.int64)[None, :] * inner_stride
             m, e = decode(tl.load(at, inside, other=0).to(tl.int64), FRACTION, EXPONENT)
             total += leading(m, top[:, None] - e, kept).to(tl.int32)
-        to = target + h.to(tl.int64)[None, :] * out_inner
+        to = target + h.to(tl.int64)[None, :] * out_inner_stride
         tl.store(to, total.to(tl.float32).to(tl.int32, bitcast=True), inside)
 
 

@@ -102,7 +102,7 @@ def residues(
 ):  # fmt: skip
     """Planes of balanced residues of round(x 2^s), (planes, batch, lines, pitch).
 
-    `constants` are p, floor(2^64/p) and what `store_residue` is told of every modulus, `powers`
+    `constants` are p, floor(2^64/p) and what `store_residue` needs of every modulus, `powers`
     2^j mod p for j < LONGEST. Complex numbers have planes of real parts,
     imaginary parts and their sums, `planes_a_part` each.
     """

@@ -158,17 +158,17 @@ def summed(pool, places, present, negative, X_TERMS: tl.constexpr, X_WORDS: tl.c
 
 SIZES = [
     "m", "left_batch", "right_batch", "limit", "always", "part_stride", "batch_stride",
-    "row_stride", "column_stride", "c_part", "c_item", "c_row", "c_column", "alpha", "alpha_i",
-    "beta", "beta_i", "alpha_bits",
+    "row_stride", "column_stride", "c_part_stride", "c_batch_stride", "c_row_stride",
+    "c_column_stride", "alpha", "alpha_i", "beta", "beta_i", "alpha_bits",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=SIZES)
 def round_scaled(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
-    limit, always, part_stride, batch_stride, row_stride, column_stride, c, c_part, c_item, c_row,
-    c_column, alpha, alpha_i, beta, beta_i, alpha_bits,
-    PARTS: tl.constexpr, BASIS: tl.constexpr, MODULUS: tl.constexpr, HIGHEST_PIECE: tl.constexpr,
+    limit, always, part_stride, batch_stride, row_stride, column_stride, c, c_part_stride,
+    c_batch_stride, c_row_stride, c_column_stride, alpha, alpha_i, beta, beta_i, alpha_bits,
+    PARTS: tl.constexpr, BASIS: tl.constexpr, MODULUS: tl.constexpr, TAKEN: tl.constexpr,
     INVERSE: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
     SLACK: tl.constexpr, MARKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     USED: tl.constexpr, C_PARTS: tl.constexpr, C_FIELDS: tl.constexpr,
@@ -205,8 +205,8 @@ def round_scaled(
     first = groups + (b.to(tl.int64) * m + i)[:, None] * pitch + j[None, :]
     target = out + b.to(tl.int64) * batch_stride + i.to(tl.int64)[:, None] * row_stride
     target += j.to(tl.int64)[None, :] * column_stride
-    addend = c + b.to(tl.int64) * c_item + i.to(tl.int64)[:, None] * c_row
-    addend += j.to(tl.int64)[None, :] * c_column
+    addend = c + b.to(tl.int64) * c_batch_stride + i.to(tl.int64)[:, None] * c_row_stride
+    addend += j.to(tl.int64)[None, :] * c_column_stride
     loaded = (i < m)[:, None] & (j < pitch)[None, :]
     width: tl.constexpr = len(MODULUS) // 2
     x_terms: tl.constexpr = USED[0] + USED[1]
@@ -214,13 +214,13 @@ def round_scaled(
     x, x_some, x_minus = (), (), ()
     for q in tl.static_range(PARTS):
         words, negative = integer_words(
-            first, stream, loaded, 1 if PARTS == 1 else 3, q, BASIS, MODULUS, HIGHEST_PIECE, INVERSE
+            first, stream, loaded, 1 if PARTS == 1 else 3, q, BASIS, MODULUS, TAKEN, INVERSE
         )
         positive, some = absolute(words, negative, width)
         x, x_some, x_minus = x + positive, x_some + (some,), x_minus + (negative,)
     added = ()
     for q in tl.static_range(C_PARTS):
-        bits = tl.load(addend + q * c_part, inside, other=0).to(tl.int64)
+        bits = tl.load(addend + q * c_part_stride, inside, other=0).to(tl.int64)
         special |= is_special(bits, C_FIELDS[0], C_FIELDS[1])
         added = added + (bits,)
     for part in tl.static_range(PARTS):

@@ -42,9 +42,10 @@ SIZES = ["left_count", "right_count", "left_blocks", "cleared"]
 
 @triton.jit(do_not_specialize=SIZES)
 def survey(
-    left, left_table, left_leads, left_count, left_lines, left_batch, left_line,
-    left_inner, right, right_table, right_leads, right_count, right_lines, right_batch,
-    right_line, right_inner, left_blocks, inner, pitch, zeros, cleared,
+    left_bits, left_table, left_leads, left_count, left_lines, left_batch_stride, left_line_stride,
+    left_inner_stride, right_bits, right_table, right_leads, right_count, right_lines,
+    right_batch_stride, right_line_stride, right_inner_stride, left_blocks, inner, pitch, zeros,
+    cleared,
     PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, LEAD: tl.constexpr,
     LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr,
@@ -60,13 +61,13 @@ def survey(
         tl.store(zeros + word, tl.zeros((64,), tl.int64), word < cleared)
     if block < left_blocks:
         _survey(
-            block, left, left_table, left_leads, left_count, left_lines, inner, pitch, left_batch,
-            left_line, left_inner, PARTS, LEFT_FRACTION, LEFT_EXPONENT, LEAD, LEFT_NEAR, LEFT_LINES,
-            LEFT_INNER,
+            block, left_bits, left_table, left_leads, left_count, left_lines, inner, pitch,
+            left_batch_stride, left_line_stride, left_inner_stride, PARTS, LEFT_FRACTION,
+            LEFT_EXPONENT, LEAD, LEFT_NEAR, LEFT_LINES, LEFT_INNER,
         )  # fmt: skip
     else:
         _survey(
-            block - left_blocks, right, right_table, right_leads, right_count, right_lines, inner,
-            pitch, right_batch, right_line, right_inner, PARTS, RIGHT_FRACTION, RIGHT_EXPONENT,
-            LEAD, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
+            block - left_blocks, right_bits, right_table, right_leads, right_count, right_lines,
+            inner, pitch, right_batch_stride, right_line_stride, right_inner_stride, PARTS,
+            RIGHT_FRACTION, RIGHT_EXPONENT, LEAD, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
         )  # fmt: skip

@@ -38,23 +38,24 @@ def store_blocks(to, found, m, n, width, pitch, here, EDGE: tl.constexpr):
 
 @triton.jit(do_not_specialize=["batch", "items"])
 def residues(
-    left, right, out, constants, m, n, k, pitch, width, batch, items, left_plane, right_plane,
+    left, right, out, constants, m, n, k, pitch, width, batch, items, left_plane_stride,
+    right_plane_stride,
     EDGE: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """What `multiply.residues` does, of k <= INNER terms, for `items` matrices a program.
 
-    `left` and `right` are planes (planes, batch, m or n, pitch), `left_plane` and `right_plane`
-    bytes apart, `out` is (planes, batch, m, width). As many rows and columns fit EDGE.
+    `left` and `right` are planes (planes, batch, m or n, pitch), `out` is (planes, batch, m,
+    width). As many rows and columns fit EDGE.
     """
     groups = tl.cdiv(batch, items)
     z, first = tl.program_id(0) // groups, tl.program_id(0) % groups * items
     here = tl.minimum(items, batch - first)
     row, column = tl.arange(0, EDGE), tl.arange(0, EDGE)
     x = rows_of(
-        left + wide(z) * left_plane, first * m + row, row // m < here, k, pitch, INNER
+        left + wide(z) * left_plane_stride, first * m + row, row // m < here, k, pitch, INNER
     )  # fmt: skip
     y = rows_of(
-        right + wide(z) * right_plane, (first + column // width) * n + column % width,
+        right + wide(z) * right_plane_stride, (first + column // width) * n + column % width,
         (column // width < here) & (column % width < n), k, pitch, INNER,
     )  # fmt: skip
     total = tl.dot(x, y.T, out_dtype=tl.int32)
@@ -68,7 +69,7 @@ def residues(
 @triton.jit(do_not_specialize=["batch", "items", "shift", "both"])
 def certify(
     left, right, marks, rows_table, columns_table, m, n, k, pitch, width, batch, items,
-    left_plane, right_plane, shift, both, EDGE: tl.constexpr, INNER: tl.constexpr,
+    left_plane_stride, right_plane_stride, shift, both, EDGE: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """What `multiply.certify` does with leading integers in two planes, likewise."""
     first = tl.program_id(0) * items
@@ -79,9 +80,9 @@ def certify(
     x = rows_of(left, i, row_real, k, pitch, INNER)
     y = rows_of(right, j, column_real, k, pitch, INNER)
     total = tl.dot(x, y.T, out_dtype=tl.int32)
-    low = rows_of(right + right_plane, j, column_real, k, pitch, INNER)
+    low = rows_of(right + right_plane_stride, j, column_real, k, pitch, INNER)
     mixed = tl.dot(x, low.T, out_dtype=tl.int32)
-    low = rows_of(left + left_plane, i, row_real, k, pitch, INNER)
+    low = rows_of(left + left_plane_stride, i, row_real, k, pitch, INNER)
     mixed = tl.dot(low, y.T, mixed, out_dtype=tl.int32)
     known = certified(
         total.to(tl.float32) * 16384.0 + mixed.to(tl.float32) * 128.0, rows_table, columns_table,
