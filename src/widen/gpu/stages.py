@@ -258,10 +258,10 @@ class Stages:
         there.
         """
         batch, *pieces = self.block
-        known = self.product.columns
-        right = known[1] if known is not None and known[0] == (batch, pieces[1]) else None
-        self.product.columns = None
-        planes: list[Tensor | None] = [None, right]
+        kept, self.product.columns = self.product.columns, None
+        if kept is not None and kept[0] != (batch, pieces[1]):
+            kept = None  # their memory is free before others are encoded
+        planes: list[Tensor | None] = [None, None if kept is None else kept[1]]
         for at, source in enumerate(self.product.problem.sources):
             if isinstance(source, Encoded) and planes[at] is None:
                 chosen = units.cut_planes(
