@@ -1,11 +1,15 @@
-"""What the README shows runs as it stands."""
+"""What the README shows runs as it stands, and what documents point at is there."""
 
+import ast
 import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = next(path for path in Path(__file__).parents if (path / "pyproject.toml").exists())
+PACKAGE = ROOT / "src" / "widen"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_examples_run():
@@ -37,6 +41,66 @@ def test_the_sample_of_info_has_the_lines_it_prints_today():
 
 
 def test_the_commands_exist():
-    makefile = (Path(__file__).parent.parent / "Makefile").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for command in re.findall(r"^make (\w+)", README, re.MULTILINE):
         assert re.search(rf"^{command}:", makefile, re.MULTILINE), command
+
+
+# ── what documents point at ──────────────────────────────────────────────────
+
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+
+
+def anchors(path):
+    """The places in a document that a link can name, as GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def exists(name, bases):
+    """Whether a path (`<name>` and `*` stand for anything) is there, seen from one of the bases."""
+    pattern = re.sub(r"<\w+>", "*", name).rstrip("/")
+    return any(any(base.glob(pattern)) for base in bases)
+
+
+@documents
+def test_links_lead_somewhere(path):
+    links = re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8"))
+    for link in links:
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+@documents
+def test_files_that_are_named_exist(path):
+    """In backquotes, seen from the repository, from src/widen, or from a paper's folder."""
+    papers = [folder for folder in (PACKAGE / "papers").iterdir() if folder.is_dir()]
+    bases = [ROOT, PACKAGE, *papers]
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for quoted in re.findall(r"`([^`\n]+)`", text):
+        for word in quoted.split():
+            name = word.rstrip(":,.")
+            is_file = re.fullmatch(r"[\w./<>*-]+\.(py|md|cu|cuh|jsonl|json|toml|svg|cff)", name)
+            is_folder = "/" in name and re.fullmatch(r"[\w./<>*-]+/", name)
+            if is_file or is_folder:
+                assert exists(name, bases), f"{name} is not there"
+
+
+def test_functions_of_the_walks_exist():
+    """Cells `file: function, function` of docs/architecture.md."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    cells = re.findall(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", text)
+    assert len(cells) > 20
+    for file, names in cells:
+        tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+        defined = {node.name for node in ast.walk(tree)
+                   if isinstance(node, (ast.FunctionDef, ast.ClassDef))}  # fmt: skip
+        for name in re.findall(r"`([\w.]+)`", names):
+            assert set(name.split(".")) <= defined, f"{file} has no {name}"
