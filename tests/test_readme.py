@@ -104,3 +104,15 @@ def test_functions_of_the_walks_exist():
                    if isinstance(node, (ast.FunctionDef, ast.ClassDef))}  # fmt: skip
         for name in re.findall(r"`([\w.]+)`", names):
             assert set(name.split(".")) <= defined, f"{file} has no {name}"
+
+
+def test_the_picture_is_what_its_script_draws():
+    names = {"__file__": str(ROOT / "docs" / "pipeline.py"), "__name__": "pipeline"}
+    exec((ROOT / "docs" / "pipeline.py").read_text(encoding="utf-8"), names)
+    drawn = names["drawn"]()
+    assert (ROOT / "docs" / "pipeline.svg").read_text(encoding="utf-8") == drawn
+    for _, _, wing, boxes in names["WINGS"]:
+        for host, kernel in boxes:
+            assert (PACKAGE / host).exists(), host
+            if kernel.startswith("…/"):
+                assert list((PACKAGE / wing / "kernels").rglob(Path(kernel).name)), kernel
