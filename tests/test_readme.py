@@ -80,9 +80,9 @@ def test_links_lead_somewhere(path):
 
 @documents
 def test_files_that_are_named_exist(path):
-    """In backquotes, seen from the repository, from src/widen, or from a paper's folder."""
-    papers = [folder for folder in (PACKAGE / "papers").iterdir() if folder.is_dir()]
-    bases = [ROOT, PACKAGE, *papers]
+    """In backquotes, seen from the repository, src/widen, a paper's folder, or one of tests."""
+    inside = [*(PACKAGE / "papers").iterdir(), *(ROOT / "tests").rglob("*")]
+    bases = [ROOT, PACKAGE, ROOT / "tests", *(folder for folder in inside if folder.is_dir())]
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     for quoted in re.findall(r"`([^`\n]+)`", text):
         for word in quoted.split():
