@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import threading
 from contextlib import nullcontext
@@ -77,13 +78,15 @@ class Walk:
 
     def _launch(self, value: Any) -> None:
         """Note a kernel that a function is given: Numba's, Triton's, or the name of Numba's."""
-        function = getattr(value, "py_func", None) or getattr(value, "fn", None)
-        module = getattr(function, "__module__", "")
+        function = None
+        if type(value).__module__.startswith(("numba.", "triton.")):
+            function = getattr(value, "py_func", None) or getattr(value, "fn", None)
+        module = getattr(function, "__module__", None)
         if isinstance(value, str) and value.count(".") == 1:
             file, _, name = value.partition(".")
             if file.isidentifier() and (ROOT / "cpu" / "kernels" / f"{file}.py").exists():
                 self._note(f"cpu/kernels/{file}.py", name)
-        elif isinstance(module, str) and ".kernels." in module and module.startswith("widen."):
+        elif function is not None and module and re.match(r"widen\..*\bkernels\.", module):
             place = module.removeprefix("widen.").replace(".", "/") + ".py"
             self._note(place, function.__name__)
 

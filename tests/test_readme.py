@@ -2,6 +2,7 @@
 
 import ast
 import re
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -93,17 +94,56 @@ def test_files_that_are_named_exist(path):
                 assert exists(name, bases), f"{name} is not there"
 
 
-def test_functions_of_the_walks_exist():
-    """Cells `file: function, function` of docs/architecture.md."""
+CELL = re.compile(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)")
+"""A file and functions (or classes) of it, as the walks of docs/architecture.md have them."""
+
+
+def walks():
+    """Rows of the table: step, CPU, GPU."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    cells = re.findall(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", text)
+    rows = text.split("| step | on a CPU | on a GPU |\n")[1].split("\n\n")[0].splitlines()[1:]
+    return [row.strip("| ").split(" | ") for row in rows]
+
+
+def test_functions_of_the_walks_exist():
+    cells = [cell for row in walks() for column in row[1:] for cell in CELL.findall(column)]
     assert len(cells) > 20
     for file, names in cells:
         tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
-        defined = {node.name for node in ast.walk(tree)
-                   if isinstance(node, (ast.FunctionDef, ast.ClassDef))}  # fmt: skip
-        for name in re.findall(r"`([\w.]+)`", names):
-            assert set(name.split(".")) <= defined, f"{file} has no {name}"
+        found = {x.name for x in ast.walk(tree) if isinstance(x, (ast.FunctionDef, ast.ClassDef))}
+        for name in re.findall(r"`(\w+)`", names):
+            assert name in found, f"{file} has no {name}"
+
+
+def test_a_product_walks_through_them(monkeypatch):
+    """On this CPU, as bench/walk.py says."""
+    import widen
+
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    walk = import_module("walk").walk
+    a = np.random.default_rng(1).random((600, 600))
+    widen.matmul(a, a)  # compiles, and fills caches
+    found = walk(a, a)
+    entered = {
+        (file, part)
+        for files in found.steps.values()
+        for file, names in files.items()
+        for name in names
+        for part in name.split(".")
+    }
+    launched = {tuple(x.split(": ")) for names in found.kernels.values() for x in names}
+    for _, on_cpu, _ in walks():
+        for file, names in CELL.findall(on_cpu.split("otherwise")[0]):
+            for name in re.findall(r"`(\w+)`", names):
+                assert (file, name) in entered | launched
+
+
+def test_the_examples_of_words_run():
+    text = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, names)
+    assert names["b"].shape == (2, 2)
 
 
 def test_the_picture_is_what_its_script_draws():
