@@ -64,12 +64,16 @@ class Lines:
         """Widths of a float's fields, fraction and exponent."""
         return self.fmt.precision - 1, self.fmt.highest.bit_length()
 
-    @cached_property
+    @property
     def named_bits(self) -> dict[str, Any]:
         """First words and their strides, as kernels name them."""
-        return {"part_stride": self.bits.stride(0), **self.named_pairs}
+        part, batch, line, inner = self.bits.stride()
+        return {
+            "bits": self.bits, "part_stride": part, "batch_stride": batch, "line_stride": line,
+            "inner_stride": inner,
+        }  # fmt: skip
 
-    @cached_property
+    @property
     def named_pairs(self) -> dict[str, Any]:
         """The same where parts are side by side (`paired`), and no stride tells where they are."""
         _, batch, line, inner = self.bits.stride()
@@ -77,7 +81,7 @@ class Lines:
             "bits": self.bits, "batch_stride": batch, "line_stride": line, "inner_stride": inner,
         }  # fmt: skip
 
-    @cached_property
+    @property
     def named_words(self) -> dict[str, Any]:
         """All words and their strides, as kernels name them."""
         word, part, batch, line, inner = self.words.stride()
@@ -86,7 +90,7 @@ class Lines:
             "line_stride": line, "inner_stride": inner,
         }  # fmt: skip
 
-    @cached_property
+    @property
     def named_fields(self) -> dict[str, Any]:
         """Widths of a float's fields, as kernels name them."""
         fraction, exponent = self.fields
@@ -126,14 +130,17 @@ def on_sides(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any
     >>> on_sides({"count": 1, "LINES": 2}, {"count": 3, "LINES": 4})
     {'left_count': 1, 'LEFT_LINES': 2, 'right_count': 3, 'RIGHT_LINES': 4}
     """
-    ours = zip(_names_on("left", tuple(left)), left.values(), strict=True)
-    theirs = zip(_names_on("right", tuple(right)), right.values(), strict=True)
-    return {**dict(ours), **dict(theirs)}
+    names = _names_on_sides(tuple(left), tuple(right))
+    return dict(zip(names, (*left.values(), *right.values()), strict=True))
 
 
 @cache
-def _names_on(side: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{side.upper() if name.isupper() else side}_{name}" for name in names)
+def _names_on_sides(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"{side.upper() if name.isupper() else side}_{name}"
+        for side, names in (("left", left), ("right", right))
+        for name in names
+    )
 
 
 def as_lines(matrices: Tensor, side: str, parts: int, fmt: Binary) -> Lines:
