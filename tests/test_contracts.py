@@ -12,8 +12,7 @@ import widen
 import widen.testing as wt
 from helpers import assert_same_bits, bits_of, draw, results_for
 from widen.contract import CONTRACTS, as_contract
-from widen.cpu import repair
-from widen.cpu import run as stages
+from widen.cpu import repair, stages
 from widen.formats import FORMATS, PLAIN
 from widen.systems import SYSTEMS
 from widen.testing import Dyadic, Exact
@@ -228,10 +227,10 @@ class Watch:
             for place, name in ((repair, "dots"), (repair, "_by_products"))
         )
 
-    def __call__(self, chosen, marks, out, *others):
+    def __call__(self, chosen, marks, out, *others, **more):
         self.marks.append(marks.copy())
         self.before.append(out.copy())
-        self.original(chosen, marks, out, *others)
+        self.original(chosen, marks, out, *others, **more)
         self.after.append(out.copy())
 
 

@@ -22,6 +22,7 @@ from helpers import assert_same_bits, assert_same_words, draw
 from test_device_words import moved
 from widen.calls.check import check_call, check_plan
 from widen.calls.cpu_tensors import as_tensor
+from widen.calls.results import check_out
 from widen.contract import as_contract
 from widen.formats import FORMATS
 from widen.gpu import certify as gpu_certify
@@ -74,6 +75,8 @@ def matmul(a, b, accuracy=None, dtype=None, out=None, plan=None):
     call = check_call(a, b, options, 1 << 30)
     if plan is not None:
         check_plan(call, plan)
+    if out is not None:
+        check_out(out, call, ON)
     target = tensors._target(call, out, torch.device(ON))
     bound = torch.empty(call.dims, dtype=torch.float64)
     tensors._run(call, None, target, bound, options, Clock(timed=False, bounds=True))

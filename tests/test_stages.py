@@ -191,7 +191,9 @@ def test_planes_and_groups(family, unit, system, operand):
         depth = unit.depth(bounds.plane_digit(unit, 13))
         for cut in (depth, 3):  # an accumulator that is emptied early gives the same
             partial = np.full((1, 5, 4), np.nan, unit.engine)
-            cpu_multiply.multiply(*map(list, found), layout.products, unit, cut, groups, partial)
+            cpu_multiply.multiply(
+                *map(list, found), layout.products, unit, cut, groups=groups, partial=partial
+            )
             products = definition.multiply(*wanted, layout.products)
             assert_same_bits(groups[:, 0] + 0.0, np.array(products, np.float64))
 
@@ -573,7 +575,13 @@ def test_multiplication_across_stretches(unit):
     groups = np.empty((1, 1, 4, 5))
     partial = np.empty((1, 4, 5), unit.engine)
     cpu_multiply.multiply(
-        list(ours), list(theirs), layout.products[:1], unit, unit.depth(digit), groups, partial
+        list(ours),
+        list(theirs),
+        layout.products[:1],
+        unit,
+        unit.depth(digit),
+        groups=groups,
+        partial=partial,
     )
     wanted = [[sum(int(x) * int(y) for x, y in zip(r, c, strict=True)) for c in theirs[0, 0]]
               for r in ours[0, 0]]  # fmt: skip
