@@ -18,12 +18,12 @@ from widen import bounds, definition
 from widen.calls.cpu_tensors import as_tensor
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS
+from widen.gpu import constants as torch_constants
 from widen.gpu import encode as gpu_encode
 from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import operands as torch_lines
 from widen.gpu import stages as gpu_stages
-from widen.gpu import tables as torch_constants
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton.reconstruct import REPAIRED

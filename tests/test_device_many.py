@@ -10,7 +10,7 @@ import widen
 from helpers import assert_same_bits, draw
 from test_device import product
 from test_device_gemm import gemm
-from widen.gpu import repair_many as repair_device
+from widen.gpu import repair_by_products as repair_device
 from widen.gpu import stages as gpu_stages
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"
@@ -26,16 +26,16 @@ def cases(names, *given, interpreted):
 @pytest.fixture
 def by_products(monkeypatch):
     """How many elements exact products repaired; none is too few for them."""
-    counts, repair_many = [], gpu_stages.repair_many
+    counts, repair_by_products = [], gpu_stages.repair_by_products
 
     def counted(*given):
-        taken = repair_many(*given)
+        taken = repair_by_products(*given)
         _, _, repaired, _ = given
         counts.append(int(repaired))
         return taken
 
     monkeypatch.setattr(repair_device, "FEW", 0)
-    monkeypatch.setattr(gpu_stages, "repair_many", counted)
+    monkeypatch.setattr(gpu_stages, "repair_by_products", counted)
     return counts
 
 

@@ -15,9 +15,8 @@ from test_device import ON, product
 from test_gpu_certify import NO_GOAL, lines_of_a_certificate
 from widen.bounds import Certificate
 from widen.gpu import certify as gpu_certify
+from widen.gpu import constants, tiles
 from widen.gpu import small as torch_small
-from widen.gpu import tables as constants
-from widen.gpu import tiles
 from widen.systems import residues
 
 SHAPE = (2, 5, 3) if ON == "cpu" else (33, 70, 41)

@@ -16,13 +16,13 @@ from test_device import ON
 from widen.contract import as_contract
 from widen.formats import BINARY, FORMATS, PLAIN
 from widen.gpu import arrays as tensor_words
+from widen.gpu import constants as torch_constants
 from widen.gpu import encode as gpu_encode
 from widen.gpu import hardware
 from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import reconstruct as gpu_reconstruct
 from widen.gpu import stages as gpu_stages
-from widen.gpu import tables as torch_constants
 from widen.gpu.blocks import ResultBlock
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton.numbers import SCALE

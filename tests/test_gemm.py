@@ -387,7 +387,7 @@ def test_special_lines_among_rounded_ones_stay_within_the_sums(monkeypatch):
     seen = []
 
     def launch(kernel, jobs, work, *arguments):
-        seen.extend(np.abs(x).max() for x in arguments[6:8] if kernel is kernels.scaled.scaled)
+        seen.extend(np.abs(x).max() for x in arguments[6:8] if kernel is kernels.scaling.scaled)
         if not seen or max(seen) < 5000:  # else it would write wherever that is
             found(kernel, jobs, work, *arguments)
 

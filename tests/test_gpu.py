@@ -14,7 +14,7 @@ import widen
 import widen.testing as wt
 from helpers import assert_same_bits, draw
 from widen.calls.cpu_tensors import as_array
-from widen.gpu import repair_many as repair_device
+from widen.gpu import repair_by_products as repair_device
 
 pytestmark = [
     pytest.mark.gpu,

@@ -19,9 +19,9 @@ from widen.stages.problem import Encoding
 pytest.importorskip("triton")
 from widen.contract import CONTRACTS
 from widen.formats import FORMATS
+from widen.gpu import constants as torch_constants
 from widen.gpu import products as tensors
-from widen.gpu import tables as torch_constants
-from widen.gpu import unit_tables as torch_tables
+from widen.gpu import unit_constants as torch_tables
 from widen.gpu.replay import launch as triton_launch
 from widen.gpu.replay.recording import Kind, Recordings
 from widen.stages.compiling.once import Once, once

@@ -28,7 +28,7 @@ from widen.formats import (
     complex_of,
     default_result,
 )
-from widen.formats.arrays import is_tensor as is_tensor
+from widen.formats.arrays import is_tensor
 from widen.gpu.optional import is_transformed
 from widen.options import Options
 from widen.plan import Plan

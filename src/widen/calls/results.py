@@ -10,8 +10,7 @@ from widen.formats import (
     PLAIN,
     Format,
 )
-from widen.formats.arrays import dtype_name
-from widen.formats.arrays import is_tensor as is_tensor
+from widen.formats.arrays import dtype_name, is_tensor
 from widen.stages.call import Call
 from widen.words import Words
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from widen.bounds import Goal
 from widen.cpu import kernels
-from widen.cpu.encode import CONVERSION as CONVERSION
-from widen.cpu.encode import encode as encode
+from widen.cpu.encode import CONVERSION
 from widen.cpu.operands import NOTHING, Array, Operand, Quantised, Survey
 from widen.cpu.threads import launch
 from widen.planner import Needs

@@ -7,8 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from widen.cpu.encode import CONVERSION as CONVERSION
-from widen.cpu.encode import encode as encode
 from widen.cpu.operands import Array
 from widen.plan import Product
 from widen.units import Unit

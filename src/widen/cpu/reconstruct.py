@@ -8,9 +8,7 @@ import numpy as np
 
 from widen import bounds
 from widen.cpu import kernels
-from widen.cpu.encode import CONVERSION as CONVERSION
 from widen.cpu.encode import balanced_digits, centred
-from widen.cpu.encode import encode as encode
 from widen.cpu.operands import Array, Quantised, every, word_table
 from widen.cpu.scaling import ScaledBlock
 from widen.cpu.threads import launch
@@ -98,7 +96,7 @@ def reconstruct(
     if scaling is not None:
         scalars = (scaling.alpha, scaling.beta, scaling.addend)
         launch(
-            kernels.scaled.scaled,
+            kernels.scaling.scaled,
             jobs,
             8 * groups.size,
             *arguments,

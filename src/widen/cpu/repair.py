@@ -183,8 +183,8 @@ def dots(
     pairs = len(left.words) * len(right.words)
     work = 8 * left.shape[2] * pairs * places[0].size
     launch(
-        kernels.dot.dots, places[0].size, work, left.stacked_bits(), right.stacked_bits(), *places,
-        scaling is None, alpha, beta, addend, word_table(fmt), out,
+        kernels.repair.dots, places[0].size, work, left.stacked_bits(), right.stacked_bits(),
+        *places, scaling is None, alpha, beta, addend, word_table(fmt), out,
     )  # fmt: skip
 
 
@@ -193,8 +193,8 @@ def special_values(left: Operand, right: Operand, rows: Array, columns: Array, o
     _, _, batch, m, n = out.shape
     work = batch * m * n * left.shape[2]
     launch(
-        kernels.special.special, batch * m, work, left.joined_bits(), right.joined_bits(), rows,
-        columns, out[0],
+        kernels.repair_special.special, batch * m, work, left.joined_bits(), right.joined_bits(),
+        rows, columns, out[0],
     )  # fmt: skip
     if len(out) > 1:
         out[1:, :, rows[:, :, None] | columns[:, None, :]] = 0.0

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from widen.encoded import Encoded
-from widen.gpu import tables as constants
-from widen.gpu import tiles, unit_tables
+from widen.gpu import constants, tiles, unit_constants
 from widen.gpu.hardware import assembly
 from widen.gpu.kernels.triton import encode as encode_kernels
 from widen.gpu.kernels.triton import encode_words as word_kernels
@@ -181,7 +180,7 @@ def encode_words_any(
     more: dict[str, Any]
     if isinstance(layout, Residues):
         kernel = planes_words.residues
-        known, weights = unit_tables.words_remainders(layout, limbs, device)
+        known, weights = unit_constants.words_remainders(layout, limbs, device)
         more = {
             "constants": known, "weights": weights, "moduli": len(layout.moduli),
             "planes_a_part": layout.planes[side] // (1 if layout.parts == 1 else 3),
@@ -192,7 +191,7 @@ def encode_words_any(
         kernel = planes_words.digits
         more = {
             "parts": layout.parts, "beta": layout.beta, "digits_a_part": layout.counts[side],
-            "offset": unit_tables.words_offset(layout, side, limbs, device),
+            "offset": unit_constants.words_offset(layout, side, limbs, device),
         }  # fmt: skip
     launch(
         general(kernel) if x.small else kernel,

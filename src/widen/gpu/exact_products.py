@@ -12,8 +12,9 @@ from widen.bounds import Certificate, Goal
 from widen.formats import BINARY
 from widen.gpu import tiles
 from widen.gpu.blocks import ResultBlock
+from widen.gpu.constants import NORM_TOO_LARGE
 from widen.gpu.encode import encode_bytes
-from widen.gpu.kernels.triton import many
+from widen.gpu.kernels.triton import exact_products as kernels
 from widen.gpu.kernels.triton.numbers import NORM, SCALE
 from widen.gpu.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
 from widen.gpu.lines import ROWS_OF_TABLE, quantise, survey
@@ -21,7 +22,6 @@ from widen.gpu.multiply import multiply
 from widen.gpu.operands import Lines, Tensor
 from widen.gpu.reconstruct import reconstruct, reconstruct_any
 from widen.gpu.replay.launch import launch
-from widen.gpu.tables import UNFIT
 from widen.systems import Residues, residues
 
 LEAD_PRODUCT_BITS = 56.0
@@ -60,7 +60,7 @@ def certify_exactly(
     reconstruct(groups, layout, block, None, slack=False)
     tile, (rows, columns) = tiles.DECIDE, tables
     launch(
-        many.decide, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
+        kernels.decide, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
         {
             "products": products, "marks": marks, "rows_table": rows, "columns_table": columns,
             "m": m, "n": n, "left_batch": left.shape[0], "right_batch": right.shape[0],
@@ -89,7 +89,7 @@ def _leads(side: Lines, table: Tensor, kept: int) -> Lines:
     shape, grid = _tile(side)
     _, out_batch, out_line, out_inner = out.stride()
     launch(
-        many.leads, grid,
+        kernels.leads, grid,
         {
             **_named(side), **shape.named, "out": out, "table": table, "count": side.count,
             "kept": kept, "out_batch_stride": out_batch, "out_line_stride": out_line,
@@ -142,7 +142,7 @@ class Balanced:
         """
         for table, moved, lost in zip(tables, self.moved, self.lost, strict=True):
             table[int(SCALE)] += moved
-            table[int(NORM)] += lost * UNFIT
+            table[int(NORM)] += lost * NORM_TOO_LARGE
         return tables
 
 
@@ -153,7 +153,7 @@ def balanced(left: Lines, right: Lines) -> Balanced:
     used = (ours > -NOWHERE) & (theirs > -NOWHERE)
     sides, moves, losses = [], [], []
     for side, sign in ((left, 1), (right, -1)):
-        shifts = torch.where(used, sign * shift, int(many.LEFT_OUT)).to(torch.int32)
+        shifts = torch.where(used, sign * shift, int(kernels.LEFT_OUT)).to(torch.int32)
         out = _room(side, side.bits.shape[0], torch.int64)
         moved, lost = (
             torch.empty(side.count, dtype=torch.int32, device=out.device) for _ in range(2)
@@ -161,7 +161,7 @@ def balanced(left: Lines, right: Lines) -> Balanced:
         shape, grid = _tile(side)
         out_part, out_batch, out_line, out_inner = out.stride()
         launch(
-            many.balance, grid,
+            kernels.balance, grid,
             {
                 **_named(side), **shape.named, "out": out, "shifts": shifts, "moved": moved,
                 "lost": lost, "out_part_stride": out_part, "out_batch_stride": out_batch,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from widen.gpu import tables as constants
-from widen.gpu import tiles
+from widen.gpu import constants, tiles
 from widen.gpu.kernels.triton import halves
 from widen.gpu.multiply import multiply_into
 from widen.gpu.operands import Tensor

@@ -15,11 +15,7 @@ from widen.bounds import Certificate, Goal
 from widen.encoded import Encoded
 from widen.gpu import tiles
 from widen.gpu.encode import held
-from widen.gpu.kernels.triton import (
-    lines,
-)
-from widen.gpu.kernels.triton import short_lines as short_kernels
-from widen.gpu.kernels.triton import words as line_kernels
+from widen.gpu.kernels.triton import lines, lines_words, short_lines
 from widen.gpu.operands import Lines, Tensor, on_sides
 from widen.gpu.replay.launch import general, launch
 
@@ -127,7 +123,7 @@ def survey_words(
     for at, (x, table) in enumerate(zip(operands, tables, strict=True)):
         _, count, inner = x.shape
         words, parts = x.words.shape[:2]
-        largest, norms = line_kernels.largest, line_kernels.norms
+        largest, norms = lines_words.largest, lines_words.norms
         tile = tiles.line_tile(tiles.SURVEY[parts], x.lines_near, inner)
         if x.small:
             tile = tiles.SURVEY_SMALL[parts]
@@ -186,7 +182,7 @@ def survey_short(
         for x, table, t in zip((left, right), (tables[0], tables[-1]), shapes, strict=True)
     )
     launch(
-        short_kernels.survey, (sum(blocks[: len(operands)]),),
+        short_lines.survey, (sum(blocks[: len(operands)]),),
         {
             **on_sides(ours, theirs), **_named_leads(tables, leads, kept), "left_blocks": blocks[0],
             "inner": inner, "pitch": left.pitch, "zeros": zeros, "cleared": zeros.numel(),

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from widen.gpu import tables as constants
-from widen.gpu import tiles
+from widen.gpu import constants, tiles
 from widen.gpu.hardware import is_hopper, programs
 from widen.gpu.kernels.triton import multiply as multiply_kernels
 from widen.gpu.operands import Groups, Tensor

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from widen import bounds
 from widen.contract import Contract
 from widen.formats import Format
-from widen.gpu import repair_many
-from widen.gpu.tables import BYTE_BITS, MOST_BITS
+from widen.gpu import repair_by_products
+from widen.gpu.constants import BYTE_BITS, MOST_BITS
 from widen.gpu.units import in_blocks, lead_planes
 from widen.plan import Layout, Plan
 from widen.planner import Needs, make_plan, unit_on_gpu
@@ -21,7 +21,7 @@ from widen.systems import Residues
 EXACT_SHARE = 1.3
 """For "correct", planes that hold every bit may be that many times those of the first cap."""
 
-LEAD_BITS = {1: 6, 2: 5}
+SHORT_LEAD_BITS = {1: 6, 2: 5}
 """Leading integers floor(|x| 2^(f - top)) fit an int8, summed over the parts of a number."""
 
 LONG_LEAD_BITS = {1: 13, 2: 12}
@@ -30,7 +30,7 @@ LONG_LEAD_BITS = {1: 13, 2: 12}
 
 def first_kept(k: int, parts: int) -> int:
     """Bits of leading integers before anything is known of the lines; more may be wanted later."""
-    return (LEAD_BITS if lead_planes(k) == 1 else LONG_LEAD_BITS)[parts]
+    return (SHORT_LEAD_BITS if lead_planes(k) == 1 else LONG_LEAD_BITS)[parts]
 
 
 class Side(NamedTuple):
@@ -56,7 +56,7 @@ def first_look(sides: list[Side], k: int, parts: int, *, dropped: bool = False) 
     wanted = sum(side.inverse for side in sides) / 65536 / 8 * math.sqrt(parts)
     wanted *= 1.25 if dropped else 1.0
     for side in sides:
-        mean = 2.0 ** (24 + LEAD_BITS[parts] - bounds.NORM_BITS) / max(side.sparse, 1)
+        mean = 2.0 ** (24 + SHORT_LEAD_BITS[parts] - bounds.NORM_BITS) / max(side.sparse, 1)
         wanted /= max(1 - 0.5 / mean, 0.1)
     terms = wanted * k
     return max(math.ceil(1.1 * terms + 4 * math.sqrt(terms)), 1)
@@ -152,7 +152,7 @@ class Question:
         long = self.certified and terms > k
         kept = LONG_LEAD_BITS[parts] if long else first_kept(k, parts)
         many = cap is not None or (long and skewed(read[taken], k * parts))
-        many &= not self.wide and math.prod(self.shape) > repair_many.FEW
+        many &= not self.wide and math.prod(self.shape) > repair_by_products.FEW
         return Choice(taken, kept, min(terms, k), plan, many)
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:

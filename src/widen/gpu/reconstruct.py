@@ -9,12 +9,12 @@ import torch
 
 from widen import bounds
 from widen.formats import Binary
-from widen.gpu import tables as constants
-from widen.gpu import tiles
+from widen.gpu import constants, tiles
 from widen.gpu.blocks import ResultBlock, named_elements
 from widen.gpu.hardware import assembly, processors
-from widen.gpu.kernels.triton import crt, crt_scaled, scaled
+from widen.gpu.kernels.triton import crt, crt_scaling
 from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
+from widen.gpu.kernels.triton import scaling as scaling_kernels
 from widen.gpu.operands import Groups, Tensor
 from widen.gpu.replay.launch import general, launch
 from widen.systems import Residues
@@ -45,7 +45,7 @@ def reconstruct(
         tile, height = tiles.reconstruct_tile(parts, len(layout.moduli), batch, m, n)
         more = {"height": height, "ASSEMBLY": assembly(out.device)}
     else:
-        kernel = scaled.round_scaled
+        kernel = scaling_kernels.round_scaled
         tile, height = tiles.RECONSTRUCT_LONG, tiles.RECONSTRUCT_LONG.rows
         used = tuple(int(x != 0) for x in scaling.numbers)
         more = {**scaling.named(out), "alpha_bits": scaling.alpha_bits, "USED": used}
@@ -92,7 +92,7 @@ def reconstruct_any(
     if scaling is None:
         kernel = general(crt.round_any) if few else crt.round_any
     else:
-        kernel = crt_scaled.round_any_scaled
+        kernel = crt_scaling.round_any_scaled
         span = room // parts + tiles.FURTHEST_LIMBS
         sums = torch.empty(programs * span * columns, dtype=torch.int64, device=out.device)
         more = {

@@ -8,8 +8,9 @@ from widen.formats import Binary
 from widen.gpu import tiles
 from widen.gpu.blocks import ResultBlock, named_elements
 from widen.gpu.hardware import programs
-from widen.gpu.kernels.triton import elements, elements_words
 from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
+from widen.gpu.kernels.triton import repair as kernels
+from widen.gpu.kernels.triton import repair_words as word_kernels
 from widen.gpu.operands import Tensor, on_sides
 from widen.gpu.replay.launch import launch
 from widen.gpu.scaling import Scaling, named_scaling
@@ -32,7 +33,7 @@ def repair(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     tile = tiles.REPAIR
     ours, theirs = ({**x.named_bits, **x.named_fields} for x in block.sides)
     launch(
-        elements.repair, (programs(out.device, -(-batch * m * n // tile.marks), tile.warps),),
+        kernels.repair, (programs(out.device, -(-batch * m * n // tile.marks), tile.warps),),
         {
             **block.named, **block.named_test, **named_elements(out), **on_sides(ours, theirs),
             **named_scaling(block.scaling, out), "SCALED": block.scaling is not None,
@@ -53,7 +54,7 @@ def _repair_words(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     room = torch.empty(count * tiles.DOT_LIMBS, dtype=torch.int32, device=out.device)
     addend = (block.scaling or NOTHING_ADDED).named_words(out.device)
     launch(
-        elements_words.repair, (count,),
+        word_kernels.repair, (count,),
         {
             **block.named, **block.named_test, **block.numbers.named, **on_sides(ours, theirs),
             **addend, "SCALED": block.scaling is not None, "C_PARTS": addend["c_parts"],

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from widen.gpu import cuts
+from widen.gpu.constants import constant
 from widen.gpu.cuts import Piece
 from widen.gpu.operands import Lines, Tensor
-from widen.gpu.tables import constant
 from widen.stages import problem
 from widen.stages.compiling.once import once
 

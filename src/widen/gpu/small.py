@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from widen.gpu import tables as constants
-from widen.gpu import tiles
+from widen.gpu import constants, tiles
 from widen.gpu.kernels.triton import small
 from widen.gpu.operands import Tensor
 from widen.gpu.replay.launch import launch

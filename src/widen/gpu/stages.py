@@ -14,8 +14,7 @@ import torch
 
 from widen.bounds import Goal
 from widen.encoded import Encoded
-from widen.gpu import cuts, units
-from widen.gpu import tables as constants
+from widen.gpu import constants, cuts, units
 from widen.gpu.blocks import ResultBlock
 from widen.gpu.certify import Largest, certify, error_bound
 from widen.gpu.clock import Clock
@@ -27,7 +26,7 @@ from widen.gpu.operands import Groups, Lines, Target, Tensor, cut, first_words
 from widen.gpu.planning import Question, Side, cached_plan, first_kept
 from widen.gpu.reconstruct import reconstruct
 from widen.gpu.repair import REPAIRED, repair
-from widen.gpu.repair_many import repair_many
+from widen.gpu.repair_by_products import repair_by_products
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
 from widen.gpu.units import in_blocks
@@ -308,7 +307,7 @@ class Stages:
         product, result = self.product, self._result(self.tables)
         if product.many:
             room = max(self.workspace - self.used, self.workspace // 4)
-            self._account(repair_many(result, marks, product.repaired, room))
+            self._account(repair_by_products(result, marks, product.repaired, room))
         repair(result, marks, product.repaired)
         return marks
 

@@ -18,7 +18,8 @@ import torch
 
 from widen import bounds
 from widen.formats import FORMATS
-from widen.gpu import halves, tiles, unit_tables
+from widen.gpu import halves, tiles, unit_constants
+from widen.gpu.constants import BYTE_BITS, NORM_TOO_LARGE, limit_of
 from widen.gpu.encode import encode_bytes, encode_words, encode_words_any, named_encoding, room_for
 from widen.gpu.hardware import STORAGE, programs
 from widen.gpu.kernels.triton import groups as group_kernels
@@ -28,7 +29,6 @@ from widen.gpu.lines import ROWS_OF_TABLE
 from widen.gpu.multiply import descriptor, multiply_words
 from widen.gpu.operands import Groups, Lines, Tensor
 from widen.gpu.replay.launch import general, launch
-from widen.gpu.tables import BYTE_BITS, UNFIT, limit_of
 from widen.plan import Blocks, Layout, Plan
 from widen.systems import Digits, Residues, residues
 from widen.units import UNITS
@@ -134,11 +134,11 @@ class Engine:
         more: dict[str, Any]
         if isinstance(layout, Residues):
             kernel = plane_kernels.residues
-            constants, powers = unit_tables.remainders(layout, planes.device)
+            constants, powers = unit_constants.remainders(layout, planes.device)
             more = {
                 "constants": constants, "powers": powers, "moduli": len(layout.moduli),
                 "planes_a_part": count // (1 if layout.parts == 1 else 3),
-                "LONGEST": unit_tables.LONGEST_POWER, "SPLIT": bool(layout.bases),
+                "LONGEST": unit_constants.LONGEST_POWER, "SPLIT": bool(layout.bases),
             }  # fmt: skip
         else:
             assert isinstance(layout, Digits)
@@ -200,7 +200,7 @@ class Engine:
         if shallow:  # such sums are added in float32, which is exact up to 2^24
             depth *= (1 << 24) // exact
         count = layout.groups * batch * -(-m // tile.rows) * -(-n // tile.columns)
-        firsts, pairs = unit_tables.pairs_of(layout, left.device)
+        firsts, pairs = unit_constants.pairs_of(layout, left.device)
         launch(
             group_kernels.products, (programs(left.device, count, tile.warps),),
             {
@@ -225,7 +225,7 @@ class Engine:
         grid = (-(-size // block),)
         own = not isinstance(layout, Residues) or layout.moduli == carrier.moduli
         if self.several or own:
-            table = unit_tables.apart if self.several else unit_tables.direct
+            table = unit_constants.apart if self.several else unit_constants.direct
             terms, moduli = table(layout, carrier, groups.device)
             launch(
                 group_kernels.as_residues, grid,
@@ -236,7 +236,7 @@ class Engine:
             )  # fmt: skip
             return out
         assert isinstance(layout, Residues)
-        terms, moduli, inverses, targets, basis = unit_tables.through_x(
+        terms, moduli, inverses, targets, basis = unit_constants.through_x(
             layout, carrier, groups.device
         )
         launch(
@@ -265,7 +265,7 @@ class Engine:
             return left, right
         assert isinstance(layout, Digits)
         for table, held in zip((left, right), layout.held, strict=True):
-            table[int(NORM)] += (table[int(SIGMA)] >= held) * UNFIT
+            table[int(NORM)] += (table[int(SIGMA)] >= held) * NORM_TOO_LARGE
             if layout.dropped:
                 table[int(FLAGS)] |= int(INEXACT)
         return left, right

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from widen.calls.check import as_operand, is_tensor
-from widen.formats.arrays import library_of
+from widen.calls.check import as_operand
+from widen.formats.arrays import is_tensor, library_of
 
 
 def matrix(x: Any, name: str, dtype: str) -> Any:

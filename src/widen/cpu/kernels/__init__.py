@@ -12,42 +12,18 @@ from typing import TYPE_CHECKING, Any
 from widen.stages.compiling.once import LOADING
 
 if TYPE_CHECKING:
-    from widen.cpu.kernels import (
-        certify as certify,
-    )
-    from widen.cpu.kernels import (
-        dot as dot,
-    )
-    from widen.cpu.kernels import (
-        encode as encode,
-    )
-    from widen.cpu.kernels import (
-        error_bounds as error_bounds,
-    )
-    from widen.cpu.kernels import (
-        lines as lines,
-    )
-    from widen.cpu.kernels import (
-        reconstruct as reconstruct,
-    )
-    from widen.cpu.kernels import (
-        scaled as scaled,
-    )
-    from widen.cpu.kernels import (
-        sketch as sketch,
-    )
-    from widen.cpu.kernels import (
-        special as special,
-    )
-    from widen.cpu.kernels import (
-        totals as totals,
-    )
-    from widen.cpu.kernels import (
-        wide as wide,
-    )
-    from widen.cpu.kernels import (
-        words as words,
-    )
+    from widen.cpu.kernels import certify as certify
+    from widen.cpu.kernels import encode as encode
+    from widen.cpu.kernels import error_bounds as error_bounds
+    from widen.cpu.kernels import lines as lines
+    from widen.cpu.kernels import reconstruct as reconstruct
+    from widen.cpu.kernels import repair as repair
+    from widen.cpu.kernels import repair_special as repair_special
+    from widen.cpu.kernels import scaling as scaling
+    from widen.cpu.kernels import sketch as sketch
+    from widen.cpu.kernels import totals as totals
+    from widen.cpu.kernels import wide as wide
+    from widen.cpu.kernels import words as words
 
 
 def __getattr__(name: str) -> Any:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from widen.cpu.kernels import many
-from widen.cpu.kernels import pairs as two
+from widen.cpu.kernels import word_pairs, word_rows
 from widen.cpu.kernels.cache import compiled
 from widen.cpu.kernels.floats import fast_two_sum, is_finite
 from widen.cpu.kernels.rows import copy_row, fill_row
@@ -101,17 +100,17 @@ def _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w):
 def _pair_rows(operation, sign, xh, xl, yh, yl, v, w, zh, zl):
     one = zh.dtype.type(1)
     if operation == ADD:
-        two.add(xh, xl, yh, yl, zh, zl, one)
+        word_pairs.add(xh, xl, yh, yl, zh, zl, one)
     elif operation == SUBTRACT:
-        two.add(xh, xl, yh, yl, zh, zl, -one)
+        word_pairs.add(xh, xl, yh, yl, zh, zl, -one)
     elif operation == MULTIPLY and sign == 0:
-        two.multiply(xh, xl, yh, yl, zh, zl)
+        word_pairs.multiply(xh, xl, yh, yl, zh, zl)
     elif operation == MULTIPLY:
-        two.multiply_both(xh, xl, yh, yl, v, w, zh.dtype.type(sign), zh, zl)
+        word_pairs.multiply_both(xh, xl, yh, yl, v, w, zh.dtype.type(sign), zh, zl)
     elif operation == DIVIDE:
-        two.divide(xh, xl, yh, yl, zh, zl)
+        word_pairs.divide(xh, xl, yh, yl, zh, zl)
     else:
-        two.root(xh, xl, zh, zl)
+        word_pairs.root(xh, xl, zh, zl)
 
 
 @compiled
@@ -151,9 +150,9 @@ def triples(begin, end, operation, xa, xb, ya, yb, za, zb):
         if operation == SUBTRACT:
             _negate(y)
         if operation == MULTIPLY:
-            many.multiply_triples(x, y, z, sums, spare)
+            word_rows.multiply_triples(x, y, z, sums, spare)
         else:
-            many.add_triples(x, y, z, sums, spare)
+            word_rows.add_triples(x, y, z, sums, spare)
         _store(z, za, zb, part, start)
 
 
@@ -172,11 +171,11 @@ def several(begin, end, operation, xa, xb, ya, yb, za, zb):
         if operation == SUBTRACT:
             _negate(y)
         if operation <= SUBTRACT:
-            many.add(x, y, z, sums, spare)
+            word_rows.add(x, y, z, sums, spare)
         elif operation == MULTIPLY:
-            many.multiply(x, y, v, w, za.dtype.type(sign), z, sums[: count + 1 + more], spare)
+            word_rows.multiply(x, y, v, w, za.dtype.type(sign), z, sums[: count + 1 + more], spare)
         elif operation == DIVIDE:
-            many.divide(x, y, z, sums[: count + 2 + more], digits, spare)
+            word_rows.divide(x, y, z, sums[: count + 2 + more], digits, spare)
         else:
-            many.root(x, z, sums[: count + 2 + more], digits, spare)
+            word_rows.root(x, z, sums[: count + 2 + more], digits, spare)
         _store(z, za, zb, part, start)

@@ -6,7 +6,7 @@ the sum of S_G P/P_G modulo P: the same integer with a third of the long product
 moduli, whose c_i are 32-bit numbers of one part after the other, each is a group. A row of the
 table has the P_G/p_i (three words), P_G, what stands for 1/P_G, and limbs of P/P_G. Where X is put
 together in memory, it has the highest limb below the last chunk after 1/P_G, and limbs from word 8
-on, of X times a power of two, so that P takes all bits. `gpu.tables` makes it, and
+on, of X times a power of two, so that P takes all bits. `gpu.constants` makes it, and
 sees to it that nothing exceeds 64 bits.
 """
 

@@ -1,4 +1,4 @@
-"""Numbers of two words on a GPU: the steps of cpu/kernels/pairs.py, and three words of float32.
+"""Numbers of two words on a GPU: the steps of cpu/kernels/word_pairs.py; three of float32.
 
 A program has a block of elements of one part of the result; everything stays in registers.
 """

@@ -1,4 +1,4 @@
-"""Numbers of three and four words on a GPU, in registers: the steps of cpu/kernels/many.py.
+"""Numbers of three and four words on a GPU, in registers: the steps of cpu/kernels/word_rows.py.
 
 Expansions are tuples, largest first; loops over words are unrolled.
 """

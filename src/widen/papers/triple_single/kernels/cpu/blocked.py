@@ -12,7 +12,7 @@ from numba import njit
 
 from widen.cpu.kernels.cache import compiled
 from widen.cpu.kernels.floats import fast_two_sum, fma
-from widen.cpu.kernels.pairs import added, multiplied
+from widen.cpu.kernels.word_pairs import added, multiplied
 from widen.papers.triple_single.kernels.cpu.triples import triple_product, triple_sum
 
 ONE, MIXED, PAIR, TRIPLE = 0, 1, 2, 3

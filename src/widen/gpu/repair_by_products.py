@@ -19,13 +19,13 @@ from widen.contract import CONTRACTS
 from widen.formats import Format
 from widen.gpu import cuts, exact_products
 from widen.gpu.blocks import ResultBlock
+from widen.gpu.constants import BYTE_BITS
 from widen.gpu.cuts import ALL, Piece
 from widen.gpu.encode import encode_bytes
 from widen.gpu.multiply import multiply
 from widen.gpu.operands import Lines, Tensor
 from widen.gpu.repair import REPAIRED
 from widen.gpu.scaling import Scaling
-from widen.gpu.tables import BYTE_BITS
 from widen.systems import residues
 
 FEW = 1 << 26
@@ -55,7 +55,7 @@ WORTHWHILE = 32
 """Rows and columns that a block must have, or dot products are faster."""
 
 
-def repair_many(block: ResultBlock, marks: Tensor, repaired: Tensor, workspace: int) -> int:
+def repair_by_products(block: ResultBlock, marks: Tensor, repaired: Tensor, workspace: int) -> int:
     """Decide about and repair elements of a block where many are open.
 
     Reads the device: how many there are, and if many, where, and what planes they need. Gives the

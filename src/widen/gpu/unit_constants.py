@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from widen.gpu.constants import constant
 from widen.gpu.kernels.triton import groups as group_kernels
-from widen.gpu.tables import constant
 from widen.plan import Layout
 from widen.stages.compiling.once import once
 from widen.systems import Digits, Residues

@@ -6,7 +6,11 @@ import triton
 import triton.language as tl
 
 from widen.gpu.kernels.triton.dot_words import exact_dot
-from widen.gpu.kernels.triton.elements import (
+from widen.gpu.kernels.triton.limbs import store_words
+from widen.gpu.kernels.triton.lines_words import side_of
+from widen.gpu.kernels.triton.numbers import SCALE, decode, leading, wide
+from widen.gpu.kernels.triton.reconstruct import REPAIRED, SPECIAL_ELEMENT, UNCERTIFIED, UNFIT
+from widen.gpu.kernels.triton.repair import (
     GLANCE,
     any_mark,
     codes_of,
@@ -18,11 +22,7 @@ from widen.gpu.kernels.triton.elements import (
     taken,
     top_of,
 )
-from widen.gpu.kernels.triton.limbs import store_words
-from widen.gpu.kernels.triton.numbers import SCALE, decode, leading, wide
-from widen.gpu.kernels.triton.reconstruct import REPAIRED, SPECIAL_ELEMENT, UNCERTIFIED, UNFIT
 from widen.gpu.kernels.triton.rounding import with_sign
-from widen.gpu.kernels.triton.words import side_of
 
 
 @triton.jit

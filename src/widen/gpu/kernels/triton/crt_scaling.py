@@ -21,7 +21,7 @@ from widen.gpu.kernels.triton.crt import (
 from widen.gpu.kernels.triton.limbs import NEVER, last_bit, store_words
 from widen.gpu.kernels.triton.numbers import FLAGS, NORM, SCALE, SPECIAL, decode, is_special, wide
 from widen.gpu.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNFIT, UNSETTLED
-from widen.gpu.kernels.triton.scaled import ADDEND_WORDS, NOWHERE, addend_words, words_of_factor
+from widen.gpu.kernels.triton.scaling import ADDEND_WORDS, NOWHERE, addend_words, words_of_factor
 
 
 @triton.jit

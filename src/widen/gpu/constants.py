@@ -88,7 +88,7 @@ def reconstruction(layout: Residues) -> tuple[Any, ...]:
 BYTE_BITS = 340.0
 """|X| that the 49 moduli of int8 hold, as a power of two."""
 
-UNFIT = 1 << 20
+NORM_TOO_LARGE = 1 << 20
 """Added to the norm of a line, in 1/256 bits: no planes hold it then."""
 
 MOST_BITS = 2040.0

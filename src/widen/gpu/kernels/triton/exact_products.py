@@ -5,7 +5,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.gpu.kernels.triton.elements import holds
 from widen.gpu.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
@@ -20,6 +19,7 @@ from widen.gpu.kernels.triton.numbers import (
     wide,
 )
 from widen.gpu.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
+from widen.gpu.kernels.triton.repair import holds
 
 TOP = tl.constexpr(1000)  # exponent that the largest number of a balanced line gets
 LEFT_OUT = tl.constexpr(1 << 16)  # in place of a shift: this term is 0 in every element
