@@ -216,8 +216,8 @@ def plan(
     room = wing.default_workspace(place) if workspace is None else check.workspace_bytes(workspace)
     call = check.check_call(a, b, options, room)
     wing.check_unit(call.unit, place)
-    found: Plan = wing.plan(call)
-    return found
+    chosen: Plan = wing.plan(call)
+    return chosen
 
 
 def _plan_of_shapes(
@@ -240,8 +240,8 @@ def _plan_of_shapes(
     wing.check_unit(options.unit)
     room = options.workspace
     room = wing.default_workspace(place) if room is None else check.workspace_bytes(room)
-    found: Plan = wing.typical_plan(wanted, shape, room, place if on_gpu else None)
-    return found
+    chosen: Plan = wing.typical_plan(wanted, shape, room, place if on_gpu else None)
+    return chosen
 
 
 @eager
@@ -291,7 +291,7 @@ def encode(
     fmt = check.result_format(dtype, default_result(own, own))
     unit_for(unit)
     check_system(system)
-    found: Encoded = wing_of(place).encode(
+    encoded: Encoded = wing_of(place).encode(
         array, Encoding(side, as_contract(accuracy), fmt, unit, system)
     )
-    return found
+    return encoded

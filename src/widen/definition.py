@@ -318,12 +318,12 @@ class Stages:
 
     def multiply(self, planes: tuple[Planes, Planes], groups: Planes | None) -> Planes:
         """Exact groups, added to those of earlier stretches."""
-        found = multiply(*planes, self.product.plan.layout.products)
+        added = multiply(*planes, self.product.plan.layout.products)
         if groups is None:
-            return found
+            return added
         return [
             [[x + y for x, y in zip(*rows, strict=True)] for rows in zip(*both, strict=True)]
-            for both in zip(groups, found, strict=True)
+            for both in zip(groups, added, strict=True)
         ]
 
     def reconstruct(self, groups: Planes, marks: Open | None) -> Open:
@@ -379,8 +379,8 @@ def _root_above(value: Fraction) -> float:
     shift += shift % 2
     scaled = value * Fraction(2) ** shift
     root = Fraction(math.isqrt(math.ceil(scaled)) + 1) / Fraction(2) ** (shift // 2)
-    found = round_once(root, BINARY["float64"])
-    return found if Fraction(found) >= root else math.nextafter(found, math.inf)
+    nearest = round_once(root, BINARY["float64"])
+    return nearest if Fraction(nearest) >= root else math.nextafter(nearest, math.inf)
 
 
 def _with_parts(line: list[Number], parts: int) -> list[Number]:

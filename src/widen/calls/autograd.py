@@ -62,15 +62,15 @@ def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Tensor
     if b.ndim == 1:
         right = b.unsqueeze(1)
         c = c.unsqueeze(-1) if c is not None and c.ndim else c
-    found = _call(
+    product = _call(
         left, right, c, _parts(scalars.alpha), _parts(scalars.beta),
         str(as_contract("standard" if accuracy is None else accuracy)), dtype, options.unit,
         options.system, None if room is None else str(room if isinstance(room, str) else int(room)),
         options.native,
     )  # fmt: skip
     if b.ndim == 1:
-        found = found.squeeze(-1)
-    return found.squeeze(-2 if b.ndim > 1 else -1) if a.ndim == 1 else found
+        product = product.squeeze(-1)
+    return product.squeeze(-2 if b.ndim > 1 else -1) if a.ndim == 1 else product
 
 
 def _refusal(given: dict[str, Any], foreign: dict[str, Any], refused: list[str]) -> TypeError:
@@ -141,12 +141,12 @@ def _by_interface(
     """The same by `widen.matmul` or `widen.gemm`, which may call the operator."""
     dtype, unit, system, workspace, native = rest
     options = Options(_accuracy(accuracy), dtype, unit, system, workspace, native=native)
-    found: Tensor
+    product: Tensor
     if c is None and alpha == [1.0]:
-        found = dispatch.matmul(a, b, None, options)
+        product = dispatch.matmul(a, b, None, options)
     else:
-        found = dispatch.gemm(a, b, Scalars(_number(alpha), _number(beta), c), None, options)
-    return found
+        product = dispatch.gemm(a, b, Scalars(_number(alpha), _number(beta), c), None, options)
+    return product
 
 
 @_gemm.register_fake
@@ -172,26 +172,26 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     a, b, c = ctx.saved_tensors
     alpha, beta = map(_conjugate, ctx.scalars)
     rows, columns = grad.ndim - 2, grad.ndim - 1
-    found: list[Tensor | None] = [None] * 3
+    gradients: list[Tensor | None] = [None] * 3
     if ctx.needs_input_grad[0]:
         kept, repeated = _axes(a.shape[:-2], grad.shape[:-2])
         left = _matrices(grad, grad.ndim, kept, [rows], [*repeated, columns])
         right = _matrices(b.conj(), grad.ndim, kept, [*repeated, columns], [rows])
-        found[0] = _gradient(left, right, alpha, a, ctx.choices)
+        gradients[0] = _gradient(left, right, alpha, a, ctx.choices)
     if ctx.needs_input_grad[1]:
         kept, repeated = _axes(b.shape[:-2], grad.shape[:-2])
         left = _matrices(a.conj(), grad.ndim, kept, [columns], [*repeated, rows])
         right = _matrices(grad, grad.ndim, kept, [*repeated, rows], [columns])
-        found[1] = _gradient(left, right, alpha, b, ctx.choices)
+        gradients[1] = _gradient(left, right, alpha, b, ctx.choices)
     if ctx.needs_input_grad[2]:
         kept, repeated = _axes(c.shape, grad.shape)
         if repeated:
             left = _matrices(grad, grad.ndim, kept, [], repeated)
             ones = left.new_ones(left.shape[-1], 1)
-            found[2] = _gradient(left, ones, beta, c, ctx.choices)
+            gradients[2] = _gradient(left, ones, beta, c, ctx.choices)
         else:
-            found[2] = _as(beta * grad, c)
-    return *found, *(None,) * 8
+            gradients[2] = _as(beta * grad, c)
+    return *gradients, *(None,) * 8
 
 
 def _axes(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[list[int], list[int]]:
@@ -222,8 +222,8 @@ def _gradient(
     part = (fmt if fmt.part.name in PLAIN_RESULTS else PLAIN["float32"]).part
     is_complex = left.is_complex() or right.is_complex() or isinstance(scalar, complex)
     dtype = (complex_of(part) if is_complex else part).name
-    found = _by_interface(left, right, None, _parts(scalar), [0.0], accuracy, dtype, *rest)
-    return _as(found, x).reshape(x.shape)
+    product = _by_interface(left, right, None, _parts(scalar), [0.0], accuracy, dtype, *rest)
+    return _as(product, x).reshape(x.shape)
 
 
 def _as(grad: Tensor, x: Tensor) -> Tensor:
@@ -278,8 +278,8 @@ class _Gemm(torch.autograd.Function):
     @staticmethod
     def forward(*given: Any) -> Tensor:
         # Where only autograd looks on, an operator would take longer and import a compiler.
-        found: Tensor = (_gemm if is_transformed(*given[:3]) else _by_interface)(*given)
-        return found
+        product: Tensor = (_gemm if is_transformed(*given[:3]) else _by_interface)(*given)
+        return product
 
     setup_context = staticmethod(_remember)
     backward = staticmethod(_backward)
@@ -293,5 +293,5 @@ class _Gemm(torch.autograd.Function):
 def _call(*given: Any) -> Tensor:
     """The product, in whichever of the two ways PyTorch can look into."""
     call = _gemm if is_compiled() else _Gemm.apply
-    found: Tensor = call(*given)  # type: ignore[no-untyped-call]
-    return found
+    product: Tensor = call(*given)  # type: ignore[no-untyped-call]
+    return product

@@ -63,16 +63,16 @@ def library(**given: Any) -> str:
             places[name] = str(x.device) if is_tensor(x.planes[0]) else "numpy"
         elif isinstance(x, np.ndarray):
             places[name] = "numpy"
-    found = dict.fromkeys(places.values())
-    if len(found) > 1:
+    distinct = dict.fromkeys(places.values())
+    if len(distinct) > 1:
         where = ", ".join(
             f"{name} is {'a NumPy array' if place == 'numpy' else 'a tensor on ' + place}"
             for name, place in places.items()
         )
-        target = max(found, key=lambda place: (place.startswith("cuda"), place != "numpy"))
+        target = max(distinct, key=lambda place: (place.startswith("cuda"), place != "numpy"))
         moves = [moved(given[name], name, target) for name in places if places[name] != target]
         raise ValueError(f"{where}; move them to one place first: give {', '.join(moves)}")
-    place = next(iter(found), "numpy")
+    place = next(iter(distinct), "numpy")
     if place not in ("numpy", "cpu") and not place.startswith("cuda"):
         raise ValueError(f"tensors on {place} are not served; use a CUDA device or .cpu()")
     for name, x in given.items():

@@ -43,19 +43,19 @@ def product(call: Call, out: Any, info: Wanted, library: Any) -> Any:
     if why is None:
         return None
     start = time.perf_counter()
-    found = library.matmul(a, b)
+    result = library.matmul(a, b)
     seconds = time.perf_counter() - start
     if out is not None:
-        out[...] = found
-        found = out
+        out[...] = result
+        result = out
     if not info:
-        return found
+        return result
     sizes = library.abs(a), library.abs(b)
     if info == "largest":
         bound = max(float(_bound(call, x).max()) for x in _products(call, *sizes, library))
     else:
         bound = _bound(call, library.matmul(*sizes))
-    return found, _record(call, why, bound, seconds)
+    return result, _record(call, why, bound, seconds)
 
 
 def _reason(call: Call, a: Any, b: Any, library: Any) -> str | None:

@@ -125,15 +125,15 @@ def shapes(sizes: str | None, others: Sequence[str], device: str) -> list[Shape]
     """
     if sizes is None and not others:
         sizes = SIZES[device.partition(":")[0]]
-    found = []
+    wanted = []
     for word in [] if sizes is None else sizes.split(","):
         (n,) = positive(word, [word], "--sizes", "whole numbers such as 1024,2048", {1})
-        found.append((n, n, n, 1))
+        wanted.append((n, n, n, 1))
     for word in others:
         example = "MxKxN or MxKxNxBATCH, such as 64x128x32"
         m, k, n, batch, *_ = [*positive(word, word.split("x"), "--shape", example, {3, 4}), 1]
-        found.append((m, k, n, batch))
-    return found
+        wanted.append((m, k, n, batch))
+    return wanted
 
 
 def positive(

@@ -111,12 +111,12 @@ def digits_of_words() -> dict[str, float]:
     a = np.hstack([p, -p])
     first, second = np.vstack([q, q]), np.vstack([0 * t, t * 2.0**-60])
     b = widen.Words.from_words(np.stack([first, second]), widen.float64x2)
-    found = {
+    products = {
         "NumPy": [a @ b.to_numpy()],
         "widen float64x2": list(widen.matmul(a, b).words),
         'float64x2 "correct"': list(widen.matmul(a, b, accuracy="correct").words),
     }
-    return {name: worst_digits(words, p, t, -(2.0**-60)) for name, words in found.items()}
+    return {name: worst_digits(words, p, t, -(2.0**-60)) for name, words in products.items()}
 
 
 def speed(n: int = SPEED_SIZE) -> tuple[dict[str, float], str]:

@@ -147,8 +147,8 @@ def largest(values: "Array", block: int = 1 << 16) -> float:
     """
     import numpy as np
 
-    flat, found = values.reshape(-1), 0.0
+    flat, most = values.reshape(-1), 0.0
     for start in range(0, flat.size, block):
         magnitudes = np.abs(flat[start : start + block])
-        found = max(found, float(magnitudes[np.isfinite(magnitudes)].max(initial=0.0)))
-    return found
+        most = max(most, float(magnitudes[np.isfinite(magnitudes)].max(initial=0.0)))
+    return most

@@ -92,7 +92,7 @@ def measure(case: Case, machine: Cpu, repeats: int, tick: Tick) -> dict[str, Any
         repeats,
         lambda share: tick(0.45 * (1 + share)),
     )
-    found = described(case, machine, (a, b, right), options)
+    facts = described(case, machine, (a, b, right), options)
     tick(1.0)
     return {
         **vars(case),
@@ -103,8 +103,8 @@ def measure(case: Case, machine: Cpu, repeats: int, tick: Tick) -> dict[str, Any
         "ratio_to_native": native / seconds,  # of speeds: above 1, widen is faster
         "tflops": case.flops / seconds / 1e12,
         "native_tflops": case.flops / native / 1e12,
-        **found,
-        "ceiling_tflops": ceiling(case, found["products"], machine.facts()["machine"]),
+        **facts,
+        "ceiling_tflops": ceiling(case, facts["products"], machine.facts()["machine"]),
         "seconds": perf_counter() - started,
     }
 
@@ -194,16 +194,16 @@ def checked(
     scale = unit * (np.abs(rows).astype(float) @ np.abs(columns).T.astype(float))
     exact = exact_products(rows, columns)
     squares = squared_errors(values, exact)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "error_u": largest(squares, scale),
         "native_error_u": largest(squared_errors(native, exact), scale),
     }
     if bound is not None:
-        found["bound_u"] = float((bound / scale).max())
+        facts["bound_u"] = float((bound / scale).max())
         limits = [Fraction(limit) ** 2 for limit in bound.ravel().tolist()]
         pairs = zip(squares, limits, strict=True)
-        found["within_bound"] = all(square <= limit for square, limit in pairs)
-    return found
+        facts["within_bound"] = all(square <= limit for square, limit in pairs)
+    return facts
 
 
 def exact_products(
@@ -254,13 +254,13 @@ def digits(
     [[[3.0, 0.0]], [[1.0, 2.0]]]
     """
     tops = np.frexp(np.abs(lines).max(axis=1))[1]
-    rest, found = np.ldexp(lines, -tops[:, None]), []
+    rest, pieces = np.ldexp(lines, -tops[:, None]), []
     while rest.any():
         rest = np.ldexp(rest, bits)
         digit = np.trunc(rest)
         rest -= digit
-        found.append(digit)
-    return found, tops
+        pieces.append(digit)
+    return pieces, tops
 
 
 def squared_errors(

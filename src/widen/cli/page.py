@@ -52,10 +52,10 @@ def page(records: Sequence[Record]) -> str:
 
 def summary(records: Sequence[Record]) -> str:
     """Return how many claims hold, do not, and cannot be decided here."""
-    found = [claim["holds"] for record in records for claim in record["claims"]]
+    verdicts = [claim["holds"] for record in records for claim in record["claims"]]
     words = {True: "hold", False: "do not hold", None: "are not decided here"}
-    counts = ", ".join(f"{found.count(one)} {word}" for one, word in words.items())
-    return f"{len(records)} tables and figures, {len(found)} claims: {counts}."
+    counts = ", ".join(f"{verdicts.count(one)} {word}" for one, word in words.items())
+    return f"{len(records)} tables and figures, {len(verdicts)} claims: {counts}."
 
 
 def section(paper: str, records: Sequence[Record]) -> str:

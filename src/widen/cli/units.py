@@ -41,9 +41,9 @@ def units(
     console = screen(80)
     if device in (None, "cpu"):
         console.print(cpu_table())
-    found = None if device == "cpu" else _gpu() if device is None else machine(device)
-    if isinstance(found, Gpu):
-        console.print(gpu_table(found))
+    gpu = None if device == "cpu" else _gpu() if device is None else machine(device)
+    if isinstance(gpu, Gpu):
+        console.print(gpu_table(gpu))
     for unit in UNITS.values():
         console.print(f"{unit.name:5} {unit.note}", markup=False)
 

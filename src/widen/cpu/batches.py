@@ -153,9 +153,9 @@ def pieces(
         yield _piece(ours, theirs, parts, [None if x is None else x[index][None] for x in written])
 
 
-def _same(wanted: list[Stack | None], found: list[Stack | None]) -> bool:
-    """Whether everything wanted was found."""
-    return all((x is None) == (y is None) for x, y in zip(wanted, found, strict=True))
+def _same(wanted: list[Stack | None], given: list[Stack | None]) -> bool:
+    """Whether both lists have something at the same places."""
+    return all((x is None) == (y is None) for x, y in zip(wanted, given, strict=True))
 
 
 def split(piece: Piece, most: int) -> Iterator[Piece]:

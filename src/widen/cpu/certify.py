@@ -33,12 +33,18 @@ FEW_OPEN = 0.125
 
 def weights(lines: Quantised, test: Certificate) -> tuple[Array, Array]:
     """`Certificate.weight` and `Certificate.level` of every line."""
-    found, levels = (np.empty(lines.exponents.shape, np.int64) for _ in range(2))
+    weighed, levels = (np.empty(lines.exponents.shape, np.int64) for _ in range(2))
     settings = np.array([test.divisor, test.unit, test.goal.root, test.goal.shift])
     launch(
-        kernels.certify.weights, len(found), found.size, lines.survey.q1, settings, found, levels
+        kernels.certify.weights,
+        len(weighed),
+        weighed.size,
+        lines.survey.q1,
+        settings,
+        weighed,
+        levels,
     )
-    return found, levels
+    return weighed, levels
 
 
 def leads(
@@ -49,7 +55,7 @@ def leads(
     near = operand.lines_near
     batch, count, inner = operand.shape
     out = memory((batch, inner, count) if near else (batch, count, inner))
-    found, jobs = lines.survey, batch * out.shape[1]
+    survey, jobs = lines.survey, batch * out.shape[1]
     for at, bits in enumerate(operand.bits()):
         launch(
             kernels.lines.leads,
@@ -57,8 +63,8 @@ def leads(
             bits.size,
             bits,
             near,
-            found.top,
-            found.special,
+            survey.top,
+            survey.special,
             kept,
             at > 0,
             out,
@@ -90,10 +96,10 @@ def sketch(operand: Operand, lines: Quantised, side: int) -> Array:
     batch, count, _ = operand.shape
     out = np.empty((batch, count, SKETCH), np.float32)
     bits, jobs = operand.bits()[0], batch * -(-count // SKETCH_TILE)
-    found = lines.survey
+    survey = lines.survey
     launch(
         kernels.sketch.sketch, jobs, bits.size,
-        bits, operand.lines_near, found.top, found.special, side == 0, out,
+        bits, operand.lines_near, survey.top, survey.special, side == 0, out,
     )  # fmt: skip
     return out
 
@@ -255,8 +261,8 @@ def error_bound(
 
 def _losses(lines: Quantised, batch: int) -> Losses:
     """What is known of the lines of every batch item."""
-    found = losses_of(~lines.exact, lines.survey.q1, lines.exponents, lines.sigma)
-    return Losses(*(every(x, batch) for x in (found.lost, found.norm, found.shift, found.exponent)))
+    own = losses_of(~lines.exact, lines.survey.q1, lines.exponents, lines.sigma)
+    return Losses(*(every(x, batch) for x in (own.lost, own.norm, own.shift, own.exponent)))
 
 
 @lru_cache(maxsize=64)

@@ -70,11 +70,11 @@ def centred(x: int, p: int) -> int:
 
 def balanced_digits(x: int, width: int, bits: int = 32) -> list[int]:
     """X = sum(digit 2^(bits l)) with balanced digits; those of 32 bits, limbs, fit an int32."""
-    found = []
+    digits = []
     for _ in range(width):
-        found.append(centred(x, 1 << bits))
-        x = (x - found[-1]) >> bits
-    return found
+        digits.append(centred(x, 1 << bits))
+        x = (x - digits[-1]) >> bits
+    return digits
 
 
 @lru_cache(maxsize=64)

@@ -27,7 +27,7 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
     """
     batch, lines, _ = operand.shape
     top, last, q1, q2 = np.empty((4, batch, lines), np.int64)
-    found = Survey(top, last, q1, q2, np.empty((batch, lines), bool))
+    facts = Survey(top, last, q1, q2, np.empty((batch, lines), bool))
     step = max(1, lines if operand.viewed else room // (2 * operand.bytes_a_line))
     for start in range(0, lines, step):
         some = slice(start, min(start + step, lines))
@@ -36,25 +36,25 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
         seen = _as_array(None if part.lower else goal)  # the last bits are those of other words
         launch(
             kernels.lines.survey, _tiles(part), bits.size, bits, part.lines_near, seen,
-            found.top[:, some], found.last[:, some], found.q1[:, some], found.q2[:, some],
-            found.special[:, some],
+            facts.top[:, some], facts.last[:, some], facts.q1[:, some], facts.q2[:, some],
+            facts.special[:, some],
         )  # fmt: skip
         if goal is None:
-            found.last[:, some] = balanced_survey(part, np.zeros(part.shape[2], np.int64)).last
+            facts.last[:, some] = balanced_survey(part, np.zeros(part.shape[2], np.int64)).last
         elif part.lower:
-            _last_bits(part, goal, found, some)
-    return found
+            _last_bits(part, goal, facts, some)
+    return facts
 
 
-def _last_bits(operand: Operand, goal: Goal, found: Survey, some: slice) -> None:
+def _last_bits(operand: Operand, goal: Goal, facts: Survey, some: slice) -> None:
     """The last bits of lines of several words, lowest words first: most lines end there."""
-    last = np.full(found.last[:, some].shape, -NOTHING)
+    last = np.full(facts.last[:, some].shape, -NOTHING)
     for bits in reversed(operand.word_bits()):
         launch(
             kernels.lines.last_bits, _tiles(operand), operand.shape[1], bits, _as_array(goal),
-            found.top[:, some], found.q1[:, some], found.q2[:, some], last,
+            facts.top[:, some], facts.q1[:, some], facts.q2[:, some], last,
         )  # fmt: skip
-    found.last[:, some] = last
+    facts.last[:, some] = last
 
 
 def balanced_survey(operand: Operand, shift: Array) -> Survey:
@@ -86,15 +86,15 @@ def _as_array(goal: Goal | None) -> Array:
     return np.array((0, 1, 0, 0) if goal is None else astuple(goal), np.int64)
 
 
-def quantise(found: Survey, goal: Goal | None) -> Quantised:
+def quantise(facts: Survey, goal: Goal | None) -> Quantised:
     """Exponents by `bounds.goal`."""
-    shape = found.top.shape
+    shape = facts.top.shape
     exponents, exact, norm = np.empty(shape, np.int64), np.empty(shape, bool), np.empty(shape)
     launch(
-        kernels.lines.scale, shape[0], exponents.size, found.top, found.last, found.q1, found.q2,
-        found.special, _as_array(goal), exponents, exact, norm,
+        kernels.lines.scale, shape[0], exponents.size, facts.top, facts.last, facts.q1, facts.q2,
+        facts.special, _as_array(goal), exponents, exact, norm,
     )  # fmt: skip
-    return Quantised(found, exponents, exact, norm)
+    return Quantised(facts, exponents, exact, norm)
 
 
 def needs(left: Quantised, right: Quantised, k: int) -> Needs:

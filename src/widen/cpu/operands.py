@@ -220,8 +220,8 @@ class Quantised:
 
     def _indexed(self, at: Any) -> Quantised:
         old = self.survey
-        found = Survey(old.top[at], old.last[at], old.q1[at], old.q2[at], old.special[at])
-        return Quantised(found, self.exponents[at], self.exact[at], self.norm[at])
+        survey = Survey(old.top[at], old.last[at], old.q1[at], old.q2[at], old.special[at])
+        return Quantised(survey, self.exponents[at], self.exact[at], self.norm[at])
 
 
 @dataclass(frozen=True)

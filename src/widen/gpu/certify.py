@@ -126,13 +126,13 @@ def error_bound(
         for i in range(0, m, height):
             some = slice(b, b + items), slice(i, i + height)
             values = out[:, *some]
-            found = bound_of(
+            bound = bound_of(
                 _cut(rows, *some), _cut(columns, some[0], slice(None)), values, fmt,
                 rounded_once[some], terms,
             )  # fmt: skip
             if target is not None:
-                target[some] = found
-            largest.take(found, values)
+                target[some] = bound
+            largest.take(bound, values)
 
 
 def _losses(table: Tensor, shape: tuple[int, ...]) -> Losses:
@@ -144,5 +144,5 @@ def _losses(table: Tensor, shape: tuple[int, ...]) -> Losses:
 def _cut(lines: Losses, batch: slice, some: slice) -> Losses:
     """The same for some batch items and rows; a batch of 1 stays whole."""
     batch = slice(None) if lines.lost.shape[0] == 1 else batch
-    found = (x[batch, some] for x in (lines.lost, lines.norm, lines.shift, lines.exponent))
-    return Losses(*found)
+    fields = (x[batch, some] for x in (lines.lost, lines.norm, lines.shift, lines.exponent))
+    return Losses(*fields)

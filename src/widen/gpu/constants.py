@@ -202,12 +202,12 @@ def of_long_planes(layout: Residues) -> tuple[tuple[int, int], ...]:
     count, short = len(layout.moduli), layout.bases.count(0)
     split = count - short
     long = layout.moduli[short:]
-    found = []
+    coefficients = []
     for place in range(3):
         for i, p in enumerate(long):
             group = short + i + place * split
-            found.append((p, layout.weights[0][group] // (layout.modulus // p) % p))
-    return tuple(found) * (1 if layout.parts == 1 else 3)
+            coefficients.append((p, layout.weights[0][group] // (layout.modulus // p) % p))
+    return tuple(coefficients) * (1 if layout.parts == 1 else 3)
 
 
 @lru_cache(maxsize=256)

@@ -114,8 +114,8 @@ def room_for(operand: Lines, planes: int, dtype: torch.dtype = torch.int8) -> Te
     """Room for planes; the Hopper kernel reads whole tiles of 64 lines, so there are a few more."""
     shape = (planes, *operand.shape[:2], operand.pitch)
     size = math.prod(shape)
-    found = torch.empty(size + 63 * operand.pitch, dtype=dtype, device=operand.bits.device)
-    return found[:size].view(shape)
+    memory = torch.empty(size + 63 * operand.pitch, dtype=dtype, device=operand.bits.device)
+    return memory[:size].view(shape)
 
 
 def encode_words(

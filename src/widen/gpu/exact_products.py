@@ -51,12 +51,12 @@ def certify_exactly(
     kept = bounds.lead_bits(left.shape[2])
     sides = [_leads(side, table, kept) for side, table in zip((left, right), tables, strict=True)]
     layout = residues(128, LEAD_PRODUCT_BITS, 1)
-    found = tables_of(sides, None)[0]
-    planes = encode_bytes(sides, found, layout)
+    lead_tables = tables_of(sides, None)[0]
+    planes = encode_bytes(sides, lead_tables, layout)
     batch, m, n = marks.shape
     products = torch.empty((1, batch, m, n), dtype=torch.int64, device=marks.device)
     groups = multiply(planes[0], planes[1], layout, left.shape[2])
-    block = ResultBlock((left, right), found, BINARY["float64"], products)
+    block = ResultBlock((left, right), lead_tables, BINARY["float64"], products)
     reconstruct(groups, layout, block, None, slack=False)
     tile, (rows, columns) = tiles.DECIDE, tables
     launch(

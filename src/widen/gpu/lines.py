@@ -244,7 +244,7 @@ def look_at(
     elif fresh:
         survey(fresh, tables, leads, kept)
     known = iter(tables)
-    found = [held(x).table if isinstance(x, Encoded) else next(known) for x in sources]
+    line_tables = [held(x).table if isinstance(x, Encoded) else next(known) for x in sources]
     both = None
     if leads is not None and len(sources) == 2:
         new = iter(leads)
@@ -255,5 +255,8 @@ def look_at(
     elif leads is not None:
         both = (leads[0], leads[0])
     return LookedAt(
-        found, arena[starts[-1] : -1].view(len(goals), 2, 5), both, arena[-1:].view(torch.int32)[:1]
+        line_tables,
+        arena[starts[-1] : -1].view(len(goals), 2, 5),
+        both,
+        arena[-1:].view(torch.int32)[:1],
     )

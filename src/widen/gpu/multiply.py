@@ -97,8 +97,8 @@ def multiply_words(left: Tensor, right: Tensor, layout: Residues, k: int) -> Ten
         (slice(0, short), constants.of_planes(layout), torch.uint8),
         (slice(short, each), constants.of_long_planes(layout), torch.int16),
     )
-    found = []
+    groups = []
     for which, planes, dtype in kinds:
         ours, theirs = (_some(x, streams, which) for x in (left, right))
-        found.append(products(ours, theirs, planes, k, dtype))
-    return Groups(found[0], found[1])
+        groups.append(products(ours, theirs, planes, k, dtype))
+    return Groups(groups[0], groups[1])

@@ -184,13 +184,13 @@ def _kind(x: Any) -> Any:
 
 def _owned(*operands: Any) -> list[Tensor]:
     """The tensors of operands."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for x in operands:
         if isinstance(x, Encoded):
-            found += held(x).tensors
+            tensors += held(x).tensors
         else:
-            found.append(x)
-    return found
+            tensors.append(x)
+    return tensors
 
 
 def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:

@@ -71,24 +71,24 @@ def repair_by_products(block: ResultBlock, marks: Tensor, repaired: Tensor, work
         for rows, columns in _chunks(region, sides, fmt, workspace):
             pieces = (rows, columns)
             left, right = (cuts.lines(x, ALL, at) for x, at in zip(sides, pieces, strict=True))
-            found = cuts.elements(marks, rows, columns).contiguous()
+            codes = cuts.elements(marks, rows, columns).contiguous()
             if test is not None:
                 ours, theirs = (
                     cuts.table(table, side.shape, ALL, piece)
                     for table, side, piece in zip(tables, sides, pieces, strict=True)
                 )
-                exact_products.certify_exactly(left, right, (ours, theirs), found, test)
-                marks[..., rows, columns] = found
-            wanted = exact_products.is_unsettled(found)
+                exact_products.certify_exactly(left, right, (ours, theirs), codes, test)
+                marks[..., rows, columns] = codes
+            wanted = exact_products.is_unsettled(codes)
             if int(wanted.sum()) <= DENSE * wanted.numel():
                 continue
             part = None if scaling is None else scaling.taken(rows, columns)
-            fresh = torch.empty((out.shape[0], *found.shape), dtype=out.dtype, device=out.device)
+            fresh = torch.empty((out.shape[0], *codes.shape), dtype=out.dtype, device=out.device)
             exact, used = _exact_product((left, right), fmt, fresh, part)
             done = exact & wanted
             old = cuts.elements(out, rows, columns)
             out[..., rows, columns] = torch.where(done, fresh, old)
-            marks[..., rows, columns] = torch.where(done, REPAIRED, found)
+            marks[..., rows, columns] = torch.where(done, REPAIRED, codes)
             repaired += done.sum()
             most = max(most, used)
     return most

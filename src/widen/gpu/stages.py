@@ -134,9 +134,9 @@ def _tables(
     fresh: bool,
 ) -> tuple[Tensor, Tensor]:
     """Lines scaled by a goal."""
-    found = [table.clone() if fresh else table for table in looked_at]
-    quantise_lines(lines_of(problem), found, goal, problem.test, needs.unbind())
-    return found[0], found[1]
+    tables = [table.clone() if fresh else table for table in looked_at]
+    quantise_lines(lines_of(problem), tables, goal, problem.test, needs.unbind())
+    return tables[0], tables[1]
 
 
 @dataclass
@@ -290,9 +290,9 @@ class Stages:
         self.used = sum(x.nbytes for x in kept) + elements  # marks
         room = self.workspace - self.used - left.nbytes - self.engine.element_bytes * elements
         scratch = self.engine.scratch(left, right, room)
-        found = self.engine.multiply(left, right, room)
-        self.passing = left.nbytes + found.nbytes + self.engine.passing_bytes * elements + scratch
-        return found
+        product = self.engine.multiply(left, right, room)
+        self.passing = left.nbytes + product.nbytes + self.engine.passing_bytes * elements + scratch
+        return product
 
     def reconstruct(self, groups: Tensor | Groups, marks: Tensor | None) -> Tensor:
         """Round every element once; give the marks of those that are not final."""

@@ -20,8 +20,8 @@ LONGEST_POWER = 512
 
 def _reciprocal(p: int) -> int:
     """floor(2^64 / p) as the int64 of the same bits."""
-    found = (1 << 64) // p
-    return found - (1 << 64) if found >= 1 << 63 else found
+    quotient = (1 << 64) // p
+    return quotient - (1 << 64) if quotient >= 1 << 63 else quotient
 
 
 def _table(rows: Any, device: torch.device) -> Tensor:

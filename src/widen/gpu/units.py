@@ -188,8 +188,8 @@ class Engine:
             started = set()
             for x, y, group in layout.products:
                 target = out[group, :, :, :n]
-                found = torch.matmul(left[x, ..., :k], right[y, ..., :k].mT)
-                target.add_(found) if group in started else target.copy_(found)
+                product = torch.matmul(left[x, ..., :k], right[y, ..., :k].mT)
+                target.add_(product) if group in started else target.copy_(product)
                 started.add(group)
             return out
         tile = tiles.PRODUCTS[self.unit]

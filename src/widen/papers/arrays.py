@@ -61,8 +61,8 @@ def with_sign_of(magnitude: Any, x: Any) -> Any:
     return xp.where(x < 0, -magnitude, magnitude)
 
 
-def relative_error(found: Any, exact: Any) -> float:
+def relative_error(computed: Any, exact: Any) -> float:
     """Return the largest |c - exact| / |exact|, where there is something to compare with."""
     some = exact != 0
-    c, reference = found[some], exact[some]
+    c, reference = computed[some], exact[some]
     return float((abs(c - reference) / abs(reference)).max())

@@ -44,8 +44,8 @@ class Losses:
 
     def reshaped(self, shape: tuple[int, ...]) -> Losses:
         """The same in another shape."""
-        found = (x.reshape(shape) for x in (self.lost, self.norm, self.shift, self.exponent))
-        return Losses(*found)
+        fields = (x.reshape(shape) for x in (self.lost, self.norm, self.shift, self.exponent))
+        return Losses(*fields)
 
 
 def losses_of(lost: Any, q1: Any, exponent: Any, sigma: Any) -> Losses:
@@ -116,9 +116,9 @@ def _scaled_up(x: Any, exponents: Any) -> Any:
     bits = x.view(library.int64)
     field = (bits >> 52) + exponents
     subnormal = ((bits & FRACTION | 1 << 52) >> (1 - field).clip(0, 53)) + 1
-    found = library.where(field > 0, bits + (exponents << 52), subnormal)
-    found = library.where(field > 2046, INFINITY, found)
-    return library.where(x > 0, found.view(library.float64), 0.0)
+    scaled = library.where(field > 0, bits + (exponents << 52), subnormal)
+    scaled = library.where(field > 2046, INFINITY, scaled)
+    return library.where(x > 0, scaled.view(library.float64), 0.0)
 
 
 def _half_ulp(values: Any, fmt: Part) -> Any:

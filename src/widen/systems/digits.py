@@ -25,14 +25,14 @@ class Digits(Layout):
         return [d for part in integers for d in self._digits(part, self.counts[side])]
 
     def _digits(self, x: int, count: int) -> list[int]:
-        half, found = 1 << (self.beta - 1), []
+        half, entries = 1 << (self.beta - 1), []
         for _ in range(count):
             digit = (x + half) % (2 * half) - half  # in [-half, half)
-            found.append(digit)
+            entries.append(digit)
             x = (x - digit) >> self.beta
         if x:
             raise ValueError(f"{count} digits of {self.beta} bits do not hold this integer")
-        return found
+        return entries
 
     @property
     def held(self) -> tuple[int, int]:

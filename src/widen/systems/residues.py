@@ -77,7 +77,7 @@ class Residues(Layout):
         count, high = len(self.moduli), sum(i >= 0 for i in self.highs)
         streams = 1 if self.parts == 1 else 3
         starts = [stream * (self.groups // streams) for stream in range(streams)]
-        found = []
+        terms = []
         for weights in self.weights:
             of_part = []
             for i, p in enumerate(self.moduli):
@@ -87,9 +87,9 @@ class Residues(Layout):
                 groups = [start + group for start in starts for group in own]
                 whole = self.modulus // p
                 of_part.append([(g, weights[g] // whole % p) for g in groups if weights[g]])
-            found.append(of_part)
-        most = max(len(of_p) for of_part in found for of_p in of_part)
-        return [[of_p + [(-1, 0)] * (most - len(of_p)) for of_p in part] for part in found]
+            terms.append(of_part)
+        most = max(len(of_p) for of_part in terms for of_p in of_part)
+        return [[of_p + [(-1, 0)] * (most - len(of_p)) for of_p in part] for part in terms]
 
     def planes_of(self, shorter: Layout, side: int) -> list[int]:
         """Which planes a layout with fewer moduli has; lists of moduli begin alike."""
@@ -165,8 +165,8 @@ def _products(
 
 def _numbered(flags: Iterable[bool]) -> list[int]:
     """0, 1, 2 ... where a flag is set, -1 elsewhere."""
-    found, count = [], 0
+    numbers, count = [], 0
     for flag in flags:
-        found.append(count if flag else -1)
+        numbers.append(count if flag else -1)
         count += flag
-    return found
+    return numbers

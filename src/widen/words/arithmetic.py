@@ -37,7 +37,7 @@ def operand(x: Words, other: Any) -> Words | None:
     """What stands on the other side of an operator, as words; None if it is no number."""
     make = type(x)
     if isinstance(other, make):
-        found = other
+        words = other
     elif isinstance(other, (np.ndarray, np.generic)) or is_tensor(other):
         if isinstance(other, np.generic):
             other = np.asarray(other)
@@ -48,18 +48,18 @@ def operand(x: Words, other: Any) -> Words | None:
         parts = 2 if name.startswith("complex") else 1
         if is_tensor(x.planes[0]) and not is_tensor(other) and other.ndim == 0:
             return operand(x, other.item())
-        found = make(other, with_parts(x.format, parts))
+        words = make(other, with_parts(x.format, parts))
     elif _is_number(other):
         parts = 2 if isinstance(other, complex) or type(other).__name__ in COMPLEX_KINDS else 1
-        found = make(other, with_parts(x.format, parts))
+        words = make(other, with_parts(x.format, parts))
         if is_tensor(x.planes[0]):
-            found = found.to_torch(x.device)
+            words = words.to_torch(x.device)
     else:
         return None
-    ours, theirs = place_of(x.planes[0]), place_of(found.planes[0])
+    ours, theirs = place_of(x.planes[0]), place_of(words.planes[0])
     if ours != theirs:
         raise ValueError(_apart(ours, theirs, isinstance(other, make)))
-    return found
+    return words
 
 
 def _apart(ours: Any, theirs: Any, are_words: bool) -> str:
@@ -140,9 +140,9 @@ def absolute(x: Words) -> Words:
         return type(x).of(x.format, planes)
     scaled, exponent = near_one(x)
     squares = binary("multiply", scaled, conjugate(scaled)).real
-    found = times_power(root(squares), exponent)
+    modulus = times_power(root(squares), exponent)
     plain = library.hypot(x.planes[0][0], x.planes[0][1])
-    return _ordinary(found, plain[None])
+    return _ordinary(modulus, plain[None])
 
 
 def root(x: Words) -> Words:
@@ -214,15 +214,15 @@ def _alone(planes: list[Any]) -> list[Any]:
     return [planes[0], *rest]
 
 
-def _ordinary(found: Words, plain: Any) -> Words:
+def _ordinary(value: Words, plain: Any) -> Words:
     """Take the first word of ordinary arithmetic where that, or what was found, is not finite."""
     library = library_of(plain)
-    odd = ~library.isfinite(plain) | ~library.isfinite(found.planes[0])
-    odd = odd.any(0)[None] | odd
-    nothing = [library.zeros_like(plane) for plane in found.planes[1:]]
-    planes = [library.where(odd, plain, found.planes[0])]
-    planes += [library.where(odd, n, p) for n, p in zip(nothing, found.planes[1:], strict=True)]
-    return type(found).of(found.format, planes)
+    special = ~library.isfinite(plain) | ~library.isfinite(value.planes[0])
+    special = special.any(0)[None] | special
+    nothing = [library.zeros_like(plane) for plane in value.planes[1:]]
+    planes = [library.where(special, plain, value.planes[0])]
+    planes += [library.where(special, n, p) for n, p in zip(nothing, value.planes[1:], strict=True)]
+    return type(value).of(value.format, planes)
 
 
 def _first_words(x: Words) -> Any:
@@ -237,15 +237,15 @@ def _divide_complex(x: Words, y: Words) -> Words:
     a, up = near_one(x)
     b, down = near_one(y)
     top, bottom = binary("multiply", a, conjugate(b)), binary("multiply", b, conjugate(b)).real
-    found = times_power(binary("divide", top, bottom), up - down)
+    quotient = times_power(binary("divide", top, bottom), up - down)
     with np.errstate(all="ignore"):
         plain = _first_words(x) / _first_words(y)
     # Ordinary division overflows on the way if y is tiny: it is asked only where it must be.
-    shape = (2, *found.shape)
-    odd = ~library.isfinite(x.planes[0]).all(0) | ~library.isfinite(y.planes[0]).all(0)
-    odd = library.broadcast_to(odd | (y.planes[0] == 0).all(0), shape)
+    shape = (2, *quotient.shape)
+    special = ~library.isfinite(x.planes[0]).all(0) | ~library.isfinite(y.planes[0]).all(0)
+    special = library.broadcast_to(special | (y.planes[0] == 0).all(0), shape)
     both = library.broadcast_to(library.stack([plain.real, plain.imag]), shape)
-    return _ordinary(found, library.where(odd, both, found.planes[0]))
+    return _ordinary(quotient, library.where(special, both, quotient.planes[0]))
 
 
 def _root_complex(x: Words) -> Words:
@@ -269,10 +269,10 @@ def _root_complex(x: Words) -> Words:
         library.stack([p[0], library.where(down, q[1], p[1])])
         for p, q in zip(planes, turned, strict=True)
     ]
-    found = times_power(type(x).of(x.format, planes), exponent >> 1)
+    value = times_power(type(x).of(x.format, planes), exponent >> 1)
     with np.errstate(all="ignore"):
         plain = library.sqrt(_first_words(x))
-    return _ordinary(found, library.stack([plain.real, plain.imag]))
+    return _ordinary(value, library.stack([plain.real, plain.imag]))
 
 
 def _short(value: Any) -> str:
@@ -294,11 +294,11 @@ def power(x: Words, exponent: Any) -> Words:
     count = abs(int(exponent))
     if count == 0:  # x ** 0 is 1, as in NumPy
         return binary("add", binary("multiply", x.zeros_like(), one), one)
-    found = _positive_power(x, count)
+    positive = _positive_power(x, count)
     if exponent > 0:
-        return found.copy() if found is x else found
-    inverse = binary("divide", one, found)
-    library, first = library_of(found.planes[0]), abs(found.planes[0])
+        return positive.copy() if positive is x else positive
+    inverse = binary("divide", one, positive)
+    library, first = library_of(positive.planes[0]), abs(positive.planes[0])
     lost = (first < _room(x)).all(0) | ~library.isfinite(first).all(0)
     if not bool(lost.any()):
         return inverse
@@ -310,15 +310,15 @@ def power(x: Words, exponent: Any) -> Words:
 
 def _positive_power(x: Words, count: int) -> Words:
     """X to a power from 1 on, by squaring; x itself if that is 1."""
-    found, square = None, x
+    result, square = None, x
     while count:
         if count & 1:
-            found = square if found is None else binary("multiply", found, square)
+            result = square if result is None else binary("multiply", result, square)
         count >>= 1
         if count:
             square = binary("multiply", square, square)
-    assert found is not None
-    return found
+    assert result is not None
+    return result
 
 
 def compare(operation: str, x: Words, y: Words) -> Any:

@@ -189,31 +189,31 @@ class Words(Operators):
 
     def __getitem__(self, key: Any) -> Words:
         try:
-            found = self._each(lambda plane: indexing.taken(plane, key))
+            taken = self._each(lambda plane: indexing.taken(plane, key))
         except IndexError:
             raise IndexError(f"index {key} does not fit an array of shape {self.shape}") from None
         # One number is a copy, as NumPy's (x[i], x[j] = x[j], x[i] swaps), but for tensors.
-        single = found.ndim == 0 and not indexing.is_open(key) and not is_tensor(self.planes[0])
-        return found.copy() if single else found
+        single = taken.ndim == 0 and not indexing.is_open(key) and not is_tensor(self.planes[0])
+        return taken.copy() if single else taken
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        found = arithmetic.operand(self, value)
-        if found is None:
-            found = Words(value, self.format)
-            found = found.to_torch(self.device) if is_tensor(self.planes[0]) else found
-        if found.format.parts > self.format.parts:
+        numbers = arithmetic.operand(self, value)
+        if numbers is None:
+            numbers = Words(value, self.format)
+            numbers = numbers.to_torch(self.device) if is_tensor(self.planes[0]) else numbers
+        if numbers.format.parts > self.format.parts:
             raise TypeError(f"complex numbers do not fit into {self.format.name}")
-        if found.format != self.format:
-            found = found.astype(self.format)
+        if numbers.format != self.format:
+            numbers = numbers.astype(self.format)
         target = self[key].shape
-        extra = max(found.ndim - len(target), 0)
-        shape = found.shape[extra:]
+        extra = max(numbers.ndim - len(target), 0)
+        shape = numbers.shape[extra:]
         fits = (x in (1, y) for x, y in zip(shape[::-1], target[::-1], strict=False))
-        if math.prod(found.shape[:extra]) != 1 or not all(fits):
-            raise ValueError(f"shape {found.shape} does not fit in place of shape {target}")
-        if any(indexing.overlap(plane, self.planes) for plane in found.planes):
-            found = found.copy()
-        for plane, values in zip(self.planes, found.planes, strict=True):
+        if math.prod(numbers.shape[:extra]) != 1 or not all(fits):
+            raise ValueError(f"shape {numbers.shape} does not fit in place of shape {target}")
+        if any(indexing.overlap(plane, self.planes) for plane in numbers.planes):
+            numbers = numbers.copy()
+        for plane, values in zip(self.planes, numbers.planes, strict=True):
             indexing.put(plane, key, values.reshape((values.shape[0], *shape)))
 
     def reshape(self, *shape: Any) -> Words:

@@ -127,12 +127,12 @@ def _exact(words: list[Any]) -> Exact:
     return sum((Fraction(float(word)) for word in words), Fraction(0))
 
 
-def shaped(found: list[Any], shape: tuple[int, ...]) -> Any:
+def shaped(objects: list[Any], shape: tuple[int, ...]) -> Any:
     """Objects in an array of that shape; a single one by itself."""
     if not shape:
-        return found[0]
-    array = np.empty(len(found), object)
-    array[:] = found
+        return objects[0]
+    array = np.empty(len(objects), object)
+    array[:] = objects
     return array.reshape(shape)
 
 
@@ -175,14 +175,14 @@ def to_decimal(x: Words) -> Any:
 
 def to_int(x: Words) -> Any:
     """Python integers; an error if a number is none."""
-    found = []
+    integers = []
     for value in _real(x, "int"):
         if not isinstance(value, Fraction) and value == 0:
             value = Fraction(0)
         if not isinstance(value, Fraction) or value.denominator != 1:
             raise ValueError(f"{float(value)!r} is not an integer; round the numbers first")
-        found.append(value.numerator)
-    return shaped(found, x.shape)
+        integers.append(value.numerator)
+    return shaped(integers, x.shape)
 
 
 def mantissa_exponent(value: Fraction) -> tuple[int, int]:

@@ -37,16 +37,16 @@ def to_mpmath(x: Words) -> Any:
         return special.get(value, libmp.fnan)
 
     make = mpmath.mp.make_mpf if x.format.parts == 1 else mpmath.mp.make_mpc
-    found = [
+    values = [
         make(raw(parts[0]) if len(parts) == 1 else tuple(map(raw, parts)))
         for parts in exact_values(x)
     ]
     if x.ndim == 0:
-        return found[0]
+        return values[0]
     if x.ndim > 2:
-        return shaped(found, x.shape)
+        return shaped(values, x.shape)
     matrix = mpmath.matrix(*(x.shape if x.ndim == 2 else (x.shape[0], 1)))
-    for at, value in enumerate(found):
+    for at, value in enumerate(values):
         matrix[divmod(at, matrix.cols)] = value
     return matrix
 
@@ -104,13 +104,13 @@ def to_flint(x: Words, kind: str = "arb") -> Any:
             raise ValueError(f"{float(value)!r} is not an integer; use kind='fmpq'")
         return flint.fmpz(value.numerator)
 
-    found = [
+    values = [
         real(parts[0]) if len(parts) == 1 else flint.acb(*map(real, parts))
         for parts in exact_values(x)
     ]
     if x.ndim == 0:
-        return found[0]
+        return values[0]
     if x.ndim > 2:
-        return shaped(found, x.shape)
+        return shaped(values, x.shape)
     rows, columns = x.shape if x.ndim == 2 else (x.shape[0], 1)
-    return getattr(flint, f"{name}_mat")(rows, columns, found)
+    return getattr(flint, f"{name}_mat")(rows, columns, values)

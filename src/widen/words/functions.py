@@ -20,14 +20,14 @@ def _words(*given: Any) -> tuple[Words, ...]:
     from widen.words.array import Words
 
     model = next(x for x in given if isinstance(x, Words))
-    found = [arithmetic.operand(model, x) for x in given]
-    for x, y in zip(given, found, strict=True):
+    words = [arithmetic.operand(model, x) for x in given]
+    for x, y in zip(given, words, strict=True):
         if y is None:
             raise TypeError(
                 f"{type(x).__name__} of Python objects does not mix with {model.format.name}; give "
                 f"widen.Words(it, dtype=widen.{model.format.name})"
             )
-    return tuple(x for x in found if x is not None)
+    return tuple(x for x in words if x is not None)
 
 
 def _binary(operation: str) -> Callable[..., Any]:
@@ -42,33 +42,33 @@ def _first(name: str) -> Callable[..., Any]:
     """What the first words say for the whole number: is it finite, is it NaN."""
 
     def apply(x: Words) -> Any:
-        found = getattr(library_of(x.planes[0]), name)(x.planes[0])
-        return found.all(0) if name == "isfinite" else found.any(0)
+        flags = getattr(library_of(x.planes[0]), name)(x.planes[0])
+        return flags.all(0) if name == "isfinite" else flags.any(0)
 
     return apply
 
 
 def joined(arrays: Sequence[Any], axis: int, how: str) -> Words:
     """Arrays stacked along a new axis, or put one behind the other."""
-    found = _words(*arrays)
-    fmt = found[0].format
-    for x in found[1:]:
+    words = _words(*arrays)
+    fmt = words[0].format
+    for x in words[1:]:
         fmt = common_format(fmt, x.format)
-    found = tuple(x if x.format == fmt else x.astype(fmt) for x in found)
-    ndim = found[0].ndim + (how == "stack")
+    words = tuple(x if x.format == fmt else x.astype(fmt) for x in words)
+    ndim = words[0].ndim + (how == "stack")
     if axis is None:
         raise TypeError(f"{how} of words takes an axis; give x.reshape(-1) to join all elements")
     if not -ndim <= axis < ndim:
         raise ValueError(f"axis {axis} does not exist in a result of {ndim} axes")
-    library = library_of(found[0].planes[0])
+    library = library_of(words[0].planes[0])
     put = getattr(library, how if library is np or how == "stack" else "cat")
     planes = [
-        put([x.planes[at] for x in found], axis % ndim + 1) for at in range(len(found[0].planes))
+        put([x.planes[at] for x in words], axis % ndim + 1) for at in range(len(words[0].planes))
     ]
     target = new_planes(fmt, tuple(planes[0].shape), place_of(planes[0]))
     for new, plane in zip(target, planes, strict=True):
         new[...] = plane
-    return type(found[0]).of(fmt, target)
+    return type(words[0]).of(fmt, target)
 
 
 def _broadcast(x: Words, sizes: Any) -> Words:

@@ -266,17 +266,17 @@ def words_of_exact(value: Exact, words: Sequence[Binary]) -> list[float]:
     """Canonical words of a number: the nearest, then the nearest of the rest, and so on."""
     if isinstance(value, float):
         return [value] + [0.0] * (len(words) - 1)
-    found: list[float] = []
+    result: list[float] = []
     for word in words:
         near = nearest(value, word)
-        if math.isinf(near) and found:  # beyond a later word's range: the largest is the nearest
+        if math.isinf(near) and result:  # beyond a later word's range: the largest is the nearest
             near = math.copysign(
                 math.ldexp(2.0 - 2.0 ** (1 - word.precision), word.highest - 1), near
             )
-        found.append(near + 0.0 if found else near)
+        result.append(near + 0.0 if result else near)
         if math.isinf(near):
-            return found + [0.0] * (len(words) - len(found))
+            return result + [0.0] * (len(words) - len(result))
         value -= Fraction(near)
-    if value and found[0]:  # the last word, or the last in range, may have been rounded to a tie
-        return words_of_exact(sum(map(Fraction, found)), words)
-    return found
+    if value and result[0]:  # the last word, or the last in range, may have been rounded to a tie
+        return words_of_exact(sum(map(Fraction, result)), words)
+    return result

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 def _binary(operation: str, swapped: bool = False) -> Any:
     def apply(self: Words, other: Any) -> Any:
-        found = arithmetic.operand(self, other)
-        if found is None:
+        words = arithmetic.operand(self, other)
+        if words is None:
             return NotImplemented
-        pair = (found, self) if swapped else (self, found)
+        pair = (words, self) if swapped else (self, words)
         return arithmetic.binary(operation, *pair)
 
     return apply
@@ -23,11 +23,11 @@ def _binary(operation: str, swapped: bool = False) -> Any:
 
 def _in_place(operation: str) -> Any:
     def apply(self: Words, other: Any) -> Any:
-        found = arithmetic.operand(self, other)
-        if found is None:
+        words = arithmetic.operand(self, other)
+        if words is None:
             return NotImplemented
         # The result is whole before any of it is stored: other may share memory with self.
-        result = arithmetic.binary(operation, self, found)
+        result = arithmetic.binary(operation, self, words)
         if result.shape != self.shape:
             raise ValueError(
                 f"a result of shape {result.shape} does not fit in place of shape {self.shape}"
@@ -40,8 +40,8 @@ def _in_place(operation: str) -> Any:
 
 def _compare(operation: str) -> Any:
     def apply(self: Words, other: Any) -> Any:
-        found = arithmetic.operand(self, other)
-        return NotImplemented if found is None else arithmetic.compare(operation, self, found)
+        words = arithmetic.operand(self, other)
+        return NotImplemented if words is None else arithmetic.compare(operation, self, words)
 
     return apply
 
@@ -99,10 +99,10 @@ class Operators:
 
     def dot(self: Words, other: Any) -> Words:  # type: ignore[misc]
         """The dot product of two vectors, added exactly and rounded once."""
-        found = arithmetic.operand(self, other)
-        if found is None:
+        words = arithmetic.operand(self, other)
+        if words is None:
             raise TypeError(f"dot takes words or arrays; {type(other).__name__} was given")
-        return sums.dot(self, found)
+        return sums.dot(self, words)
 
     def norm(self: Words, axis: Any = None, keepdims: bool = False) -> Words:  # type: ignore[misc]
         """2-norms along axes: the exact sum of squares, rounded once, and its square root."""

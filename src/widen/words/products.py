@@ -43,15 +43,15 @@ def serve(*given: Words) -> bool:
 def total(lines: Words) -> Words:
     """Sums of rows: a product with ones."""
     ones = library_of(lines.planes[0]).ones_like(lines.planes[0][0, 0])
-    found: Words = matmul(lines, ones, dtype=lines.format, accuracy="correct")
-    return found
+    sums: Words = matmul(lines, ones, dtype=lines.format, accuracy="correct")
+    return sums
 
 
 def dot(x: Words, y: Words) -> Words:
     """The dot product of two vectors."""
     fmt = common_format(x.format, y.format)
-    found: Words = matmul(x, y, dtype=fmt, accuracy="correct")
-    return found
+    product: Words = matmul(x, y, dtype=fmt, accuracy="correct")
+    return product
 
 
 def norm(lines: Words) -> Words | None:

@@ -161,10 +161,10 @@ def shared(words: Terms, names: tuple[str, ...]) -> Terms:
     with np.errstate(all="ignore"):
         if names[-1] != names[0]:
             rest = [cast(word, "float64") for word in words[1:]]
-            found = round_words(grow(rest), names[1:], words[:1])
+            new = round_words(grow(rest), names[1:], words[:1])
         else:
-            found = [cast(word, name) for word, name in zip(words, names, strict=False)]
-            found = ties_broken(found) if len(words) > len(names) else found
+            new = [cast(word, name) for word, name in zip(words, names, strict=False)]
+            new = ties_broken(new) if len(words) > len(names) else new
             nothing = library_of(words[0]).zeros_like(words[0])
-            found += [nothing] * (len(names) - len(found))
-        return finish(found, words[0])
+            new += [nothing] * (len(names) - len(new))
+        return finish(new, words[0])

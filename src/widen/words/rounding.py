@@ -40,7 +40,7 @@ def words_of_ratios(ratios: Sequence[Ratio], words: Sequence[Binary]) -> list[An
 
 def _rounded(ratios: Sequence[Ratio], words: Sequence[Binary]) -> tuple[list[Any], Any]:
     """Words of numbers, and which of them are certainly right."""
-    found: list[int | float] = []
+    integers: list[int | float] = []
     exponents, is_cut = [], []
     precisions = [word.precision for word in words]
     kept = sum(precisions) + len(words) + GUARD
@@ -65,11 +65,11 @@ def _rounded(ratios: Sequence[Ratio], words: Sequence[Binary]) -> tuple[list[Any
                 q, cut = q | 1, True
         for precision in precisions:
             word = float(q) if precision == 53 else _nearest(q, precision)
-            found.append(word)
+            integers.append(word)
             q -= int(word)
         exponents.append(exponent)
         is_cut.append(cut)
-    return _checked(found, exponents, is_cut, words)
+    return _checked(integers, exponents, is_cut, words)
 
 
 def _nearest(q: int, precision: int) -> int:
@@ -87,7 +87,7 @@ def _nearest(q: int, precision: int) -> int:
 
 
 def _checked(
-    found: list[int | float], exponents: list[int], is_cut: list[bool], words: Sequence[Binary]
+    integers: list[int | float], exponents: list[int], is_cut: list[bool], words: Sequence[Binary]
 ) -> tuple[list[Any], Any]:
     """Integers times 2^exponent as arrays of words, and where they are in range.
 
@@ -95,7 +95,7 @@ def _checked(
     the same for all of them if both lie on the same side of each midpoint, so if midpoints are
     even, hence if the unit of a word is 4 or more.
     """
-    rows, powers = np.array(found, float).reshape(-1, len(words)).T, np.array(exponents, np.intc)
+    rows, powers = np.array(integers, float).reshape(-1, len(words)).T, np.array(exponents, np.intc)
     fine = ~np.array(is_cut) | (abs(rows[-1]) >= 2.0 ** (words[-1].precision + 2))
     planes = []
     with np.errstate(all="ignore"):

@@ -29,10 +29,10 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
             raise TypeError(f"axis={axis!r} is not an axis; give an integer, or a tuple of them")
         if not -ndim <= one < ndim:
             raise ValueError(f"axis {one} does not exist: the array has {ndim} axes")
-    found = tuple(int(one) % ndim for one in axes)
-    if len(set(found)) < len(found):
+    numbers = tuple(int(one) % ndim for one in axes)
+    if len(set(numbers)) < len(numbers):
         raise ValueError(f"axis={axis!r} names an axis twice")
-    return found
+    return numbers
 
 
 def _lines(x: Words, axes: tuple[int, ...]) -> Words:
@@ -115,9 +115,9 @@ def norm(x: Words, axis: Any, keepdims: bool) -> Words:
     """2-norms along axes."""
     axes = _axes(axis, x.ndim)
     lines, kept = _lines(x, axes), _kept(x, axes, keepdims)
-    found = products.norm(lines) if products.serve(lines) else None
-    if found is not None:
-        return found.reshape(kept)
+    norms = products.norm(lines) if products.serve(lines) else None
+    if norms is not None:
+        return norms.reshape(kept)
     block = _block(lines)
     fine = np.isfinite(block[0])
     with np.errstate(all="ignore"):

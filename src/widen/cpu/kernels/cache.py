@@ -80,11 +80,11 @@ class KernelCache:
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The kernel for a signature, or None where it is to be compiled."""
         try:
-            found = self._store.load_overload(signature, context)
+            kernel = self._store.load_overload(signature, context)
         except Exception:  # a whole file whose content this process cannot use, whatever the reason
             logger.debug("%s is not usable in %s", self._name, self.cache_path, exc_info=True)
-            found = None
-        if found is None:
+            kernel = None
+        if kernel is None:
             if self.cache_path is None:
                 beside = str(Path(self._source).parent / "__pycache__")
                 asked = getattr(numba.config, "CACHE_DIR", "")
@@ -95,7 +95,7 @@ class KernelCache:
                     "NUMBA_CACHE_DIR to a folder that can"
                 )
             self._started = CPU.start(self._name)
-        return found
+        return kernel
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep what was compiled, if there is a place for it."""
@@ -131,8 +131,8 @@ class KernelFiles:
         data = kept.read(self._path(key), self._stamp)
         if data is None:
             return None
-        saved_key, found = pickle.loads(data)
-        return found if saved_key == key else None
+        saved_key, content = pickle.loads(data)
+        return content if saved_key == key else None
 
     def save(self, key: Any, data: Any) -> None:
         """Save it, instead of whatever is there."""

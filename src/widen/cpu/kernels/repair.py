@@ -62,7 +62,7 @@ def dots(begin, end, left, right, batches, rows, columns, simple, alpha, beta, a
     parts, inner = out.shape[1], left.shape[4]
     sums = np.zeros((parts, LIMBS, 1), np.int64)
     total = np.zeros((LIMBS, 1), np.int64)
-    sign, found = np.zeros(parts, np.int64), np.empty(fmt.shape[0])
+    sign, words = np.zeros(parts, np.int64), np.empty(fmt.shape[0])
     ours, theirs = np.empty((parts, inner), np.int64), np.empty((parts, inner), np.int64)
     for job in range(begin, end):
         b, i, j = batches[job], rows[job], columns[job]
@@ -79,16 +79,16 @@ def dots(begin, end, left, right, batches, rows, columns, simple, alpha, beta, a
                         _carry(sums[part], low, high)
             sign[part] = settle(sums[part], low, high) if low < LIMBS else 0
             if simple:
-                found[:] = 0.0
+                words[:] = 0.0
                 if sign[part] != 0:
-                    round_words(sums[part], 0, low, high, 32 * low - ZERO, sign[part], fmt, found)
-                for w in range(found.shape[0]):
-                    out[w, part, b, i, j] = found[w]
+                    round_words(sums[part], 0, low, high, 32 * low - ZERO, sign[part], fmt, words)
+                for w in range(words.shape[0]):
+                    out[w, part, b, i, j] = words[w]
         if not simple:
             for part in range(parts):
                 rounded_sum(
-                    total, sums, sign, -ZERO, alpha, beta, addend[:, :, b, i, j], part, fmt, found
+                    total, sums, sign, -ZERO, alpha, beta, addend[:, :, b, i, j], part, fmt, words
                 )
-                for w in range(found.shape[0]):
-                    out[w, part, b, i, j] = found[w]
+                for w in range(words.shape[0]):
+                    out[w, part, b, i, j] = words[w]
         sums[:] = 0

@@ -29,7 +29,7 @@ def scaled(
     Scalars and `addend` are float64 bits; results and c are (words, parts, batch, rows, columns).
     """
     _, parts, batch, rows, columns = out.shape
-    found = np.empty(fmt.shape[0])
+    words = np.empty(fmt.shape[0])
     total = batch * rows * columns
     width = modulus.shape[0]
     limbs = np.empty((parts, width, TILE), np.int64)
@@ -68,12 +68,12 @@ def scaled(
                 for part in range(parts):
                     rounded_sum(
                         sums, work, sign, base, alpha, beta, addend[:, :, b, i, j], part, fmt,
-                        found,
+                        words,
                     )  # fmt: skip
-                    for w in range(found.shape[0]):
+                    for w in range(words.shape[0]):
                         if corner == 0:
-                            out[w, part, b, i, j] = found[w]
-                        elif not same(found[w], out[w, part, b, i, j]):
+                            out[w, part, b, i, j] = words[w]
+                        elif not same(words[w], out[w, part, b, i, j]):
                             unsettled[b, i, j] = True
             j += 1
             if j == columns:

@@ -251,8 +251,8 @@ def _leave_all(limbs, last, size, precision, length, up, sign):
 
 
 @njit
-def _round_all(limbs, size, base, nudge, fmt, room, found, sure):
-    """Round magnitudes word by word into `found`, (words, size), where all words are normal.
+def _round_all(limbs, size, base, nudge, fmt, room, words, sure):
+    """Round magnitudes word by word into `words`, (words, size), where all words are normal.
 
     `sure` says where; elsewhere a word is subnormal, beyond its range or near its end, or an error
     of 2^nudge might change it (a word that it cannot change leaves the same error to the next).
@@ -266,15 +266,15 @@ def _round_all(limbs, size, base, nudge, fmt, room, found, sure):
         leading_bits(limbs[: last + 1], size, head, tail, length)
         round_easy(
             head[:size], tail[:size], length[:size], sign[:size], base[:size], nudge[:size],
-            fmt[w, 0], fmt[w, 1], fmt[w, 2], found[w, :size], up[:size], easy[:size],
+            fmt[w, 0], fmt[w, 1], fmt[w, 2], words[w, :size], up[:size], easy[:size],
         )  # fmt: skip
         for at in range(size):
-            found[w, at] += 0.0  # -0.0 becomes 0.0
+            words[w, at] += 0.0  # -0.0 becomes 0.0
             sure[at] &= easy[at]
         if w + 1 < count:
             _leave_all(limbs, last, size, fmt[w, 0], length, up, sign)
             last = min(last, max(length[:size].max() - fmt[w, 0], 0) >> 5)
-    high, low = found[count - 2], found[count - 1]
+    high, low = words[count - 2], words[count - 1]
     narrow = fmt[count - 2, 0] == 24
     for at in range(size):
         both = high[at] + low[at]
@@ -297,7 +297,7 @@ def rounded(
     base, nudge, error = np.empty(TILE, np.int64), np.full(TILE, -1), np.zeros(TILE)
     room, whole = np.empty((5, TILE), np.int64), np.empty((width, TILE), np.int64)
     sign, sure = np.empty(TILE, np.int64), np.zeros(TILE, np.bool_)
-    tile, found, other = np.empty((count, TILE)), np.empty(count), np.empty(count)
+    tile, words, other = np.empty((count, TILE)), np.empty(count), np.empty(count)
     together = count <= MOST_TOGETHER
     for job in range(begin, end):
         start = job * TILE
@@ -321,16 +321,16 @@ def rounded(
                         out[w, part, b, i, j] = tile[w, at]
                 else:
                     if nudge[at] < 0:
-                        round_words(limbs, at, 0, width - 1, base[at], sign[at], fmt, found)
+                        round_words(limbs, at, 0, width - 1, base[at], sign[at], fmt, words)
                     else:
                         up = nudged(limbs, at, sign[at], work, nudge[at], 1)
-                        round_words(work, 0, 0, width - 1, base[at], up, fmt, found)
+                        round_words(work, 0, 0, width - 1, base[at], up, fmt, words)
                         down = nudged(limbs, at, sign[at], work, nudge[at], -1)
                         round_words(work, 0, 0, width - 1, base[at], down, fmt, other)
                         for w in range(count):
-                            unsettled[b, i, j] |= not same(found[w], other[w])
+                            unsettled[b, i, j] |= not same(words[w], other[w])
                     for w in range(count):
-                        out[w, part, b, i, j] = found[w]
+                        out[w, part, b, i, j] = words[w]
                 j += 1
                 if j == columns:
                     j, i = 0, i + 1

@@ -70,10 +70,10 @@ _parameters: dict[int, Parameters] = {}
 
 
 def _parameters_of(kernel: Any) -> Parameters:
-    found = _parameters.get(id(kernel))
-    if found is None:
-        found = _parameters[id(kernel)] = Parameters(kernel)
-    return found
+    parameters = _parameters.get(id(kernel))
+    if parameters is None:
+        parameters = _parameters[id(kernel)] = Parameters(kernel)
+    return parameters
 
 
 def launch(
@@ -142,14 +142,14 @@ def _loaded(
     device = torch.cuda.current_device()
     kinds = tuple(map(_kind, arguments, _parameters_of(kernel).plain))
     key = (id(kernel), device, constants, how, kinds)
-    found = _compiled.get(key)
-    if found is None:
+    compiled = _compiled.get(key)
+    if compiled is None:
         # By turns: Triton's own tables of a kernel are not made for several threads, and what it
         # compiled may serve more keys than one.
-        found = _compiled.made(
+        compiled = _compiled.made(
             key, lambda: _ready(kernel, grid, arguments, constants, how), turn=id(kernel)
         )
-    return _Issue(found, grid, constants, device)
+    return _Issue(compiled, grid, constants, device)
 
 
 def _ready(
@@ -161,15 +161,15 @@ def _ready(
     names, most = kernel.arg_names[len(arguments) :], how.registers
     limits = {} if most is None or torch.version.hip else {"maxnreg": most}
     started = GPU.start(kernel.fn.__name__)
-    found = kernel.warmup(
+    compiled = kernel.warmup(
         *arguments, grid=grid, num_warps=how.warps, num_stages=how.stages,
         enable_fp_fusion=not how.exact, **limits, **dict(zip(names, constants, strict=True)),
     )  # fmt: skip
-    found.run  # noqa: B018  (loads it)
-    if found.function is None:  # a load that failed half way, for want of memory, left no more
-        found._init_handles()
+    compiled.run  # noqa: B018  (loads it)
+    if compiled.function is None:  # a load that failed half way, for want of memory, left no more
+        compiled._init_handles()
     GPU.finish(kernel.fn.__name__, started)
-    return found
+    return compiled
 
 
 @once
@@ -182,17 +182,18 @@ class _Issue:
     """What launches a compiled kernel."""
 
     def __init__(
-        self, found: Any, grid: tuple[int, ...], constants: tuple[Any, ...], device: int
+        self, compiled: Any, grid: tuple[int, ...], constants: tuple[Any, ...], device: int
     ) -> None:
         x, y, z = (*grid, 1, 1)[:3]
-        self._found, self._grid, self._constants, self._device = found, (x, y, z), constants, device
-        self._run, self._function = found.run, found.function
+        self._compiled, self._constants, self._device = compiled, constants, device
+        self._grid = (x, y, z)
+        self._run, self._function = compiled.run, compiled.function
         self._stream = driver.active.get_current_stream
 
     def __call__(self, *given: Any) -> None:
         """Launch it with these arguments; addresses will do for tensors."""
         self._run(
-            *self._grid, self._stream(self._device), self._function, self._found.packed_metadata,
+            *self._grid, self._stream(self._device), self._function, self._compiled.packed_metadata,
             None, None, None, *given, *self._constants,
         )  # fmt: skip
 
@@ -204,10 +205,10 @@ class _Issue:
         It adds addresses of scratch memory after the arguments. None if it adds anything else, or
         these kernels use any.
         """
-        facts = self._found.metadata
+        facts = self._compiled.metadata
         if torch.version.hip or facts.global_scratch_size or facts.profile_scratch_size:
             return None
-        kinds = list(self._found.src.signature.values())[: len(arguments)]
+        kinds = list(self._compiled.src.signature.values())[: len(arguments)]
         passed = [at for at, kind in enumerate(kinds) if kind != "constexpr"]
         sizes = parameter_sizes(self._function)
         expected = [BYTES.get(kinds[at], 8 if kinds[at][0] == "*" else 0) for at in passed]

@@ -75,9 +75,9 @@ def in_time(
 
     `ready` blocks are there, and more of them when this ends.
     """
-    found: list[Step] = []
+    ordered: list[Step] = []
     for step, uses in steps:
-        found += [takes[index] for index in sorted(uses - ready) if index in takes]
-        found.append(step)
+        ordered += [takes[index] for index in sorted(uses - ready) if index in takes]
+        ordered.append(step)
         ready |= uses
-    return found
+    return ordered

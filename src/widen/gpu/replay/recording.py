@@ -102,15 +102,15 @@ class Recorder(TorchDispatchMode):
         super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
         if func in EMPTY:
-            self._taken(found, zero=func is torch.ops.aten.zeros.default)
+            self._taken(result, zero=func is torch.ops.aten.zeros.default)
         elif func is torch.ops.aten.clone.default and args[0].is_contiguous():
-            self._taken(found, zero=False)
-            self.launched((found, args[0]), lambda new, old: new.copy_(old), tensors=True)
-        elif not (func.is_view and _is_in(found, args)):
+            self._taken(result, zero=False)
+            self.launched((result, args[0]), lambda new, old: new.copy_(old), tensors=True)
+        elif not (func.is_view and _is_in(result, args)):
             self.give_up()
-        return found
+        return result
 
     def give_up(self) -> None:
         """Record nothing more, and hold no memory."""
@@ -198,13 +198,13 @@ class Recorder(TorchDispatchMode):
         return recording
 
 
-def _is_in(found: Any, given: Sequence[Any]) -> bool:
-    """Whether all that was found is in memory that was given.
+def _is_in(result: Any, given: Sequence[Any]) -> bool:
+    """Whether all of a result is in memory that was given.
 
     In inference mode, and inside of operators, PyTorch calls `reshape` a view when it copies.
     """
     there = {x.untyped_storage().data_ptr() for x in given if isinstance(x, torch.Tensor)}
-    made = found if isinstance(found, (list, tuple)) else [found]
+    made = result if isinstance(result, (list, tuple)) else [result]
     return all(x.untyped_storage().data_ptr() in there for x in made)
 
 

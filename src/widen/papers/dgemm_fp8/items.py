@@ -215,7 +215,7 @@ def figure5(setting: Setting) -> Outcome:
         panel = stacked(f"Working memory {memory}", times)
         panels.append(Panel(panel.title, "k_bk", panel.y_label, panel.series))
     counts = {row[1]: row[2] for row in rows}
-    found = tuple(counts[size] for size in (1024, 4096, 16384))
+    products = tuple(counts[size] for size in (1024, 4096, 16384))
     best = {
         memory: min((row for row in rows if row[0] == memory), key=lambda row: sum(row[4:]))[1]
         for memory in memories
@@ -223,7 +223,7 @@ def figure5(setting: Setting) -> Outcome:
     costs = [row[6] for row in rows[: len(blocks)]]
     claims = [
         Claim("Products a block for k_bk = 1024, 4096, 16384", "49, 64, 81",
-              ", ".join(map(str, found)), found == (49, 64, 81)),
+              ", ".join(map(str, products)), products == (49, 64, 81)),
         Claim("Smaller blocks cost less in products and more in accumulation", "so",
               f"accumulation {costs[0]:.3g} ms at 1024, {costs[-1]:.3g} ms at 16384",
               costs[0] > costs[-1]),

@@ -79,12 +79,12 @@ def multiply_words(
         left, right = parts_of_lines(a, 1), parts_of_lines(b, 0)
     else:
         left, right = (parts_of_numbers(x, equalise=equalise, balance=balance) for x in (a, b))
-    found = []
+    products = []
     for part_of_a in groups(left, group):
         for part_of_b in groups(right, group):
             product = library_of(a).matmul(*rewrite(part_of_a, part_of_b, way))
-            found.append(extract(product, len(left), way))
-    return sum_parts(found, len(a))
+            products.append(extract(product, len(left), way))
+    return sum_parts(products, len(a))
 
 
 def sum_parts(products: Sequence[Any], words: int) -> Any:

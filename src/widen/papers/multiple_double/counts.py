@@ -48,11 +48,11 @@ def multiplication(words: int) -> int:
     """
     if words == 2:
         return TWO_PRODUCT + 4 + FAST_TWO_SUM
-    found = 0
+    operations = 0
     for order in range(words):  # order + 1 products x_i y_j with i + j = order, and their errors
         sums = (words + 1 - order) + (words - order)
-        found += (order + 1) * (TWO_PRODUCT + 2 + TWO_SUM * sums)
-    return found + (words - 1) * (2 + TWO_SUM) + rounded(words + 1, words)
+        operations += (order + 1) * (TWO_PRODUCT + 2 + TWO_SUM * sums)
+    return operations + (words - 1) * (2 + TWO_SUM) + rounded(words + 1, words)
 
 
 def rewritten(words: int) -> tuple[int, int]:

@@ -17,8 +17,8 @@ def sum_parts(products: Sequence[Any], words: int) -> Any:
     The parts of a product come largest first.
     """
     shape = products[0].shape[1:]
-    found = np.zeros((words, shape[0] * shape[1]))
+    sums = np.zeros((words, shape[0] * shape[1]))
     for parts in products:
         flat = parts.reshape(len(parts), -1)
-        launch(add_parts, found.shape[1], 8 * words * flat.size, flat, found)
-    return found.reshape(words, *shape)
+        launch(add_parts, sums.shape[1], 8 * words * flat.size, flat, sums)
+    return sums.reshape(words, *shape)

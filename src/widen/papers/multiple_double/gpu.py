@@ -17,17 +17,17 @@ TILE = 512
 def sum_parts(products: Sequence[Any], words: int) -> Any:
     """As `cpu.sum_parts`, the same bits (on a CPU: in Triton's interpreter)."""
     count, rows, columns = products[0].shape
-    found = torch.zeros((words, rows, columns), dtype=torch.float64, device=products[0].device)
+    sums = torch.zeros((words, rows, columns), dtype=torch.float64, device=products[0].device)
     size = rows * columns
-    with torch.cuda.device(found.device) if found.is_cuda else torch.no_grad():
+    with torch.cuda.device(sums.device) if sums.is_cuda else torch.no_grad():
         for parts in products:
             part, row, column = parts.stride()
             launch(
                 add_parts, (-(-size // TILE),),
                 {
-                    "parts": parts, "words": found, "count": count, "rows": rows,
+                    "parts": parts, "words": sums, "count": count, "rows": rows,
                     "columns": columns, "part_stride": part, "row_stride": row,
                     "column_stride": column, "size": size, "WORDS": words, "ELEMENTS": TILE,
                 },
             )  # fmt: skip
-    return found
+    return sums

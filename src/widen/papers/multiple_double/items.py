@@ -89,8 +89,8 @@ def norm(setting: Setting) -> Outcome:
         x, y = (widen.Words(rng.standard_normal(64), dtype=f"float64x{words}") for _ in range(2))
         length = np.sqrt(x * x + y * y)
         x, y = x / length, y / length
-        found = np.sqrt((x * x + y * y).sum())
-        error = (found - 8).words.sum()
+        length_of_all = np.sqrt((x * x + y * y).sum())
+        error = (length_of_all - 8).words.sum()
         rows.append([NAMES[words], float(error), NORM_ERRORS[words]])
     claims = [
         Claim(
@@ -142,11 +142,11 @@ def words_of(setting: Setting, shape: tuple[int, int], count: int, kind: str, st
     phi = float(kind[4:]) if kind.startswith("φ") else 0.0
     first = setting.random(shape, phi, 100 * stream)
     change = INPUTS[kind]
-    found = [first if change is None else change(first)]
+    words = [first if change is None else change(first)]
     for at in range(1, count):
         share = setting.random(shape, 0.0, 100 * stream + at)
-        found.append(found[-1] * share * 2.0**-53)
-    return library_of(first).stack(found)
+        words.append(words[-1] * share * 2.0**-53)
+    return library_of(first).stack(words)
 
 
 def error(setting: Setting, *matrices: Any) -> float:
@@ -175,13 +175,13 @@ def accuracy(setting: Setting) -> Outcome:
         a, b = (words_of(setting, s, count, kind, at) for at, s in ((1, (2, k)), (2, (k, 2))))
         for name, options in VARIANTS.items():
             if count == 2 or (name in SHOWN and (count == 4 or "group" not in options)):
-                found = multiply_words(a, b, **{**SLIDES, **options})
-                rows.append([NAMES[count], kind, name, error(setting, found, a, b)])
+                product = multiply_words(a, b, **{**SLIDES, **options})
+                rows.append([NAMES[count], kind, name, error(setting, product, a, b)])
         fmt = f"float64x{count}"
         left, right = (widen.Words.from_words(x, fmt) for x in (a, b))
         own = widen.matmul(left, right, dtype=fmt)
         rows.append([NAMES[count], kind, OWN, error(setting, own.words, a, b)])
-    found = {(numbers, kind, name): wrong for numbers, kind, name, wrong in rows}
+    errors = {(numbers, kind, name): wrong for numbers, kind, name, wrong in rows}
     panels = [
         Panel(
             f"{numbers}s",
@@ -191,11 +191,11 @@ def accuracy(setting: Setting) -> Outcome:
                 Series(
                     name,
                     list(INPUTS),
-                    [-math.log10(max(found[numbers, kind, name], 1e-300)) for kind in INPUTS],
+                    [-math.log10(max(errors[numbers, kind, name], 1e-300)) for kind in INPUTS],
                     "bars",
                 )
                 for name in SHOWN
-                if (numbers, "equal", name) in found
+                if (numbers, "equal", name) in errors
             ],
         )
         for numbers in NAMES.values()
@@ -207,17 +207,17 @@ def accuracy(setting: Setting) -> Outcome:
         "parts makes sums longer, and bits moved between parts make them finer."
     )
     columns = ["numbers", "inputs", "product", "error / |A||B|"]
-    return Outcome(columns, rows, accuracy_claims(found), Figure(panels), [remark])
+    return Outcome(columns, rows, accuracy_claims(errors), Figure(panels), [remark])
 
 
-def accuracy_claims(found: dict[Any, float]) -> list[Claim]:
+def accuracy_claims(errors: dict[Any, float]) -> list[Claim]:
     """What the slides say, or ask, about accuracy."""
     equal, general = "equal", "φ = 4"
-    double = {name: found["double double", equal, name] for name in ("way 1", "way 2", OWN)}
-    wide = [found["double double", general, name] for name in ("way 1", OWN)]
-    grouped = [found["quad double", "φ = 1", name] for name in ("way 1", "grouped by exponent")]
-    quad = [found["quad double", equal, name] for name in ("way 1", "both as they are")]
-    octo = [found["octo double", equal, name] for name in ("way 1", "one grid a row")]
+    double = {name: errors["double double", equal, name] for name in ("way 1", "way 2", OWN)}
+    wide = [errors["double double", general, name] for name in ("way 1", OWN)]
+    grouped = [errors["quad double", "φ = 1", name] for name in ("way 1", "grouped by exponent")]
+    quad = [errors["quad double", equal, name] for name in ("way 1", "both as they are")]
+    octo = [errors["octo double", equal, name] for name in ("way 1", "one grid a row")]
     return [
         Claim(
             "Is the result accurate? Positive double doubles of one exponent, both ways",

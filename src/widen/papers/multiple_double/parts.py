@@ -88,11 +88,11 @@ def parts_of_numbers(words: Any, *, equalise: bool, balance: bool) -> Any:
     """(parts, rows, columns): every number split by its own exponents, as the slides do it."""
     if equalise:
         words = equalise_signs(words)
-    found: list[Any] = []
+    all_parts: list[Any] = []
     for word, bits in zip(words, widths(len(words)), strict=True):
         parts = split(word, bits)
-        found += balance_exponents(parts, bits) if balance else parts
-    return library_of(words).stack(found)
+        all_parts += balance_exponents(parts, bits) if balance else parts
+    return library_of(words).stack(all_parts)
 
 
 def parts_of_lines(words: Any, axis: int) -> Any:
@@ -110,7 +110,7 @@ def parts_of_lines(words: Any, axis: int) -> Any:
             f"a number is 2^{int(top.max())} or nearly; parts by rows want less than "
             f"2^{LARGEST_EXPONENT}: scale the matrix by a power of two"
         )
-    rest, found = list(words), []
+    rest, parts = list(words), []
     every = [bits for word in widths(len(words)) for bits in word]
     for below in accumulate(every[:-1]):
         grid = 1.5 * powers_of_two(top - below + 52)
@@ -118,8 +118,8 @@ def parts_of_lines(words: Any, axis: int) -> Any:
         for at, word in enumerate(rest):
             near = (word + grid) - grid
             part, rest[at] = part + near, word - near
-        found.append(part)
+        parts.append(part)
     last = rest[-1]
     for word in rest[-2::-1]:
         last = last + word
-    return xp.stack([*found, last])
+    return xp.stack([*parts, last])

@@ -95,25 +95,25 @@ def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Array:
     """Return sums of products of slices, (sums, m, n): integers below 2^31 in any order."""
     rows, slices, inner = left.digits.shape
     columns = right.digits.shape[0]
-    found = np.empty((len(sums), rows, columns))
-    for total, (first, last, pairs) in zip(found, sums, strict=True):
+    totals = np.empty((len(sums), rows, columns))
+    for total, (first, last, pairs) in zip(totals, sums, strict=True):
         back = slices - 1 - last
         ours = left.digits[:, first : first + pairs].reshape(rows, pairs * inner)
         theirs = right.digits[:, back : back + pairs].reshape(columns, pairs * inner)
         np.matmul(ours, theirs.T, out=total)
-    return found
+    return totals
 
 
 def accumulate(
-    c: Array | None, found: Array, sums: Sequence[Sum], left: Slices, right: Slices, last: bool
+    c: Array | None, products: Array, sums: Sequence[Sum], left: Slices, right: Slices, last: bool
 ) -> Array:
     """Add scaled sums to C one by one in float64; after the last ones, scale C itself.
 
     All is in units of the first digits: what the paper multiplies by mu_i and nu_j, powers of two,
     is multiplied at the end, which commutes with rounding.
     """
-    total = np.zeros(found.shape[1:]) if c is None else c
-    for product, (first, second, _) in zip(found, sums, strict=True):
+    total = np.zeros(products.shape[1:]) if c is None else c
+    for product, (first, second, _) in zip(products, sums, strict=True):
         if left.units.shape[0] == 1:
             total += product * 2.0 ** (-left.beta * (first + second))
         else:

@@ -116,19 +116,20 @@ def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Tensor:
 
 
 def accumulate(
-    c: Tensor | None, found: Tensor, sums: Sequence[Sum], left: Slices, right: Slices, last: bool
+    c: Tensor | None, products: Tensor, sums: Sequence[Sum], left: Slices, right: Slices, last: bool
 ) -> Tensor:
     """Add scaled sums to C in one pass over memory; see `cpu.accumulate`."""
-    (m, pitch), n = found.shape[2:], right.digits.shape[2]
-    total = torch.empty((m, n), dtype=torch.float64, device=found.device) if c is None else c
-    terms = _terms(tuple(sums), found.device)
+    (m, pitch), n = products.shape[2:], right.digits.shape[2]
+    total = torch.empty((m, n), dtype=torch.float64, device=products.device) if c is None else c
+    terms = _terms(tuple(sums), products.device)
     tile = ACCUMULATE
     launch(
         kernels.accumulate, (-(-m // tile.rows) * -(-n // tile.columns),),
         {
-            "c": total, "sums": found, "terms": terms, "rows": left.units, "columns": right.units,
-            "m": m, "n": n, "pitch": pitch, "stride": found.stride(0), "count": len(sums),
-            "started": 0 if c is None else m, "last": int(last), "beta": left.beta,
+            "c": total, "sums": products, "terms": terms, "rows": left.units,
+            "columns": right.units, "m": m, "n": n, "pitch": pitch, "stride": products.stride(0),
+            "count": len(sums), "started": 0 if c is None else m, "last": int(last),
+            "beta": left.beta,
             "ANEW": left.units.shape[0] > 1, "ROWS": tile.rows, "COLUMNS": tile.columns,
         },
         warps=tile.warps,

@@ -188,9 +188,9 @@ def fig5(setting: Setting) -> Outcome:
         rows.append([phi, "FP64", None, *case.errors(case.a @ case.b), None])
         for variant, record in VARIANTS.items():
             for k in counts:
-                found = ozimmu(case.a, case.b, k, variant)
-                share = case.bounded(found, k, variant)
-                rows.append([phi, record.name, k, *case.errors(found), share])
+                product = ozimmu(case.a, case.b, k, variant)
+                share = case.bounded(product, k, variant)
+                rows.append([phi, record.name, k, *case.errors(product), share])
     error = {(phi, name, k): Errors(*both) for phi, name, k, *both, _ in rows}
     panels = [
         Panel(
@@ -263,22 +263,22 @@ def saved_slice(setting: Setting, phi: float) -> list[Claim]:
     sizes = setting.choose([128, 256], full=[1024, 2048, 4096, 8192], quick=[64])
     draws = setting.choose(5, full=5, quick=1)
     methods = {"ozIMMU-9": (9, "ozimmu"), "ozIMMU-10": (10, "ozimmu"), "H-9": (9, "h")}
-    found: dict[str, list[float]] = {name: [] for name in ("FP64", *methods)}
+    all_errors: dict[str, list[float]] = {name: [] for name in ("FP64", *methods)}
     for n in sizes:
         for draw in range(draws):
             case = Case(setting, n, n, phi, draw)
-            found["FP64"].append(case.errors(case.a @ case.b).relative)
+            all_errors["FP64"].append(case.errors(case.a @ case.b).relative)
             for name, (k, variant) in methods.items():
-                found[name].append(case.errors(ozimmu(case.a, case.b, k, variant)).relative)
+                all_errors[name].append(case.errors(ozimmu(case.a, case.b, k, variant)).relative)
         setting.machine.free()
     reached = {
-        name: [x <= 2 * y for x, y in zip(errors, found["FP64"], strict=True)]
-        for name, errors in found.items()
+        name: [x <= 2 * y for x, y in zip(errors, all_errors["FP64"], strict=True)]
+        for name, errors in all_errors.items()
     }
     saved = sum(x > y for x, y in zip(reached["H-9"], reached["ozIMMU-9"], strict=True))
     lost = sum(x < y for x, y in zip(reached["H-9"], reached["ozIMMU-9"], strict=True))
     counts = ", ".join(f"{name} in {sum(reached[name])}" for name in methods)
-    means = {name: mean(errors) for name, errors in found.items()}
+    means = {name: mean(errors) for name, errors in all_errors.items()}
     said = ", ".join(f"{name} {error:.1e}" for name, error in means.items())
     nine, ten, h = means["ozIMMU-9"], means["ozIMMU-10"], means["H-9"]
     return [

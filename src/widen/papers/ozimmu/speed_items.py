@@ -35,14 +35,14 @@ RESTED = (
 
 def breakdown(setting: Setting, a: Any, b: Any, slices: int, variant: str) -> dict[str, float]:
     """Return the median seconds of every step."""
-    found: dict[str, list[float]] = {name: [] for name in STEPS}
+    seconds: dict[str, list[float]] = {name: [] for name in STEPS}
     for turn in range(setting.choose(4, full=8 if len(a) < LONG else 4, quick=2)):
         spent: dict[str, float] = defaultdict(float)
         run(a, b, slices, variant, timed(setting, spent))
         if turn > 0:  # the first compiles
             for name in STEPS:
-                found[name].append(spent[name])
-    return {name: median(times) for name, times in found.items()}
+                seconds[name].append(spent[name])
+    return {name: median(times) for name, times in seconds.items()}
 
 
 def timed(setting: Setting, spent: dict[str, float]) -> Callable[..., Any]:
@@ -143,9 +143,9 @@ def fig12_13(setting: Setting) -> Outcome:
             continue
         for variant, record in VARIANTS.items():
             product = partial(ozimmu, a, b, k, variant)
-            found = speed[record.name, n, k] = rate(setting, product, n, repeats)
-            ratio = found / speed["ozIMMU", n, k]
-            rows.append([record.name, n, k, found, ratio, found / native])
+            rate_reached = speed[record.name, n, k] = rate(setting, product, n, repeats)
+            ratio = rate_reached / speed["ozIMMU", n, k]
+            rows.append([record.name, n, k, rate_reached, ratio, rate_reached / native])
         setting.machine.free()
     panels = [
         Panel(
@@ -197,12 +197,12 @@ def throughput_claims(
         return speed[name, n, k] / speed["FP64", n, 0] if k in counts else None
 
     def against_fp64(k: int, wanted: dict[str, float]) -> Claim:
-        found = {name: ratio(name, k) for name in wanted}
-        reached = [x is not None and x >= wanted[name] for name, x in found.items()]
+        ratios = {name: ratio(name, k) for name in wanted}
+        reached = [x is not None and x >= wanted[name] for name, x in ratios.items()]
         return Claim(
             f"Speed against FP64 at n = 16384 with {k} slices",
             ", ".join(f"{name} {x}" for name, x in wanted.items()),
-            ", ".join(f"{name} {x:.2f} at n = {n}" for name, x in found.items() if x)
+            ", ".join(f"{name} {x:.2f} at n = {n}" for name, x in ratios.items() if x)
             or "not measured at this size",
             all(reached) if decided else None,
         )
@@ -234,8 +234,8 @@ def fig14(setting: Setting) -> Outcome:
     rows: list[list[Any]] = [["FP64", None, native, *case.errors(a @ b)]]
     for variant, record in steps(setting, list(VARIANTS.items())):
         for k in counts:
-            found = rate(setting, partial(ozimmu, a, b, k, variant), n, repeats)
-            rows.append([record.name, k, found, *case.errors(ozimmu(a, b, k, variant))])
+            rate_reached = rate(setting, partial(ozimmu, a, b, k, variant), n, repeats)
+            rows.append([record.name, k, rate_reached, *case.errors(ozimmu(a, b, k, variant))])
     shown = []
     for name in ("FP64", *(record.name for record in VARIANTS.values())):
         own = [row for row in rows if row[0] == name]

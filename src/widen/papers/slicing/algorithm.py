@@ -124,15 +124,15 @@ class Ran:
 def take(verbs: Any, lines: Any, scheme: Scheme, side: int, count: int | None = None) -> Slices:
     """Slice lines of A (side 0) or B (1) until nothing is left, or `count` times (Algorithm 1)."""
     work = verbs.lines(lines)
-    found, top = Slices(scheme.bits[side]), verbs.tops(work)
-    while (count is None or len(found.planes) < count) and verbs.left_over(top):
+    slices, top = Slices(scheme.bits[side]), verbs.tops(work)
+    while (count is None or len(slices.planes) < count) and verbs.left_over(top):
         plane, following, _ = verbs.split(
-            work, top, found.bits, scheme.constant, scheme.unit, emulated=scheme.emulated
+            work, top, slices.bits, scheme.constant, scheme.unit, emulated=scheme.emulated
         )
-        found.planes.append(plane)
-        found.tops.append(top)
+        slices.planes.append(plane)
+        slices.tops.append(top)
         top = following
-    return found
+    return slices
 
 
 def halved(lanes: Any) -> Any:
@@ -227,13 +227,13 @@ def run(
                     other = take(verbs, theirs, scheme, 1, len(mine.planes) if fast else None)
                 size = (len(mine.planes), len(other.planes))
                 pairs, target = order(*size, fast), out[i : i + rows, j : j + columns]
-                found = verbs.zeros(*target.shape, scheme.precision, given.a) if h else target
+                sums = verbs.zeros(*target.shape, scheme.precision, given.a) if h else target
                 sum_of_products(
-                    verbs, mine, other, pairs, scheme, found, room, account, nearest=nearest
+                    verbs, mine, other, pairs, scheme, sums, room, account, nearest=nearest
                 )
                 with account.stage("sum"):
                     if h:
-                        target[...] = verbs.add(target, found, emulated=scheme.emulated)
+                        target[...] = verbs.add(target, sums, emulated=scheme.emulated)
                 slices.append(size)
                 counts.append(len(pairs))
                 fasts.append(fast)

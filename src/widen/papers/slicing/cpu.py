@@ -85,9 +85,9 @@ def column_sums(work: Array, lanes: Array | None) -> Array:
     return lanes
 
 
-def exceeds(bound: Array, found: Array) -> bool:
-    """Whether bound > found in every line; lines of zeros have nothing to lose."""
-    return bool(((bound > found) | (found == 0)).all())
+def exceeds(bound: Array, sums: Array) -> bool:
+    """Whether bound > sums in every line; lines of zeros have nothing to lose."""
+    return bool(((bound > sums) | (sums == 0)).all())
 
 
 def multiply(

@@ -119,8 +119,8 @@ def magnitudes(work: Tensor, weights: Tensor) -> Tensor:
         },
         exact=True,
     )  # fmt: skip
-    found: Tensor = halved(lanes.T)
-    return found
+    sums: Tensor = halved(lanes.T)
+    return sums
 
 
 def column_sums(work: Tensor, lanes: Tensor | None) -> Tensor:
@@ -138,9 +138,9 @@ def column_sums(work: Tensor, lanes: Tensor | None) -> Tensor:
     return lanes
 
 
-def exceeds(bound: Tensor, found: Tensor) -> bool:
-    """Whether bound > found in every line; lines of zeros have nothing to lose."""
-    return bool(((bound > found) | (found == 0)).all())
+def exceeds(bound: Tensor, sums: Tensor) -> bool:
+    """Whether bound > sums in every line; lines of zeros have nothing to lose."""
+    return bool(((bound > sums) | (sums == 0)).all())
 
 
 def multiply(

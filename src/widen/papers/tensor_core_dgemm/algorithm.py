@@ -186,8 +186,8 @@ def determine_slices(a: Any, b: Any) -> tuple[int, bool]:
     given = checked(a, b, "float64")
     with given.verbs.at(given.a):
         scheme = scheme_of(given.shape[1])
-        found, fast = enough_slices(given.verbs, given.a, magnitudes_of(given), scheme)
-    return len(found.planes), fast
+        slices, fast = enough_slices(given.verbs, given.a, magnitudes_of(given), scheme)
+    return len(slices.planes), fast
 
 
 def magnitudes_of(given: Operands) -> Any:
@@ -210,14 +210,14 @@ def enough_slices(verbs: Any, rows: Any, weights: Any, scheme: Scheme) -> tuple[
     work = verbs.lines(rows)
     k = work.shape[1]
     bound = verbs.magnitudes(work, weights) * (2 * math.sqrt(k) * 2.0**-scheme.precision)
-    found, top = Slices(scheme.bits[0]), verbs.tops(work)
+    slices, top = Slices(scheme.bits[0]), verbs.tops(work)
     while verbs.left_over(top):
         plane, top_of_rest, sums = verbs.split(
-            work, top, found.bits, scheme.constant, scheme.unit, weights=weights
+            work, top, slices.bits, scheme.constant, scheme.unit, weights=weights
         )
-        found.planes.append(plane)
-        found.tops.append(top)
-        top, d = top_of_rest, len(found.planes)
+        slices.planes.append(plane)
+        slices.tops.append(top)
+        top, d = top_of_rest, len(slices.planes)
         if d >= 2 and verbs.exceeds(bound, sums * (d + 1)):
-            return found, verbs.left_over(top)
-    return found, False
+            return slices, verbs.left_over(top)
+    return slices, False

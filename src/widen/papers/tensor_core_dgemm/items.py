@@ -129,11 +129,11 @@ def figure5(setting: Setting) -> Outcome:
         work = 2 * n**3 * sum(ran.products) / blocks
         rates.append(work / ran.seconds["multiply"] / 1e12)
         setting.progress(0.7 + 0.3 * (at + 1) / len(PHIS))
-    found = next(row for row in rows if row[:2] == [0.1, 7168])
+    example = next(row for row in rows if row[:2] == [0.1, 7168])
     claims = [
         Claim(
-            "At n = 7168, φ = 0.1 the products of slices are 66", "66", f"{found[3]}",
-            found[3] == 66,
+            "At n = 7168, φ = 0.1 the products of slices are 66", "66", f"{example[3]}",
+            example[3] == 66,
         ),
         Claim(
             "The products dominate the time", "about 70 % at n = 7168, φ = 0.1",

@@ -118,7 +118,7 @@ def slice_matrix(words: tuple[Any, ...], slices: int, axis: int) -> list[Any]:
     xp = library_of(words[0])
     rest = xp.stack(list(words))
     extra = math.ceil((24 + math.log2(words[0].shape[axis])) / 2)
-    found = []
+    pieces = []
     for _ in range(slices - 1):
         largest = xp.amax(abs(rest[0]), axis, keepdims=True)
         fraction, exponent = xp.frexp(largest)
@@ -130,17 +130,17 @@ def slice_matrix(words: tuple[Any, ...], slices: int, axis: int) -> list[Any]:
             )
         shift = ((xp.clip(power + (127 + extra), 1, 254)) << 23).view(xp.float32)
         piece = (rest[0] + shift) - shift
-        found.append(piece)
+        pieces.append(piece)
         accumulate(rest, -piece)
-    return [*found, rest[0]]
+    return [*pieces, rest[0]]
 
 
 def multiply_sliced(a: list[Any], b: list[Any], order: str = "rows") -> tuple[Any, ...]:
     """Lines 18 to 23: every product of slices by SGEMM, added up in TS arithmetic in some order."""
     xp = library_of(a[0])
     first, *others = sorted(product(range(len(a)), range(len(b))), key=ORDERS[order])
-    found = xp.matmul(a[first[0]], b[first[1]])
-    total = xp.stack([found, xp.zeros_like(found), xp.zeros_like(found)])
+    leading = xp.matmul(a[first[0]], b[first[1]])
+    total = xp.stack([leading, xp.zeros_like(leading), xp.zeros_like(leading)])
     for i, j in others:
         accumulate(total, xp.matmul(a[i], b[j]))
     return tuple(total)
@@ -171,8 +171,8 @@ def multiply(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
 
     if not is_tensor(a[0]):
         return cpu.multiply(a, b)
-    found = cpu.multiply([x.numpy() for x in a], [x.numpy() for x in b])
-    return tuple(map(library_of(a[0]).from_numpy, found))
+    words = cpu.multiply([x.numpy() for x in a], [x.numpy() for x in b])
+    return tuple(map(library_of(a[0]).from_numpy, words))
 
 
 def accumulate(c: Any, x: Any) -> None:
@@ -213,6 +213,6 @@ def _matrices(a: Any, b: Any, formats: list[str]) -> tuple[tuple[Any, ...], tupl
     return left, right
 
 
-def _words(found: tuple[Any, ...], like: Words) -> Words:
+def _words(words: tuple[Any, ...], like: Words) -> Words:
     """What the paper's operations left, as numbers in canonical form."""
-    return Words.from_words(list(found), like.format)
+    return Words.from_words(list(words), like.format)

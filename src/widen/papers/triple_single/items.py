@@ -30,12 +30,12 @@ INPUTS = "Matrices are (u - 0.5) exp(rn), all words filled to their last bit."
 def numbers(setting: Setting, shape: tuple[int, int], name: str, stream: int) -> list[Any]:
     """Words of (u - 0.5) exp(rn), every later one below half a unit of the one before it."""
     first, *later = WORDS[name]
-    found = [SCALE * setting.random(shape, 1.0, 10 * stream, first)]
+    words = [SCALE * setting.random(shape, 1.0, 10 * stream, first)]
     for at, word in enumerate(later):
         share = setting.random(shape, 0.0, 10 * stream + at + 1, first)  # from -1/2 to 1/2
-        small = found[-1] * share * 2.0 ** (-53 if first == "float64" else -24)
-        found.append(cast(small, word))
-    return found
+        small = words[-1] * share * 2.0 ** (-53 if first == "float64" else -24)
+        words.append(cast(small, word))
+    return words
 
 
 # ── figures 19 to 22: speed of blocked products ──────────────────────────────
@@ -50,8 +50,8 @@ def once(measure: Callable[[Setting], Measured], setting: Setting) -> Measured:
     key = measure.__name__, setting.device, setting.full, setting.quick, setting.seed
     if key not in _measured:
         _measured[key] = measure(setting)
-    found: Measured = _measured[key]
-    return found
+    result: Measured = _measured[key]
+    return result
 
 
 def measure_rates(setting: Setting) -> dict[tuple[str, int], float]:
@@ -59,7 +59,7 @@ def measure_rates(setting: Setting) -> dict[tuple[str, int], float]:
     sizes = setting.choose(
         [32, 64, 128, 256], full=[32, 64, 128, 256, 512, 1024, 2048, 4096, 8192], quick=[32, 64]
     )
-    found = {}
+    rates = {}
     cases = [(name, n) for name in WORDS for n in sizes]
     for done, (name, n) in enumerate(cases):
         setting.progress(done / len(cases))
@@ -70,8 +70,8 @@ def measure_rates(setting: Setting) -> dict[tuple[str, int], float]:
             repeats,
             warm_ups=1 if n <= 4096 else 0,  # minutes would be spent on TS of 8192
         )
-        found[name, n] = 2 * n**3 / seconds / 1e9
-    return found
+        rates[name, n] = 2 * n**3 / seconds / 1e9
+    return rates
 
 
 def speeds(setting: Setting, names: tuple[str, ...], claims: list[Any]) -> Outcome:
@@ -223,11 +223,11 @@ PRODUCTS: dict[str, Callable[..., Any]] = {
 
 def doubles(setting: Setting, shape: tuple[int, int], stream: int) -> list[Any]:
     """(u - 0.5) exp(rn) computed in float64, as three float32 that sum to it."""
-    rest, found = SCALE * setting.random(shape, 1.0, 10 * stream), []
+    rest, words = SCALE * setting.random(shape, 1.0, 10 * stream), []
     for _ in range(3):
-        found.append(cast(rest, "float32"))
-        rest = rest - cast(found[-1], "float64")
-    return found
+        words.append(cast(rest, "float32"))
+        rest = rest - cast(words[-1], "float64")
+    return words
 
 
 def fig25(setting: Setting) -> Outcome:
@@ -287,9 +287,9 @@ def fig25(setting: Setting) -> Outcome:
 def accuracy_claims(rows: list[list[Any]], sizes: list[int]) -> list[Claim]:
     """What section 5.2.2 says of figure 25, by numbers of 53 bits."""
     top, kinds = sizes[-1], list(KINDS.values())
-    found = {(kind, n, name): rest for kind, n, elements, name, *rest in rows}
-    own = {(n, name): error for (kind, n, name), (error, *_) in found.items() if kind == kinds[0]}
-    _, typical, against_largest = found[kinds[0], top, "12 slices"]
+    errors = {(kind, n, name): rest for kind, n, elements, name, *rest in rows}
+    own = {(n, name): error for (kind, n, name), (error, *_) in errors.items() if kind == kinds[0]}
+    _, typical, against_largest = errors[kinds[0], top, "12 slices"]
     twelve, nine, plain = ([own[n, name] for n in sizes] for name in (
         "12 slices", "9 slices", "blocked"))  # fmt: skip
     best, by_weight = min(sizes, key=lambda n: abs(n - 512)), "12 slices by weight"
@@ -299,14 +299,14 @@ def accuracy_claims(rows: list[list[Any]], sizes: list[int]) -> list[Claim]:
             "1e-20",
             f"{twelve[-1]:.1e} at n = {top}, the largest of {rows[-1][2]:,} elements; median "
             f"{typical:.1e}, largest error over largest element {against_largest:.1e}; with all "
-            f"words filled {found[kinds[1], top, '12 slices'][0]:.1e}",
+            f"words filled {errors[kinds[1], top, '12 slices'][0]:.1e}",
             twelve[-1] <= 1e-20 if top == 4096 else None,
         ),
         Claim(
             "The same 12 slices added by weight, our order",
             "1e-20, row by row",
             f"{own[top, by_weight]:.1e}, the largest of as many elements; with all words filled "
-            f"{found[kinds[1], top, by_weight][0]:.1e}",
+            f"{errors[kinds[1], top, by_weight][0]:.1e}",
             own[top, by_weight] <= 1e-20 if top == 4096 else None,
         ),
         Claim(
@@ -334,13 +334,13 @@ def quad_product(a: list[Any], b: list[Any]) -> Any:
     return widen.matmul(left, right, dtype=widen.float64x4).words
 
 
-def errors(found: Any, exact: Any) -> tuple[float, float, float]:
+def errors(computed: Any, exact: Any) -> tuple[float, float, float]:
     """Largest and median relative error, and the largest error over the largest element.
 
     The differences cancel word by word, each exactly but for the last.
     """
     rest = exact[0]
-    for word in found:
+    for word in computed:
         rest = rest - word
     wrong = abs(rest + exact[1])
     relative, against_largest = wrong / abs(exact[0]), wrong.max() / abs(exact[0]).max()

@@ -62,9 +62,9 @@ def _binary(end: Path, options: tuple[str, ...]) -> bytes:
     key = hashlib.sha256(repr((texts, options, compiler, driver)).encode()).hexdigest()
     name = f"multiply-{key[:32]}.cubin"
     with suppress(RuntimeError):  # there is no home at all
-        found = kept.read(_cache_directory() / name, stamp=b"")
-        if found is not None:
-            return found
+        stored = kept.read(_cache_directory() / name, stamp=b"")
+        if stored is not None:
+            return stored
     started = CUDA.start("multiply.cu")
     binary = _compiled(texts.pop("multiply.cu"), texts, options)
     CUDA.finish("multiply.cu", started)

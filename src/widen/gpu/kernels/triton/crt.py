@@ -305,12 +305,12 @@ def round_any(
             for side in range(1 + slack):
                 side_change = change * (1 - 2 * side)
                 if LIMBS > 0:
-                    found, last, negative = integer_held(
+                    x_limbs, last, negative = integer_held(
                         at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there,
                         slack, side_change, place, PARTS + part, LIMBS, LONG, ASSEMBLY,
                     )  # fmt: skip
                     other, unit = store_words(
-                        with_negated(found), COLUMNS, 32 * LIMBS, last, negative, base, out + to,
+                        with_negated(x_limbs), COLUMNS, 32 * LIMBS, last, negative, base, out + to,
                         wide(word_stride), words, second + to, real, side, PRECISION, LOWEST,
                         HIGHEST, MIXED, True, ASSEMBLY,
                     )  # fmt: skip

@@ -58,7 +58,7 @@ def loaded(
     Those of moduli in two digits are sums of three numbers, of low digits, of high ones and of
     sums: -6 to 3p.
     """
-    found = ()
+    values = ()
     apart = wide(moduli) * stream
     numbers: tl.constexpr = 3 if SIZE == 2 else 1
     start = wide(SIZE * first) * stream
@@ -70,8 +70,8 @@ def loaded(
             value = tl.load(groups + place, there, other=0).to(tl.int32)
             for more in tl.static_range(1, numbers):
                 value += tl.load(groups + (place + more * apart), there, other=0).to(tl.int32)
-            found = found + (value,)
-    return found
+            values = values + (value,)
+    return values
 
 
 @triton.jit

@@ -154,11 +154,11 @@ def round_any_scaled(
         for of_x in tl.static_range(PARTS):
             to_limbs = at_limbs + of_x * limbs * COLUMNS
             if LIMBS > 0:
-                found = integer_held(
+                integer = integer_held(
                     at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there, 0,
                     nothing, lane, PARTS + of_x, LIMBS, LONG, ASSEMBLY,
                 )  # fmt: skip
-                store_limbs(found[0], to_limbs, COLUMNS, ASSEMBLY)
+                store_limbs(integer[0], to_limbs, COLUMNS, ASSEMBLY)
             else:
                 count, quotient, carry = groups_stored(
                     at, stream, moduli, at_long, long_stream, long_moduli, basis, length, there,

@@ -54,10 +54,10 @@ def highest(w, words, fraction, longs):
 @triton.jit
 def loaded(at, word_stride, inside, BEGIN: tl.constexpr, END: tl.constexpr):
     """Words number BEGIN to END, counted from the last."""
-    found = ()
+    words = ()
     for w in tl.static_range(BEGIN, END):
-        found = found + (tl.load(at + w * word_stride, inside, other=0),)
-    return found
+        words = words + (tl.load(at + w * word_stride, inside, other=0),)
+    return words
 
 
 @triton.jit
@@ -158,7 +158,7 @@ def bytes_of(
 
 
 @triton.jit
-def store_bytes(place, found, written, FORM: tl.constexpr):
+def store_bytes(place, values, written, FORM: tl.constexpr):
     """Store the lowest bytes of (elements, columns), in rows as above, four in a word.
 
     FORM is NEAR, LINES, INNER, how many columns, and ASSEMBLY.
@@ -166,7 +166,7 @@ def store_bytes(place, found, written, FORM: tl.constexpr):
     lines: tl.constexpr = FORM[1]
     words: tl.constexpr = FORM[2] // 4
     columns: tl.constexpr = FORM[3]
-    x = tl.reshape(found, (lines * words // 32, 2, 4, 2, 8, columns))
+    x = tl.reshape(values, (lines * words // 32, 2, 4, 2, 8, columns))
     x = tl.permute(x, (0, 2, 4, 5, 1, 3))
     if FORM[0]:
         x = tl.permute(tl.reshape(x, (words, lines, columns, 2, 2)), (1, 0, 2, 3, 4))
@@ -276,8 +276,8 @@ def residues_of_few(
         tl.store(place, four_bytes(ours[0], ours[1], ours[2], ours[3], ASSEMBLY), written)
         if PARTS == 2:
             place += wide(moduli) * plane
-            found = four_bytes(theirs[0], theirs[1], theirs[2], theirs[3], ASSEMBLY)
-            tl.store(place, found, written)
+            packed = four_bytes(theirs[0], theirs[1], theirs[2], theirs[3], ASSEMBLY)
+            tl.store(place, packed, written)
             place += wide(moduli) * plane
             tl.store(place, four_bytes(sums[0], sums[1], sums[2], sums[3], ASSEMBLY), written)
 

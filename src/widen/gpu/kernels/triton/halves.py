@@ -81,15 +81,15 @@ def join(
     p = tl.load(constants + 4 * z)
     loaded = (i < half_m)[:, None] & (j < half_n)[None, :]
     at = products + (wide(z) * 7 * half_m + i)[:, None] * half_n + j[None, :]
-    found = ()
+    residues = ()
     for s in tl.static_range(7):
         one = tl.load(at + wide(s * half_m) * half_n, loaded, other=0)
-        found = found + (one.to(tl.uint32),)
+        residues = residues + (one.to(tl.uint32),)
     made = (
-        less(less(found[0] + found[3] + found[6] + (p - found[4]), 2 * p), p),
-        less(found[2] + found[4], p),
-        less(found[1] + found[3], p),
-        less(less(found[0] + found[2] + found[5] + (p - found[1]), 2 * p), p),
+        less(less(residues[0] + residues[3] + residues[6] + (p - residues[4]), 2 * p), p),
+        less(residues[2] + residues[4], p),
+        less(residues[1] + residues[3], p),
+        less(less(residues[0] + residues[2] + residues[5] + (p - residues[1]), 2 * p), p),
     )
     for q in tl.static_range(4):
         row, column = i + q // 2 * half_m, j + q % 2 * half_n

@@ -73,11 +73,11 @@ def _largest(
     LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     b, line, start, stop = piece_of(block, lines, inner, share, LINES)
-    found = largest_of(
+    tops = largest_of(
         pairs(bits, b, batch_stride, PARTS), line, start, stop, inner, lines, line_stride,
         inner_stride, PARTS, WIDTH, NEAR, LINES, INNER,
     )  # fmt: skip
-    tl.atomic_max(table + LARGEST * count + b * lines + line, found, line < lines, sem="relaxed")
+    tl.atomic_max(table + LARGEST * count + b * lines + line, tops, line < lines, sem="relaxed")
 
 
 SIZES = ["left_count", "right_count", "left_blocks", "left_share", "right_share"]

@@ -78,8 +78,8 @@ def largest(
             x = tl.load(at, inside, other=0).to(tl.int64)
             _, less = side_of(x, at, wide(word_stride), words, inside, FRACTION, EXPONENT)
             tally = tl.maximum(tally, (x & ((1 << (FRACTION + EXPONENT)) - 1)) - less)
-    found = tl.max(tally, 1)
-    tl.atomic_max(table + LARGEST * count + b * lines + line, found, line < lines, sem="relaxed")
+    tops = tl.max(tally, 1)
+    tl.atomic_max(table + LARGEST * count + b * lines + line, tops, line < lines, sem="relaxed")
 
 
 @triton.jit

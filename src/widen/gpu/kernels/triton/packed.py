@@ -58,13 +58,13 @@ def times_add(a, b: tl.constexpr, start, ASSEMBLY: tl.constexpr):
 def xor_where(x, place, j: tl.constexpr, y, ASSEMBLY: tl.constexpr):
     """Exclusive or of int64 numbers where an int32 is j, else the first."""
     if ASSEMBLY:  # plain, it takes four instructions and not two
-        found = tl.inline_asm_elementwise(
+        result = tl.inline_asm_elementwise(
             "{.reg .pred p; setp.eq.s32 p, $2, $3; mov.b64 $0, $1; @p xor.b64 $0, $0, $4;}",
             "=l,l,r,r,l", [x, place, j, y], tl.int64, True, 1,
         )  # fmt: skip
     else:
-        found = x ^ tl.where(place == j, y, 0)
-    return found
+        result = x ^ tl.where(place == j, y, 0)
+    return result
 
 
 @triton.jit

@@ -138,7 +138,7 @@ def scaled_special(nan, up, down, x_nan, x_up, x_down, scalar, PART: tl.constexp
 
 @triton.jit
 def scaled_specials(
-    found, scalars, PART: tl.constexpr, PARTS: tl.constexpr, C_PARTS: tl.constexpr,
+    sums, scalars, PART: tl.constexpr, PARTS: tl.constexpr, C_PARTS: tl.constexpr,
     C_FIELDS: tl.constexpr,
 ):  # fmt: skip
     """The same for one part of alpha x + beta c; what is finite has no say."""
@@ -146,7 +146,7 @@ def scaled_specials(
     up, down = nan, nan
     for q in tl.static_range(PARTS):
         nan, up, down = scaled_special(
-            nan, up, down, found[3 * q], found[3 * q + 1], found[3 * q + 2], scalars[PART ^ q],
+            nan, up, down, sums[3 * q], sums[3 * q + 1], sums[3 * q + 2], scalars[PART ^ q],
             PART, q,
         )  # fmt: skip
     for q in tl.static_range(C_PARTS):
@@ -180,10 +180,10 @@ def any_mark(marks, elements, first, tiles, ELEMENTS: tl.constexpr):
     words = marks.to(tl.pointer_type(tl.int32), bitcast=True)
     words += run[:, None] * (RUN // 4) + tl.arange(0, RUN // 4)[None, :]
     seen = tl.load(words, inside[:, None], other=0)
-    found = tl.max(tl.max((seen != 0).to(tl.int32), 1), 0)
+    marked = tl.max(tl.max((seen != 0).to(tl.int32), 1), 0)
     last = elements // RUN % tiles - first
     ours = (last >= 0) & (last < GLANCE * programs) & (last % programs == 0)
-    return (found > 0) | ((elements % RUN != 0) & ours)
+    return (marked > 0) | ((elements % RUN != 0) & ours)
 
 
 @triton.jit
@@ -225,15 +225,15 @@ def taken(codes, number, ELEMENTS: tl.constexpr):
 
 @triton.jit
 def special_bits(
-    found, scalars, PART: tl.constexpr, PARTS: tl.constexpr, SCALED: tl.constexpr,
+    sums, scalars, PART: tl.constexpr, PARTS: tl.constexpr, SCALED: tl.constexpr,
     C_PARTS: tl.constexpr, C_FIELDS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
     HIGHEST: tl.constexpr,
 ):  # fmt: skip
     """Bits without the sign, and the sign, of a part that `special_sum` found special."""
     infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
-    nan, up, down = found[3 * PART], found[3 * PART + 1], found[3 * PART + 2]
+    nan, up, down = sums[3 * PART], sums[3 * PART + 1], sums[3 * PART + 2]
     if SCALED:
-        nan, up, down = scaled_specials(found, scalars, PART, PARTS, C_PARTS, C_FIELDS)
+        nan, up, down = scaled_specials(sums, scalars, PART, PARTS, C_PARTS, C_FIELDS)
     invalid = nan | (up & down)
     quiet = invalid.to(tl.int64) << (PRECISION - 2)
     return tl.where(invalid | up | down, infinity | quiet, 0), down & ~invalid
@@ -307,16 +307,16 @@ def repair(
                     tl.store(marks + place, 0)
                 if (not fine) | (code == UNFIT):
                     if code == SPECIAL_ELEMENT:
-                        found = ()
+                        sums = ()
                         for q in tl.static_range(PARTS):
-                            found = found + special_sum(
+                            sums = sums + special_sum(
                                 ours, theirs, left_part_stride, right_part_stride,
                                 left_inner_stride, right_inner_stride, inner, PARTS, q,
                                 LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
                             )  # fmt: skip
                         for part in tl.static_range(PARTS):
                             bits, negative = special_bits(
-                                found, scalars, part, PARTS, SCALED, C_PARTS, C_FIELDS, PRECISION,
+                                sums, scalars, part, PARTS, SCALED, C_PARTS, C_FIELDS, PRECISION,
                                 LOWEST, HIGHEST,
                             )  # fmt: skip
                             store_float(

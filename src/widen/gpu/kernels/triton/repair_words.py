@@ -132,9 +132,9 @@ def repair(
                     tl.store(marks + place, 0)
                 if (not fine) | (code == UNFIT):
                     if code == SPECIAL_ELEMENT:
-                        found, scalars = (), ()
+                        sums, scalars = (), ()
                         for q in tl.static_range(PARTS):
-                            found = found + special_sum(
+                            sums = sums + special_sum(
                                 ours, theirs, left_part_stride, right_part_stride,
                                 left_inner_stride, right_inner_stride, inner, PARTS, q,
                                 LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
@@ -147,7 +147,7 @@ def repair(
                                 )
                         for q in tl.static_range(PARTS):
                             bits, negative = special_bits(
-                                found, scalars, q, PARTS, SCALED, C_PARTS, C_FIELDS, PRECISION,
+                                sums, scalars, q, PARTS, SCALED, C_PARTS, C_FIELDS, PRECISION,
                                 LOWEST, HIGHEST,
                             )  # fmt: skip
                             to = target + q * part_stride

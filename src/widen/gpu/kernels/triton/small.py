@@ -26,14 +26,14 @@ def rows_of(base, line, real, k, pitch, INNER: tl.constexpr):
 
 
 @triton.jit
-def store_blocks(to, found, m, n, width, pitch, here, EDGE: tl.constexpr):
+def store_blocks(to, values, m, n, width, pitch, here, EDGE: tl.constexpr):
     """Store blocks on the diagonal, `here` of m x n, one under the other, rows `pitch` apart."""
-    found = tl.reshape(found, (EDGE, EDGE // 16, 16))
+    values = tl.reshape(values, (EDGE, EDGE // 16, 16))
     row, sixteen, inside = tl.arange(0, EDGE), 16 * tl.arange(0, EDGE // 16), tl.arange(0, 16)
     across = (sixteen % width)[None, :, None] + inside[None, None, :]
     of_row, of_column = (row // m)[:, None, None], (sixteen // width)[None, :, None]
     own = (of_row == of_column) & (of_row < here) & (across < n)
-    tl.store(to + (row * pitch)[:, None, None] + across, found, own)
+    tl.store(to + (row * pitch)[:, None, None] + across, values, own)
 
 
 @triton.jit(do_not_specialize=["batch", "items"])

@@ -133,10 +133,10 @@ def anew(
     read = inside[:, None] & (h < inner)[None, :]
     at = rest + (wide(1) * line * inner)[:, None] + h[None, :]
     bits = tl.load(at, read, other=0)
-    found = tl.load(most + line, inside, other=0)
-    unit = unit_of(found, beta, True)
+    top = tl.load(most + line, inside, other=0)
+    unit = unit_of(top, beta, True)
     old = tl.load(before + line, line < known, other=0)
-    unit = tl.where(found == 0, old, unit)
+    unit = tl.where(top == 0, old, unit)
     tl.store(units + line, unit, inside)
     special = unit == SPECIAL
     bits = tl.where(special[:, None], 0, bits)
@@ -148,7 +148,7 @@ def anew(
     tl.store(to, shifted.to(tl.int64, bitcast=True).to(tl.int8), written)
     tl.store(at, left, read)
     most_left = tl.max(left & MAGNITUDE, 1)
-    tl.atomic_max(following + line, tl.where(special, found, most_left), inside)
+    tl.atomic_max(following + line, tl.where(special, top, most_left), inside)
 
 
 @triton.jit(do_not_specialize=["m", "count", "started", "last", "beta"])
@@ -173,13 +173,13 @@ def accumulate(
     at = sums + (wide(1) * i * pitch)[:, None] + j[None, :]
     for t in range(count):
         first, second = tl.load(terms + 3 * t + 1), tl.load(terms + 3 * t + 2)
-        found = tl.load(at + wide(tl.load(terms + 3 * t)) * stride, inside, other=0).to(tl.float64)
+        value = tl.load(at + wide(tl.load(terms + 3 * t)) * stride, inside, other=0).to(tl.float64)
         if ANEW:
             ours = power(tl.load(rows + first * m + i, i < m, other=0) - row)
             theirs = power(tl.load(columns + second * n + j, j < n, other=0) - column)
-            total += found * ours[:, None] * theirs[None, :]
+            total += value * ours[:, None] * theirs[None, :]
         else:
-            total += found * power(tl.zeros((1, 1), tl.int32) - beta * (first + second))
+            total += value * power(tl.zeros((1, 1), tl.int32) - beta * (first + second))
     if last != 0:
         special = (row == SPECIAL)[:, None] | (column == SPECIAL)[None, :]
         exponent = tl.where(special, 0, row[:, None] + column[None, :])
