@@ -193,7 +193,7 @@ def surveyed(x, side, contract, cap):
     goal, test = bounds.goal(contract, fmt.precision, k, 1, cap), None
     if contract.certified_by_data:
         test = bounds.certificate(contract, fmt.precision, k, 1, 0)
-    looked_at = gpu_lines.look_at([operand], None, 1, [goal])
+    looked_at = gpu_lines.survey_all([operand], None, 1, [goal])
     tables, needs = looked_at.tables, looked_at.needs
     gpu_lines.quantise([operand], tables, goal, test, needs[0].unbind())
     return operand, tables[0], goal, test

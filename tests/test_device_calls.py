@@ -294,7 +294,7 @@ def test_strides_of_axes_of_one_entry_are_not_looked_at(shape, dtype):
             assert found.lines_near == wanted.lines_near
             assert tensors.in_one_block(view) == tensors.in_one_block(plain)
             if dtype != "float64x2":
-                assert tensors._kind(view) == tensors._kind(plain)
+                assert tensors._key_of_operand(view) == tensors._key_of_operand(plain)
 
 
 @pytest.mark.parametrize("mixed", [False, True])

@@ -268,12 +268,12 @@ def test_planes_keep_their_cap_whatever_the_plan_says():
 def test_calls_with_other_planes_are_of_another_kind():
     b = draw("phi1", (5, 7, 6), 10)[1]
     kinds = [
-        tensors._kind(encoded(x, "right", unit=unit, system=system))
+        tensors._key_of_operand(encoded(x, "right", unit=unit, system=system))
         for x in (b, np.asfortranarray(b))
         for unit, system in (("int8", "residues"), ("int8", "digits"), ("fp8", "residues"))
     ]
     assert len(set(kinds)) == 6
-    assert tensors._kind(encoded(b, "right", unit="int8", system="residues")) == kinds[0]
+    assert tensors._key_of_operand(encoded(b, "right", unit="int8", system="residues")) == kinds[0]
 
 
 def test_more_lines_than_tables_have_places_for():

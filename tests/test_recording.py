@@ -27,7 +27,7 @@ from widen.gpu import tiles
 from widen.gpu.clock import Clock
 from widen.gpu.products import lines_of
 from widen.gpu.replay.driver import Launch
-from widen.gpu.replay.recording import Kind, Recorder
+from widen.gpu.replay.recording import CallRecordings, Recorder
 from widen.options import Options
 from widen.stages.problem import Encoding, Problem
 from widen.stages.run import run
@@ -41,7 +41,7 @@ class Calls:
 
     def __init__(self, accuracy, dtype="float64", plan=None, workspace=1 << 30):
         self.accuracy, self.dtype, self.plan, self.workspace = accuracy, dtype, plan, workspace
-        self.kind = Kind()
+        self.kind = CallRecordings()
         self.recorded = 0
 
     def __call__(self, a, b):
@@ -180,7 +180,7 @@ def test_kinds_tell_calls_apart():
     ]  # fmt: skip
 
     def kind_of(*call):
-        return tensors._recordings.kind(tensors._key_of_call(*call))
+        return tensors._recordings.of(tensors._key_of_call(*call))
 
     kinds = [kind_of(*call) for call in calls]
     assert len(set(kinds)) == len(calls)

@@ -23,7 +23,7 @@ from widen.gpu import constants as torch_constants
 from widen.gpu import products as tensors
 from widen.gpu import unit_constants as torch_tables
 from widen.gpu.replay import launch as triton_launch
-from widen.gpu.replay.recording import Kind, Recordings
+from widen.gpu.replay.recording import CallRecordings, Recordings
 from widen.stages.compiling.once import Once, once
 from widen.systems import residues
 
@@ -259,13 +259,13 @@ def test_all_threads_are_given_the_same_table(monkeypatch, name):
 
 def test_threads_share_a_kind_of_call():
     kinds = Recordings()
-    assert len(set(at_once(lambda _: kinds.kind("key")))) == len(kinds._kinds) == 1
+    assert len(set(at_once(lambda _: kinds.of("key")))) == len(kinds._by_key) == 1
 
 
 def test_a_recording_is_kept_by_its_own_choice():
     """Whatever another thread, which records the same kind, has chosen meanwhile."""
 
-    class Disturbed(Kind):
+    class Disturbed(CallRecordings):
         last = property(lambda self: "another's", lambda self, choice: None)
 
     kind, choice = Disturbed(), SimpleNamespace(key="own")

@@ -219,13 +219,13 @@ class Info:
         bound = np.asarray(self.bound.cpu() if hasattr(self.bound, "cpu") else self.bound)
         finite = bound[np.isfinite(bound)]
         if isinstance(self.bound, float):
-            largest, some = self.bound, not math.isnan(self.bound)
+            largest, any_finite = self.bound, not math.isnan(self.bound)
         else:
-            some = bound.size == 0 or bound.size > self.not_finite
+            any_finite = bound.size == 0 or bound.size > self.not_finite
             # A bound may be beyond the range where the result is not.
             beyond = bound.size - finite.size > self.not_finite
             largest = math.inf if beyond else float(finite.max(initial=0.0))
-        if not some:
+        if not any_finite:
             return f"none: all {self.not_finite} elements are infinite or NaN"
         rest = f"; {self.not_finite} others are infinite or NaN" if self.not_finite else ""
         every = "every finite" if self.not_finite else "every"

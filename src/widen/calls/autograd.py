@@ -87,9 +87,9 @@ def _refusal(given: dict[str, Any], foreign: dict[str, Any], refused: list[str])
             fixes.append(f"give {arguments.moved(x, name, place)}")
     if refused:
         fixes.append(f"leave that out, or {detached}")
-    kinds = [*(f"{name} as {type(x).__name__}" for name, x in foreign.items()), *refused]
+    obstacles = [*(f"{name} as {type(x).__name__}" for name, x in foreign.items()), *refused]
     return TypeError(
-        f"a product that PyTorch differentiates or maps cannot have {', '.join(kinds)}: "
+        f"a product that PyTorch differentiates or maps cannot have {', '.join(obstacles)}: "
         + "; ".join(fixes)
     )
 

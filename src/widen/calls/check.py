@@ -110,16 +110,16 @@ def as_operand(x: Any, name: str) -> Any:
             raise ValueError(f"{name} is a scalar; widen multiplies vectors and matrices: use *")
         return x
     if not isinstance(x, np.ndarray):
-        kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
+        type_name = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
         if hasattr(x, "__dlpack__"):
             raise TypeError(
-                f"{name} is a {kind}; widen multiplies NumPy arrays and PyTorch tensors: give "
+                f"{name} is a {type_name}; widen multiplies NumPy arrays and PyTorch tensors: give "
                 f"np.from_dlpack({name}) or torch.from_dlpack({name})"
             )
-        exact = kind.split(".")[0] in ("mpmath", "flint")
+        exact = type_name.split(".")[0] in ("mpmath", "flint")
         fix = WORDS_OF if exact else "np.asarray({name}, float)"
         raise TypeError(
-            f"{name} is a {kind}; widen multiplies NumPy arrays: give {fix.format(name=name)}"
+            f"{name} is a {type_name}; widen multiplies NumPy arrays: give {fix.format(name=name)}"
         )
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
@@ -277,7 +277,7 @@ def check_shape(shape: tuple[Any, ...], name: str) -> None:
 
 def scalar(value: Any, name: str) -> complex | float:
     """Alpha or beta, a finite number that float64 (or its parts) holds exactly."""
-    kinds = (int, float, complex, np.integer, np.floating, np.complexfloating)
+    types = (int, float, complex, np.integer, np.floating, np.complexfloating)
     value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if is_tensor(value) and value.ndim == 0:
         if value.device.type != "cpu":
@@ -288,7 +288,7 @@ def scalar(value: Any, name: str) -> complex | float:
         if is_transformed(value):
             raise TypeError(f"{name} has no gradient and no vmap; give a number, {name}.item()")
         value = value.item()
-    if isinstance(value, bool) or not isinstance(value, kinds):
+    if isinstance(value, bool) or not isinstance(value, types):
         raise TypeError(f"{name}={value!r} is not a number; give a float or a complex number")
     try:
         number = complex(value)
@@ -342,9 +342,9 @@ def check_plan(call: Call, plan: Plan) -> None:
     """Whether a plan made beforehand is one for this call."""
     shape = call.shape
     if plan.shape != shape or plan.layout.parts != call.work.parts:
-        kinds = {1: "real", 2: "complex"}
+        names = {1: "real", 2: "complex"}
         raise ValueError(
-            f"the plan is for {kinds[plan.layout.parts]} numbers and (batch, m, k, n) = "
-            f"{plan.shape}; the call has {kinds[call.work.parts]} ones and {shape}: make a plan "
+            f"the plan is for {names[plan.layout.parts]} numbers and (batch, m, k, n) = "
+            f"{plan.shape}; the call has {names[call.work.parts]} ones and {shape}: make a plan "
             "for these"
         )

@@ -141,8 +141,8 @@ def machine(device: str) -> Cpu:
     """Return the machine of a device's name, or say why there is none."""
     if device == "cpu":
         return Cpu()
-    kind, _, index = device.partition(":")
-    if kind != "cuda" or not (index.isdecimal() or device == "cuda"):
+    name, _, index = device.partition(":")
+    if name != "cuda" or not (index.isdecimal() or device == "cuda"):
         raise CommandError(f"--device {device} is not known: use cpu, cuda or cuda:1")
     try:
         import torch

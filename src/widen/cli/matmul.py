@@ -130,10 +130,10 @@ def accuracy_of(c: "Array", info: Any) -> str:
         return f"unknown: no element is finite, all {c.size} are infinite or NaN"
     scale = largest(c)
     relative = f", {info.bound / scale:.1e} of the largest element" if scale > 0 else ""
-    kind, rest = "element", ""
+    noun, rest = "element", ""
     if info.not_finite:
-        kind, rest = "finite element", f"; {info.not_finite} are infinite or NaN"
-    return f"at most {info.bound:.2e} in any {kind}{relative}; {info.repaired} repaired{rest}"
+        noun, rest = "finite element", f"; {info.not_finite} are infinite or NaN"
+    return f"at most {info.bound:.2e} in any {noun}{relative}; {info.repaired} repaired{rest}"
 
 
 def largest(values: "Array", block: int = 1 << 16) -> float:

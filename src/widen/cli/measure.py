@@ -114,12 +114,12 @@ def typical(function: Callable[[], object], machine: Cpu, repeats: int, tick: Ti
 
     No progress is told of between short calls, so that nothing else comes between them.
     """
-    times, told = [], perf_counter()
+    times, shown = [], perf_counter()
     for done in range(1, WARM_UPS + repeats + 1):
         times.append(machine.seconds(function))
-        if perf_counter() - told > TELL_AFTER:
+        if perf_counter() - shown > TELL_AFTER:
             tick(done / (WARM_UPS + repeats))
-            told = perf_counter()
+            shown = perf_counter()
     tick(1.0)
     return median(times[WARM_UPS:])
 

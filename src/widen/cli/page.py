@@ -87,11 +87,11 @@ def image(picture: Record) -> str:
 
 def claim_lines(claim: Record) -> str:
     """Return a claim, the paper's number, ours, and the verdict."""
-    kind = {True: "holds", False: "fails", None: "open"}[claim["holds"]]
+    style = {True: "holds", False: "fails", None: "open"}[claim["holds"]]
     return (
         f"<dt>{escape(claim['text'])}</dt><dd>paper: {escape(claim['paper'])}<br>"
         f"here: {escape(claim['ours'])} "
-        f'<span class="{kind}">— {verdict(claim["holds"])}</span></dd>'
+        f'<span class="{style}">— {verdict(claim["holds"])}</span></dd>'
     )
 
 

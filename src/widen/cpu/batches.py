@@ -173,13 +173,13 @@ def split(piece: Piece, most: int) -> Iterator[Piece]:
     items, rows = max(1, most // (m + n)), max(most // 2, most - n)
     for b in range(0, batch, items):
         for i in range(0, m, rows):
-            some = slice(b, b + items), slice(i, i + rows)
+            block = slice(b, b + items), slice(i, i + rows)
             yield Piece(
-                piece.left.cut(*some),
-                piece.right.cut(some[0], slice(None)),
-                tuple(word[:, *some] for word in piece.out),
-                None if piece.addend is None else tuple(word[:, *some] for word in piece.addend),
-                None if piece.bound is None else piece.bound[some],
+                piece.left.cut(*block),
+                piece.right.cut(block[0], slice(None)),
+                tuple(word[:, *block] for word in piece.out),
+                None if piece.addend is None else tuple(word[:, *block] for word in piece.addend),
+                None if piece.bound is None else piece.bound[block],
             )
 
 

@@ -158,7 +158,7 @@ class Looks:
         if sketched(self.chosen.operands):
             open_elements = unclear = marks_by(self._sketches(), SKETCH)
         if open_elements is None or _spread(open_elements) > FEW_OPEN:
-            lead, terms = self._first_look(), self._looked_at
+            lead, terms = self._first_look(), self._first_terms
             open_elements = unclear = marks_by(lead, terms)
             if (
                 terms == k and open_elements.any()
@@ -168,15 +168,15 @@ class Looks:
         for b in items:
             rows = np.flatnonzero(unclear[b].any(axis=1))
             columns = np.flatnonzero(unclear[b].any(axis=0))
-            few = (int(b), rows, columns)
-            exact_lead = self._lead_product(np.float64, k, few)
-            marks = uncertified(exact_lead, 1.0, *self.chosen.pick_lines(*few), test)
+            unclear_lines = (int(b), rows, columns)
+            exact_lead = self._lead_product(np.float64, k, unclear_lines)
+            marks = uncertified(exact_lead, 1.0, *self.chosen.pick_lines(*unclear_lines), test)
             open_elements[b][np.ix_(rows, columns)] &= marks[0]
         return open_elements
 
     def _first_look(self) -> Array:
         """Leading integers multiplied over a part of the inner dimension, in float32."""
-        stop = self._looked_at
+        stop = self._first_terms
         if stop > self.plan.blocks.inner:
             return self._lead_product(np.float32, stop)
         kept = bounds.lead_bits(self.plan.shape[2])
@@ -196,7 +196,7 @@ class Looks:
         return leads(operand, self.chosen.lines[side], kept, memory)
 
     @property
-    def _looked_at(self) -> int:
+    def _first_terms(self) -> int:
         k = self.plan.shape[2]
         return min(k, max(256, int(FIRST_LOOK * k)))
 
@@ -214,7 +214,7 @@ class Looks:
         return np.asarray(self.scratch.take("lead product", shape, "float32"))
 
     def _lead_product(
-        self, dtype: Any, stop: int, few: tuple[int, Array, Array] | None = None
+        self, dtype: Any, stop: int, lines: tuple[int, Array, Array] | None = None
     ) -> Array:
         """Product of leading integers up to `stop`, of all lines or a few of one batch item."""
         kept = bounds.lead_bits(self.plan.shape[2])
@@ -222,7 +222,7 @@ class Looks:
         for start in range(0, stop, self.plan.blocks.inner):
             inner = slice(start, min(start + self.plan.blocks.inner, stop))
             stretch = (
-                self.chosen.inner(inner) if few is None else self.chosen.inner(inner).pick(*few)
+                self.chosen.inner(inner) if lines is None else self.chosen.inner(inner).pick(*lines)
             )
             ours, theirs = (
                 leads(operand, lines_, kept).astype(dtype, copy=False)

@@ -152,10 +152,10 @@ def _encode_words(
 ) -> None:  # fmt: skip
     """Numbers of several words, rows as they lie in memory, in pieces where they must be copied."""
     width, length = chunks(most + 2)
-    for some in _stretches(operand, room):
-        bits = operand.cut(slice(None), some).stacked_bits()
+    for stretch in _stretches(operand, room):
+        bits = operand.cut(slice(None), stretch).stacked_bits()
         for part, target in zip(range(bits.shape[1]), streams, strict=False):
-            given = bits[:, part], rows, columns, some.start, width
+            given = bits[:, part], rows, columns, stretch.start, width
             jobs, work = bits.shape[2] * bits.shape[3], target.size
             if isinstance(layout, Residues):
                 constants = _remainders(layout.moduli, 1)

@@ -30,31 +30,31 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
     facts = Survey(top, last, q1, q2, np.empty((batch, lines), bool))
     step = max(1, lines if operand.viewed else room // (2 * operand.bytes_a_line))
     for start in range(0, lines, step):
-        some = slice(start, min(start + step, lines))
-        part = operand if step >= lines else operand.cut(slice(None), some)
+        stretch = slice(start, min(start + step, lines))
+        part = operand if step >= lines else operand.cut(slice(None), stretch)
         bits = part.joined_bits()
         seen = _as_array(None if part.lower else goal)  # the last bits are those of other words
         launch(
             kernels.lines.survey, _tiles(part), bits.size, bits, part.lines_near, seen,
-            facts.top[:, some], facts.last[:, some], facts.q1[:, some], facts.q2[:, some],
-            facts.special[:, some],
+            facts.top[:, stretch], facts.last[:, stretch], facts.q1[:, stretch],
+            facts.q2[:, stretch], facts.special[:, stretch],
         )  # fmt: skip
         if goal is None:
-            facts.last[:, some] = balanced_survey(part, np.zeros(part.shape[2], np.int64)).last
+            facts.last[:, stretch] = balanced_survey(part, np.zeros(part.shape[2], np.int64)).last
         elif part.lower:
-            _last_bits(part, goal, facts, some)
+            _last_bits(part, goal, facts, stretch)
     return facts
 
 
-def _last_bits(operand: Operand, goal: Goal, facts: Survey, some: slice) -> None:
+def _last_bits(operand: Operand, goal: Goal, facts: Survey, stretch: slice) -> None:
     """The last bits of lines of several words, lowest words first: most lines end there."""
-    last = np.full(facts.last[:, some].shape, -NOTHING)
+    last = np.full(facts.last[:, stretch].shape, -NOTHING)
     for bits in reversed(operand.word_bits()):
         launch(
             kernels.lines.last_bits, _tiles(operand), operand.shape[1], bits, _as_array(goal),
-            facts.top[:, some], facts.q1[:, some], facts.q2[:, some], last,
+            facts.top[:, stretch], facts.q1[:, stretch], facts.q2[:, stretch], last,
         )  # fmt: skip
-    facts.last[:, some] = last
+    facts.last[:, stretch] = last
 
 
 def balanced_survey(operand: Operand, shift: Array) -> Survey:

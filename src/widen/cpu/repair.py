@@ -85,10 +85,10 @@ def _by_products(
         return
     for i in range(0, rows.size, step):
         for j in range(0, columns.size, step):
-            few = rows[i : i + step], columns[j : j + step]
-            operands = chosen.pick(b, *few).operands
+            lines = rows[i : i + step], columns[j : j + step]
+            operands = chosen.pick(b, *lines).operands
             for some_rows, some_columns, groups in exact_groups(*operands, fmt, workspace // 2):
-                at: Any = (b, *np.ix_(few[0][some_rows], few[1][some_columns]))
+                at: Any = (b, *np.ix_(lines[0][some_rows], lines[1][some_columns]))
                 wanted = marks[at]
                 part = None if scaling is None else scaling.pick(at)
                 values = np.empty((*out.shape[:2], 1, *wanted.shape))

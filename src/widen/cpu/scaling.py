@@ -54,15 +54,15 @@ def scale_special(out: Array, scaling: ScaledBlock, special: Array) -> None:
     same number, since a product of finite numbers must not overflow.
     """
     addend = scaling.addend[0].view(np.float64)
-    odd: Array = np.asarray(~np.isfinite(addend).all(axis=0))
-    touched: Array = special | odd
+    special_addend: Array = np.asarray(~np.isfinite(addend).all(axis=0))
+    touched: Array = special | special_addend
     if not touched.any():
         return
     product, c = (_number(_signs(part[touched]) for part in parts) for parts in (out[0], addend))
     alpha, beta = (_number(_signs(x.view(np.float64))) for x in (scaling.alpha, scaling.beta))
     total = np.zeros(product.shape, product.dtype)
     total[special[touched]] += alpha * product[special[touched]]
-    total[odd[touched]] += beta * c[odd[touched]]
+    total[special_addend[touched]] += beta * c[special_addend[touched]]
     for part, value in zip(out[0], (total.real, total.imag), strict=False):
         part[touched] = value
     out[1:, :, touched] = 0.0

@@ -76,7 +76,7 @@ def encode_operand(
 def _lines_at(
     problem: Problem[Operand], surveys: list[Survey], cap: int | None
 ) -> tuple[tuple[Quantised, Quantised], Needs]:
-    left, right = (quantise_lines(looked_at, problem.goal(cap)) for looked_at in surveys)
+    left, right = (quantise_lines(survey, problem.goal(cap)) for survey in surveys)
     return (left, right), needs(left, right, problem.shape[2])
 
 

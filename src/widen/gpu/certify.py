@@ -124,14 +124,14 @@ def error_bound(
     items, height = max(1, most // (m * n)), max(1, most // n)
     for b in range(0, batch, items):
         for i in range(0, m, height):
-            some = slice(b, b + items), slice(i, i + height)
-            values = out[:, *some]
+            block = slice(b, b + items), slice(i, i + height)
+            values = out[:, *block]
             bound = bound_of(
-                _cut(rows, *some), _cut(columns, some[0], slice(None)), values, fmt,
-                rounded_once[some], terms,
+                _cut(rows, *block), _cut(columns, block[0], slice(None)), values, fmt,
+                rounded_once[block], terms,
             )  # fmt: skip
             if target is not None:
-                target[some] = bound
+                target[block] = bound
             largest.take(bound, values)
 
 
@@ -141,8 +141,8 @@ def _losses(table: Tensor, shape: tuple[int, ...]) -> Losses:
     return losses_of(lost, table[int(SUM)], table[int(SCALE)], table[int(SIGMA)]).reshaped(shape)
 
 
-def _cut(lines: Losses, batch: slice, some: slice) -> Losses:
+def _cut(lines: Losses, batch: slice, rows: slice) -> Losses:
     """The same for some batch items and rows; a batch of 1 stays whole."""
     batch = slice(None) if lines.lost.shape[0] == 1 else batch
-    fields = (x[batch, some] for x in (lines.lost, lines.norm, lines.shift, lines.exponent))
+    fields = (x[batch, rows] for x in (lines.lost, lines.norm, lines.shift, lines.exponent))
     return Losses(*fields)

@@ -100,16 +100,16 @@ HIGHEST_POINT = 47
 
 @once
 def any_reconstruction(
-    layout: Residues, few: bool, device: torch.device, *, apart: bool = False
+    layout: Residues, small: bool, device: torch.device, *, apart: bool = False
 ) -> tuple[Tensor, int]:
     """Table of `gpu.kernels.triton.crt_groups`, and limbs of X, 0 if it is put together in memory.
 
     Groups that are not full have the product of other moduli too, times 0: no P_G is small. The
-    last row has -P, and where the point of a sum of 1/P_G is. `few`: X has one of few lengths, so
+    last row has -P, and where the point of a sum of 1/P_G is. `small`: X has one of few lengths, so
     that kernels are shared. With `apart` a group is one modulus.
     """
     modulus, moduli = layout.modulus, layout.moduli
-    choices = tiles.FEW_ANY_LIMBS if few else tiles.ANY_LIMBS
+    choices = tiles.FEW_ANY_LIMBS if small else tiles.ANY_LIMBS
     limbs = next((count for count in choices if modulus.bit_length() <= 32 * count), 0)
     short = layout.bases.count(0) if layout.bases else len(moduli)
     groups = [(moduli[:short][at : at + 3], 3) for at in range(0, short, 3)]
@@ -172,8 +172,8 @@ def words_encoding(
     pairs = list(zip(layout.moduli, bases, strict=True))
     short, long = ([pair for pair in pairs if (pair[1] > 0) is split] for split in (False, True))
     nothing = (1, 0)  # as a modulus: all residues are 0
-    for some in (short, long):
-        some += [nothing] * (-len(some) % columns)
+    for group in (short, long):
+        group += [nothing] * (-len(group) % columns)
     rows = [_byte_residues(p, count) for p, _ in short]
     for start in range(0, len(long), columns):
         powers = [_byte_residues(p, count) for p, _ in long[start : start + columns]]

@@ -25,8 +25,8 @@ def table(whole: Tensor, shape: tuple[int, ...], batch: slice, piece: Piece) -> 
     count, size = shape[:2]
     if _is_all(piece, size) and (count == 1 or _is_all(batch, count)):
         return whole
-    some = _items(whole.view(-1, count, size), batch)[:, :, piece]
-    return some.reshape(whole.shape[0], -1).contiguous()
+    columns = _items(whole.view(-1, count, size), batch)[:, :, piece]
+    return columns.reshape(whole.shape[0], -1).contiguous()
 
 
 def planes(whole: Tensor, batch: slice, piece: slice) -> Tensor:

@@ -128,15 +128,15 @@ def encode_words(
         planes = room_for(x, layout.planes[0])
         choices = tiles.FEW_WORDS_LIMBS if x.small else tiles.WORDS_LIMBS
         limbs = next(count for count in choices if 64 * count > width + 2)
-        few = limbs <= tiles.FEW_LIMBS and not layout.bases
+        few_limbs = limbs <= tiles.FEW_LIMBS and not layout.bases
         batch, count, inner = x.shape
-        tile = tiles.line_tile(tiles.FEW_WORDS if few else tiles.WORDS, x.lines_near, inner)
-        columns = 1 if few else tiles.WORDS_COLUMNS
-        room = limbs if few else max(4, 1 << (limbs - 1).bit_length())
+        tile = tiles.line_tile(tiles.FEW_WORDS if few_limbs else tiles.WORDS, x.lines_near, inner)
+        columns = 1 if few_limbs else tiles.WORDS_COLUMNS
+        room = limbs if few_limbs else max(4, 1 << (limbs - 1).bit_length())
         known, weights = constants.words_encoding(layout, 8 * room, columns, planes.device)
         kernel = word_kernels.residues_of_few
         more: dict[str, Any] = {}
-        if not few:
+        if not few_limbs:
             kernel = word_kernels.residues
             more = {
                 "LONG_MODULI": bool(layout.bases), "ROOM": room,

@@ -69,30 +69,30 @@ def multiply(left: Tensor, right: Tensor, layout: Residues, k: int, planes: int)
     every, tile = constants.of_planes(layout), tiles.HALVES
     table = constants.multiplying(every, left.device)
 
-    def programs(some: slice, rows: int, columns: int) -> tuple[int]:
+    def programs(part: slice, rows: int, columns: int) -> tuple[int]:
         tiles_of_plane = -(-rows // tile.rows) * -(-columns // tile.columns)
-        return ((some.stop - some.start) * tiles_of_plane,)
+        return ((part.stop - part.start) * tiles_of_plane,)
 
     for start in range(0, count, planes):
-        some = slice(start, min(start + planes, count))
-        now = slice(0, some.stop - start)
+        part = slice(start, min(start + planes, count))
+        now = slice(0, part.stop - start)
         for side, (whole, factors) in enumerate(((left, ours), (right, theirs))):
             lines, half_lines = whole.shape[2], factors.shape[2]
             launch(
-                halves.split, programs(some, half_lines, half_k),
+                halves.split, programs(part, half_lines, half_k),
                 {
-                    "planes": whole[some], "out": factors, "constants": table[some], "lines": lines,
+                    "planes": whole[part], "out": factors, "constants": table[part], "lines": lines,
                     "inner": k, "pitch": whole.shape[3], "stride": whole.stride(0),
                     "half_lines": half_lines, "half_inner": half_k, "RIGHT": bool(side),
                     "ROWS": tile.rows, "COLUMNS": tile.columns,
                 },
                 warps=tile.warps,
             )  # fmt: skip
-        multiply_into(ours[now], theirs[now], every[some], half_k, products[now])
+        multiply_into(ours[now], theirs[now], every[part], half_k, products[now])
         launch(
-            halves.join, programs(some, half_m, half_n),
+            halves.join, programs(part, half_m, half_n),
             {
-                "products": products, "out": out[some], "constants": table[some], "m": m,
+                "products": products, "out": out[part], "constants": table[part], "m": m,
                 "pitch": out.shape[3], "half_m": half_m, "half_n": half_n, "ROWS": tile.rows,
                 "COLUMNS": tile.columns,
             },

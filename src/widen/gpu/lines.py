@@ -197,7 +197,7 @@ MOST_LINES = 1 << 27
 
 
 @dataclass(frozen=True)
-class LookedAt:
+class Surveys:
     """Lines surveyed: tables, room for what they need, leading integers, a zero to count in."""
 
     tables: list[Tensor]
@@ -206,12 +206,12 @@ class LookedAt:
     repaired: Tensor
 
 
-def look_at(
+def survey_all(
     sources: Sequence[Lines | Encoded],
     test: Certificate | None,
     kept: int,
     goals: Sequence[Goal | None],
-) -> LookedAt:
+) -> Surveys:
     """Surveys of operands, room for their needs, leading integers if a test wants them; a zero.
 
     They will be scaled by each of the goals.
@@ -254,7 +254,7 @@ def look_at(
         both = (ours, theirs)
     elif leads is not None:
         both = (leads[0], leads[0])
-    return LookedAt(
+    return Surveys(
         line_tables,
         arena[starts[-1] : -1].view(len(goals), 2, 5),
         both,

@@ -93,12 +93,12 @@ def multiply_words(left: Tensor, right: Tensor, layout: Residues, k: int) -> Ten
         return multiply(left, right, layout, k)
     streams = 1 if layout.parts == 1 else 3
     each, short = layout.planes[0] // streams, layout.bases.count(0)
-    kinds = (
+    groups_of_planes = (
         (slice(0, short), constants.of_planes(layout), torch.uint8),
         (slice(short, each), constants.of_long_planes(layout), torch.int16),
     )
     groups = []
-    for which, planes, dtype in kinds:
+    for which, planes, dtype in groups_of_planes:
         ours, theirs = (_some(x, streams, which) for x in (left, right))
         groups.append(products(ours, theirs, planes, k, dtype))
     return Groups(groups[0], groups[1])

@@ -115,13 +115,13 @@ class Lines:
         """Other numbers of the same kind, (words, parts, batch, lines, inner)."""
         return Lines(words[0], self.fmt, None if self.block is None else words)
 
-    def cut(self, batch: slice, some: slice) -> Lines:
+    def cut(self, batch: slice, lines: slice) -> Lines:
         """A block of lines, a view. A batch of 1 stays whole."""
         batch = slice(None) if self.bits.shape[1] == 1 else batch
-        part = self.bits[:, batch, some]
+        part = self.bits[:, batch, lines]
         if part.shape == self.bits.shape:
             return self
-        return Lines(part, self.fmt, None if self.block is None else self.block[:, :, batch, some])
+        return Lines(part, self.fmt, None if self.block is None else self.block[:, :, batch, lines])
 
 
 def on_sides(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:

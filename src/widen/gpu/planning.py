@@ -94,13 +94,13 @@ class Choice:
     kept: int
     terms: int
     plan: Plan
-    many: bool
+    many_open: bool
 
     @property
     def key(self) -> tuple[int, ...]:
         """Choices with equal keys are as good as each other."""
         notch = 16 * self.terms // max(self.plan.shape[2], 1)
-        return self.taken, self.kept, self.many, notch, *self.plan.layout.planes
+        return self.taken, self.kept, self.many_open, notch, *self.plan.layout.planes
 
     def covers(self, other: Choice) -> bool:
         """Whether it does what another choice would: as many planes, of the same integers.
@@ -108,7 +108,7 @@ class Choice:
         Lists of moduli and of digits begin alike. A first look that is too short only costs time.
         """
         ours, theirs = self.plan, other.plan
-        same = (self.taken, self.kept, self.many) == (other.taken, other.kept, other.many)
+        same = (self.taken, self.kept, self.many_open) == (other.taken, other.kept, other.many_open)
         same &= ours.blocks == theirs.blocks
         return same and all(map(operator.ge, ours.layout.planes, theirs.layout.planes))
 
@@ -151,9 +151,9 @@ class Question:
         terms = first_look(read[taken], k, parts, dropped=plan.layout.dropped > 0)
         long = self.certified and terms > k
         kept = LONG_LEAD_BITS[parts] if long else first_kept(k, parts)
-        many = cap is not None or (long and skewed(read[taken], k * parts))
-        many &= not self.wide and math.prod(self.shape) > repair_by_products.FEW
-        return Choice(taken, kept, min(terms, k), plan, many)
+        many_open = cap is not None or (long and skewed(read[taken], k * parts))
+        many_open &= not self.wide and math.prod(self.shape) > repair_by_products.FEW
+        return Choice(taken, kept, min(terms, k), plan, many_open)
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:
         """The plan that serves any lines at their goal; some are known to be `held` by less."""

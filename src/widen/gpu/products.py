@@ -34,7 +34,7 @@ from widen.gpu.encode import held
 from widen.gpu.operands import Tensor
 from widen.gpu.optional import is_traced
 from widen.gpu.planning import Question, cached_plan
-from widen.gpu.replay.recording import Kind, Recorder, Recordings
+from widen.gpu.replay.recording import CallRecordings, Recorder, Recordings
 from widen.gpu.scaling import Scaling
 from widen.options import Options
 from widen.plan import Plan
@@ -130,31 +130,37 @@ def replayed(a: Any, b: Any, out: Any, options: Options) -> Any:
     """The product by launches recorded of a call of this kind, which was checked, or None."""
     if is_traced() or torch.autograd.forward_ad._current_level >= 0:
         return None
-    kind = _recordings.known(_key_of_call(a, b, out, options))
-    if kind is None:
+    recordings = _recordings.known(_key_of_call(a, b, out, options))
+    if recordings is None:
         return None
     operands = _owned(a, b)
     device = operands[0].device
     try:
         if torch._C._cuda_getDevice() == device.index:
-            return kind.again(operands, out)
+            return recordings.again(operands, out)
         with torch.cuda.device(device):
-            return kind.again(operands, out)
+            return recordings.again(operands, out)
     except torch.OutOfMemoryError:
         return None  # it will be explained
 
 
-def _kind_of_call(call: Call, scalars: Scalars, out: Any, options: Options) -> Kind | None:
-    """The kind of a call whose launches may be issued again, or None."""
+def _recordings_of(
+    call: Call, scalars: Scalars, out: Any, options: Options
+) -> CallRecordings | None:
+    """The recordings of a call whose launches may be issued again, or None."""
     if torch.version.hip or not options.plain or not scalars.trivial or call.fmt.name not in PLAIN:
         return None  # they are issued again by NVIDIA's driver
-    kind = _recordings.kind(_key_of_call(call.left, call.right, out, options))
-    return None if kind is None or kind.hopeless else kind
+    recordings = _recordings.of(_key_of_call(call.left, call.right, out, options))
+    return None if recordings is None or recordings.hopeless else recordings
 
 
 def _key_of_call(a: Any, b: Any, out: Any, options: Options) -> Any:
     """All that a call's launches depend on, or None if they might depend on more."""
-    ours, theirs, result = _kind(a), _kind(b), None if out is None else _kind(out)
+    ours, theirs, result = (
+        _key_of_operand(a),
+        _key_of_operand(b),
+        None if out is None else _key_of_operand(out),
+    )
     if ours is None or theirs is None:
         return None
     left, right = (held(x).planes if isinstance(x, Encoded) else x for x in (a, b))
@@ -166,7 +172,7 @@ def _key_of_call(a: Any, b: Any, out: Any, options: Options) -> Any:
     return ours, theirs, shared, result, options.key
 
 
-def _kind(x: Any) -> Any:
+def _key_of_operand(x: Any) -> Any:
     if isinstance(x, Encoded):
         if x.device is None:
             return None  # it will be refused
@@ -199,7 +205,7 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
     Launches are recorded if they may be issued again.
     """
     where, info = call.device, options.info
-    kind = _kind_of_call(call, scalars, out, options)
+    recordings = _recordings_of(call, scalars, out, options)
     with ready(call, options):
         scaling = None if scalars.trivial else _scaling(call, scalars, out, where)
         target = _target(call, out, where)
@@ -207,12 +213,12 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
         if info is True:
             bound = torch.empty(call.dims, dtype=torch.float64, device=where)
         account = Clock(timed=bool(info), bounds=bool(info))
-        if kind is None:
+        if recordings is None:
             ran = _run(call, scaling, target, bound, options, account)
         else:
             with Recorder([*_owned(call.left, call.right), target]) as recorder:
                 ran = _run(call, scaling, target, bound, options, account)
-            kind.keep(recorder)
+            recordings.keep(recorder)
         if out is not None and target is not out:
             copy_into(out, target)
     result = target if out is None else out

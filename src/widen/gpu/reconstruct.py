@@ -72,10 +72,10 @@ def reconstruct_any(
     out, scaling = block.out, block.scaling
     parts, batch, m, n = out.shape
     # Plans of plain numbers that come here depend on the data: they share the small ones' kernels.
-    few = batch * m * n <= tiles.SMALL or len(block.fmt.part.words) == 1
+    small = batch * m * n <= tiles.SMALL or len(block.fmt.part.words) == 1
     apart = isinstance(groups, torch.Tensor) and groups.dtype == torch.int32
-    table, limbs = constants.any_reconstruction(layout, few, out.device, apart=apart)
-    columns, warps, running, registers = tiles.any_tile(limbs, alone=few or scaling is not None)
+    table, limbs = constants.any_reconstruction(layout, small, out.device, apart=apart)
+    columns, warps, running, registers = tiles.any_tile(limbs, alone=small or scaling is not None)
     programs = min(batch * m * -(-n // columns), processors(out.device) * running)
     fresh = marks is None
     if marks is None:
@@ -90,7 +90,7 @@ def reconstruct_any(
     scratch = torch.empty(programs * room * columns, dtype=torch.int32, device=out.device)
     more: dict[str, Any] = {}
     if scaling is None:
-        kernel = general(crt.round_any) if few else crt.round_any
+        kernel = general(crt.round_any) if small else crt.round_any
     else:
         kernel = crt_scaling.round_any_scaled
         span = room // parts + tiles.FURTHEST_LIMBS

@@ -64,10 +64,10 @@ def repair_by_products(block: ResultBlock, marks: Tensor, repaired: Tensor, work
     sides, tables, fmt, out = block.sides, block.tables, block.fmt, block.out
     assert isinstance(out, torch.Tensor)
     test, scaling, most = block.test, block.scaling, 0
-    few = FEW // sides[0].shape[2]
-    if int(marks.count_nonzero()) <= few:
+    fewest = FEW // sides[0].shape[2]
+    if int(marks.count_nonzero()) <= fewest:
         return most
-    for region in _regions(exact_products.is_open(marks), few):
+    for region in _regions(exact_products.is_open(marks), fewest):
         for rows, columns in _chunks(region, sides, fmt, workspace):
             pieces = (rows, columns)
             left, right = (cuts.lines(x, ALL, at) for x, at in zip(sides, pieces, strict=True))
@@ -94,12 +94,12 @@ def repair_by_products(block: ResultBlock, marks: Tensor, repaired: Tensor, work
     return most
 
 
-def _regions(marked: Tensor, few: int) -> list[tuple[Piece, Piece]]:
+def _regions(marked: Tensor, fewest: int) -> list[tuple[Piece, Piece]]:
     """Rows, and then columns, in which many elements are marked; everything, for a batch."""
     batch, m, n = marked.shape
     if batch > 1:
-        many = int(marked.sum()) > max(few, DENSE * marked.numel())
-        return [(ALL, ALL)] if many else []
+        enough = int(marked.sum()) > max(fewest, DENSE * marked.numel())
+        return [(ALL, ALL)] if enough else []
     in_rows = marked[0].sum(1)
     rows = in_rows > DENSE * n
     in_columns = (marked[0] & ~rows[:, None]).sum(0)
@@ -107,9 +107,9 @@ def _regions(marked: Tensor, few: int) -> list[tuple[Piece, Piece]]:
     numbers = [rows.sum(), (in_rows * rows).sum(), columns.sum(), (in_columns * columns).sum()]
     high, above, wide, beside = torch.stack(numbers).tolist()
     regions: list[tuple[Piece, Piece]] = []
-    if above > few:
+    if above > fewest:
         regions.append((ALL if high > MOST * m else rows.nonzero()[:, 0], ALL))
-    if beside > few:
+    if beside > fewest:
         regions.append((ALL, ALL if wide > MOST * n else columns.nonzero()[:, 0]))
     return regions
 

@@ -20,8 +20,8 @@ from widen.gpu.certify import Largest, certify, error_bound
 from widen.gpu.clock import Clock
 from widen.gpu.encode import EncodedLines, held
 from widen.gpu.hardware import name_of
-from widen.gpu.lines import look_at
 from widen.gpu.lines import quantise as quantise_lines
+from widen.gpu.lines import survey_all
 from widen.gpu.operands import Groups, Lines, Target, Tensor, cut, first_words
 from widen.gpu.planning import Question, Side, cached_plan, first_kept
 from widen.gpu.reconstruct import reconstruct
@@ -69,13 +69,13 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
         caps = (problem.plan.cap,)
     kept = first_kept(k, fmt.parts)
     goals = [problem.goal(cap) for cap in caps]
-    looked_at = look_at(problem.sources, problem.test, kept, goals)
+    surveys = survey_all(problem.sources, problem.test, kept, goals)
     choices = [
-        _tables(problem, looked_at.tables, goal, looked_at.needs[at], fresh=at > 0)
+        _tables(problem, surveys.tables, goal, surveys.needs[at], fresh=at > 0)
         for at, goal in enumerate(goals)
     ]
     question = _question(problem, caps)
-    given = Prepared(problem, account, choices[0], looked_at.leads, kept, k, looked_at.repaired)
+    given = Prepared(problem, account, choices[0], surveys.leads, kept, k, surveys.repaired)
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
         given.plan = in_blocks(
@@ -95,11 +95,11 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
     if contract.name == "bits":
         given.plan = question.widest()
         return given.begun()
-    choice = recording.decided(looked_at.needs, question.decide)
+    choice = recording.decided(surveys.needs, question.decide)
     if choice.kept != kept:
-        given.leads = look_at(lines_of(problem), problem.test, choice.kept, goals[:1]).leads
+        given.leads = survey_all(lines_of(problem), problem.test, choice.kept, goals[:1]).leads
     given.tables, given.kept, given.terms = choices[choice.taken], choice.kept, choice.terms
-    given.plan, given.many = choice.plan, choice.many
+    given.plan, given.many_open = choice.plan, choice.many_open
     return given.begun()
 
 
@@ -127,14 +127,14 @@ def _question(problem: Problem[Lines], caps: tuple[int | None, ...]) -> Question
 
 def _tables(
     problem: Problem[Lines],
-    looked_at: list[Tensor],
+    surveyed: list[Tensor],
     goal: Goal | None,
     needs: Tensor,
     *,
     fresh: bool,
 ) -> tuple[Tensor, Tensor]:
     """Lines scaled by a goal."""
-    tables = [table.clone() if fresh else table for table in looked_at]
+    tables = [table.clone() if fresh else table for table in surveyed]
     quantise_lines(lines_of(problem), tables, goal, problem.test, needs.unbind())
     return tables[0], tables[1]
 
@@ -166,7 +166,7 @@ class Prepared:
     kept: int
     terms: int
     repaired: Tensor
-    many: bool = False
+    many_open: bool = False
     columns: tuple[Any, Tensor] | None = None
     largest: Largest | None = None
     plan: Plan = field(init=False)
@@ -174,7 +174,9 @@ class Prepared:
     def begun(self) -> Prepared:
         """Itself; launches of several blocks, or that depend on what is open, are not recorded."""
         recorder = recording.listener()
-        if recorder is not None and (self.many or next(block_slices(self.plan), None) != self._all):
+        if recorder is not None and (
+            self.many_open or next(block_slices(self.plan), None) != self._all
+        ):
             recorder.give_up()
         return self
 
@@ -305,7 +307,7 @@ class Stages:
         """Make every element final; give a mask of those that were repaired."""
         recording.check_here()  # launches from here on wait until the plan was found to be right
         product, result = self.product, self._result(self.tables)
-        if product.many:
+        if product.many_open:
             room = max(self.workspace - self.used, self.workspace // 4)
             self._account(repair_by_products(result, marks, product.repaired, room))
         repair(result, marks, product.repaired)
@@ -344,14 +346,14 @@ def encode_operand(
     """Planes of an operand, for any on the other side; its unit, its layout and what is kept."""
     contract, fmt, k, at = wanted.contract, wanted.fmt, operand.shape[2], wanted.at
     test = wanted.test(k)
-    looked_at = look_at([operand], test, first_kept(k, fmt.parts), [goal])
-    quantise_lines([operand], looked_at.tables, goal, test, looked_at.needs[0].unbind())
+    survey = survey_all([operand], test, first_kept(k, fmt.parts), [goal])
+    quantise_lines([operand], survey.tables, goal, test, survey.needs[0].unbind())
     other = math.log2(goal.root) + goal.shift + 0.01
     width = max(math.ceil(other + 1), 1)
     if contract.name == "bits":  # whose plans do not look at the data either
         own, own_width = other, width
     else:
-        side = Side(*looked_at.needs[0, 0].tolist())
+        side = Side(*survey.needs[0, 0].tolist())
         own, own_width = max(side.norm, 0) / 256, side.sigma + 1
     wide = len(fmt.part.words) > 1 or operand.block is not None
     eighths = math.ceil(8 * min(own + other, constants.MOST_BITS if wide else constants.BYTE_BITS))
@@ -363,6 +365,6 @@ def encode_operand(
         system=wanted.system, widths=(widths[0], widths[1]),
         gpu=name_of(operand.bits.device.index),
     )  # fmt: skip
-    planes = units.engine_of(plan).encode([operand], looked_at.tables, [at])[0]
-    leads = None if looked_at.leads is None else looked_at.leads[0]
-    return plan.unit, plan.layout, EncodedLines(operand, looked_at.tables[0], leads, planes)
+    planes = units.engine_of(plan).encode([operand], survey.tables, [at])[0]
+    leads = None if survey.leads is None else survey.leads[0]
+    return plan.unit, plan.layout, EncodedLines(operand, survey.tables[0], leads, planes)

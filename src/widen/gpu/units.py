@@ -219,8 +219,8 @@ class Engine:
         """X of exact groups as residues by the carrier's moduli."""
         carrier, layout = self.carrier, self.layout
         rows = len(carrier.moduli) * layout.parts if self.several else len(carrier.products)
-        kind = torch.int32 if self.several else torch.uint8
-        out = torch.empty((rows, *groups.shape[1:]), dtype=kind, device=groups.device)
+        dtype = torch.int32 if self.several else torch.uint8
+        out = torch.empty((rows, *groups.shape[1:]), dtype=dtype, device=groups.device)
         size, block = groups.stride(0), tiles.BYTES_OF_GROUPS
         grid = (-(-size // block),)
         own = not isinstance(layout, Residues) or layout.moduli == carrier.moduli

@@ -11,10 +11,10 @@ from widen.formats.arrays import is_tensor, library_of
 def matrix(x: Any, name: str, dtype: str) -> Any:
     """The matrix `x` of numbers of one format, or an error that names the fix."""
     x = as_operand(x, name)
-    kind = getattr(x.dtype, "name", str(x.dtype).removeprefix("torch."))
-    if kind != dtype:
+    given = getattr(x.dtype, "name", str(x.dtype).removeprefix("torch."))
+    if given != dtype:
         fix = f"to(torch.{dtype})" if is_tensor(x) else f"astype({dtype!r})"
-        raise TypeError(f"{name} holds {kind}; this routine multiplies {dtype}: give {name}.{fix}")
+        raise TypeError(f"{name} holds {given}; this routine multiplies {dtype}: give {name}.{fix}")
     if x.ndim != 2:
         raise ValueError(f"{name} has shape {tuple(x.shape)}; this routine takes matrices")
     return x
@@ -63,6 +63,6 @@ def with_sign_of(magnitude: Any, x: Any) -> Any:
 
 def relative_error(computed: Any, exact: Any) -> float:
     """Return the largest |c - exact| / |exact|, where there is something to compare with."""
-    some = exact != 0
-    c, reference = computed[some], exact[some]
+    nonzero = exact != 0
+    c, reference = computed[nonzero], exact[nonzero]
     return float((abs(c - reference) / abs(reference)).max())

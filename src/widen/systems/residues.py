@@ -98,10 +98,10 @@ class Residues(Layout):
         assert shorter.moduli == self.moduli[:wanted]
         highs, sums = (sum(i >= 0 for i in which) for which in (shorter.highs, shorter.sums))
         start = count + sum(i >= 0 for i in self.highs)
-        some = [*range(wanted), *range(count, count + highs), *range(start, start + sums)]
+        wanted_planes = [*range(wanted), *range(count, count + highs), *range(start, start + sums)]
         streams = 1 if self.parts == 1 else 3
         each = self.planes[side] // streams
-        return [stream * each + i for stream in range(streams) for i in some]
+        return [stream * each + i for stream in range(streams) for i in wanted_planes]
 
 
 @lru_cache(maxsize=256)

@@ -341,9 +341,9 @@ class Words(Operators):
     to_mpmath, to_gmpy2, to_flint = foreign.to_mpmath, foreign.to_gmpy2, foreign.to_flint
     to_strings = text.to_strings
 
-    def _single(self, kind: str) -> Words:
+    def _single(self, target: str) -> Words:
         if self.size != 1:
-            raise TypeError(f"{kind} takes a single number; this array has {self.size}")
+            raise TypeError(f"{target} takes a single number; this array has {self.size}")
         return self.reshape(())
 
     def __float__(self) -> float:
@@ -352,8 +352,8 @@ class Words(Operators):
         return float(self._single("float").to_numpy("float64"))
 
     def __complex__(self) -> complex:
-        kind = "float64" if self.format.parts == 1 else "complex128"
-        return complex(self._single("complex").to_numpy(kind))
+        name = "float64" if self.format.parts == 1 else "complex128"
+        return complex(self._single("complex").to_numpy(name))
 
     def __int__(self) -> int:
         return int(conversions.to_fraction(self._single("int")))

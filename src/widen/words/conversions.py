@@ -27,11 +27,11 @@ def planes_of_values(values: Any, fmt: Wide) -> Planes:
     targets = [plane.reshape(fmt.parts, -1) for plane in planes]  # views: planes are contiguous
     flat = array.reshape(-1)
     for start in range(0, array.size, SOME):
-        some = flat[start : start + SOME]
-        some = some.tolist() if some.dtype.kind in "OU" else list(some)  # str, not NumPy's
-        pairs = [ratios(value) for value in some]
+        chunk = flat[start : start + SOME]
+        chunk = chunk.tolist() if chunk.dtype.kind in "OU" else list(chunk)  # str, not NumPy's
+        pairs = [ratios(value) for value in chunk]
         if fmt.parts == 1:
-            _check_real(pairs, some, fmt)
+            _check_real(pairs, chunk, fmt)
         for at, column in zip(range(fmt.parts), zip(*pairs, strict=True), strict=False):
             words = words_of_ratios(column, fmt.part.words)
             for target, word in zip(targets, words, strict=True):
@@ -50,9 +50,9 @@ def _check_real(pairs: list[Parts], values: list[Any], fmt: Wide) -> None:
 
 def _object_array(values: Any) -> Any:
     """Numbers as an object array of their shape."""
-    kind = type(values)
-    library = kind.__module__.split(".")[0]
-    if library == "flint" and kind.__name__.endswith("_mat"):
+    own = type(values)
+    library = own.__module__.split(".")[0]
+    if library == "flint" and own.__name__.endswith("_mat"):
         rows, columns = int(values.nrows()), int(values.ncols())
         return _filled((rows, columns), lambda i, j: values[i, j])
     if library == "mpmath" and hasattr(values, "rows"):
@@ -136,16 +136,16 @@ def shaped(objects: list[Any], shape: tuple[int, ...]) -> Any:
     return array.reshape(shape)
 
 
-def _real(x: Words, kind: str) -> list[Exact]:
+def _real(x: Words, target: str) -> list[Exact]:
     if x.format.parts == 2:
-        raise TypeError(f"{kind} has no complex numbers; convert .real and .imag")
+        raise TypeError(f"{target} has no complex numbers; convert .real and .imag")
     return [parts[0] for parts in exact_values(x)]
 
 
-def _finite(value: Exact, kind: str) -> Fraction:
+def _finite(value: Exact, target: str) -> Fraction:
     if isinstance(value, Fraction) or value == 0:
         return Fraction(value)
-    raise ValueError(f"{value} is not a {kind}; replace it first")
+    raise ValueError(f"{value} is not a {target}; replace it first")
 
 
 def to_fraction(x: Words) -> Any:

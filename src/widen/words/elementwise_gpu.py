@@ -8,7 +8,7 @@ import torch
 
 from widen.gpu.kernels.triton.word_pairs import pairs, triples
 from widen.gpu.kernels.triton.word_rows import several
-from widen.gpu.kernels.triton.word_tuples import few
+from widen.gpu.kernels.triton.word_tuples import tuples
 from widen.gpu.replay.launch import launch
 from widen.words.elementwise import OPERATIONS
 
@@ -55,7 +55,10 @@ def apply(
             block = 512 if count == 3 else 256
             grid = (-(-size // block), parts)
             launch(
-                few, grid, {**common, "DOUBLE": double, "COUNT": count, "BLOCK": block}, exact=True
+                tuples,
+                grid,
+                {**common, "DOUBLE": double, "COUNT": count, "BLOCK": block},
+                exact=True,
             )
         else:
             blocks = -(-size // ROWS)

@@ -77,22 +77,22 @@ def ratios(value: Any) -> Parts:
 
 
 @lru_cache(maxsize=64)
-def reader(kind: type) -> Callable[[Any], Parts]:
+def reader(number_type: type) -> Callable[[Any], Parts]:
     """What reads the numbers of a type: found once, since most arrays hold one type."""
-    if issubclass(kind, (bool, int, np.integer, np.bool_)):
+    if issubclass(number_type, (bool, int, np.integer, np.bool_)):
         return lambda value: ((int(value), 1, 0), ZERO)
-    if issubclass(kind, (float, np.floating)):
+    if issubclass(number_type, (float, np.floating)):
         return lambda value: (_from_float(value), ZERO)
-    if issubclass(kind, (complex, np.complexfloating)):
+    if issubclass(number_type, (complex, np.complexfloating)):
         return lambda value: (_from_float(value.real), _from_float(value.imag))
-    if issubclass(kind, Fraction):
+    if issubclass(number_type, Fraction):
         return lambda value: ((value.numerator, value.denominator, 0), ZERO)
-    if issubclass(kind, Decimal):
+    if issubclass(number_type, Decimal):
         return lambda value: (_from_decimal(value), ZERO)
-    if issubclass(kind, str):
+    if issubclass(number_type, str):
         return _from_text
     libraries = {"mpmath": _from_mpmath, "gmpy2": _from_gmpy2, "flint": _from_flint}
-    return libraries.get(kind.__module__.split(".")[0], _refused)
+    return libraries.get(number_type.__module__.split(".")[0], _refused)
 
 
 def _refused(value: Any) -> Parts:
@@ -174,16 +174,16 @@ def _from_digits(whole: str, places: str, exponent: str | None) -> Ratio:
 
 
 def _from_mpmath(value: Any) -> Parts:
-    kind = type(value).__name__
-    if kind == "mpf":
+    name = type(value).__name__
+    if name == "mpf":
         return _from_mpf(value._mpf_), ZERO
     if hasattr(value, "_mpc_"):
         return _from_mpf(value._mpc_[0]), _from_mpf(value._mpc_[1])
-    if kind == "constant" and not value.name.startswith("eps"):
+    if name == "constant" and not value.name.startswith("eps"):
         return _from_mpf(value(prec=CONSTANT_BITS)._mpf_), ZERO  # not at mpmath's own dps
     if hasattr(value, "_mpf_"):
         return _from_mpf(value._mpf_), ZERO
-    raise TypeError(f"{kind} of mpmath is not a number; give mpf or mpc")
+    raise TypeError(f"{name} of mpmath is not a number; give mpf or mpc")
 
 
 def _from_mpf(value: tuple[int, int, int, int]) -> Ratio:
@@ -194,16 +194,16 @@ def _from_mpf(value: tuple[int, int, int, int]) -> Ratio:
 
 
 def _from_gmpy2(value: Any) -> Parts:
-    kind = type(value).__name__
-    if kind in ("mpz", "xmpz"):
+    name = type(value).__name__
+    if name in ("mpz", "xmpz"):
         return (int(value), 1, 0), ZERO
-    if kind == "mpq":
+    if name == "mpq":
         return (int(value.numerator), int(value.denominator), 0), ZERO
-    if kind == "mpc":
+    if name == "mpc":
         return _from_mpfr(value.real), _from_mpfr(value.imag)
-    if kind == "mpfr":
+    if name == "mpfr":
         return _from_mpfr(value), ZERO
-    raise TypeError(f"{kind} of gmpy2 is not a number; give mpz, mpq, mpfr or mpc")
+    raise TypeError(f"{name} of gmpy2 is not a number; give mpz, mpq, mpfr or mpc")
 
 
 def _from_mpfr(value: Any) -> Ratio:
@@ -214,16 +214,16 @@ def _from_mpfr(value: Any) -> Ratio:
 
 
 def _from_flint(value: Any) -> Parts:
-    kind = type(value).__name__
-    if kind == "fmpz":
+    name = type(value).__name__
+    if name == "fmpz":
         return (int(value), 1, 0), ZERO
-    if kind == "fmpq":
+    if name == "fmpq":
         return (int(value.p), int(value.q), 0), ZERO
-    if kind == "acb":
+    if name == "acb":
         return _from_arb(value.real), _from_arb(value.imag)
-    if kind in ("arb", "arf"):
+    if name in ("arb", "arf"):
         return _from_arb(value), ZERO
-    raise TypeError(f"{kind} of flint is not a number; give fmpz, fmpq, arb, arf or acb")
+    raise TypeError(f"{name} of flint is not a number; give fmpz, fmpq, arb, arf or acb")
 
 
 def _from_arb(value: Any) -> Ratio:

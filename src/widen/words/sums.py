@@ -38,7 +38,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
 def _lines(x: Words, axes: tuple[int, ...]) -> Words:
     """What is added as rows: (outputs, inner)."""
     kept = [axis for axis in range(x.ndim) if axis not in axes]
-    sizes = [math.prod(x.shape[axis] for axis in some) for some in (kept, axes)]
+    sizes = [math.prod(x.shape[axis] for axis in group) for group in (kept, axes)]
     return x.transpose(*kept, *axes).reshape(sizes) if x.ndim else x.reshape(1, 1)
 
 
@@ -56,9 +56,12 @@ def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ..
     planes = [cast(word, name) for word, name in zip(words, names, strict=True)]
     with np.errstate(invalid="ignore", over="ignore"):  # at and after an infinity
         planes = renormalise.ties_broken(planes)
-    odd = ~np.isfinite(plain) | ~np.isfinite(words[0])
+    special = ~np.isfinite(plain) | ~np.isfinite(words[0])
     first = np.where(~np.isfinite(plain), plain, planes[0] + 0).astype(names[0])  # no -0
-    planes = [first, *(np.where(odd, 0, p).astype(p.dtype) + p.dtype.type(0) for p in planes[1:])]
+    planes = [
+        first,
+        *(np.where(special, 0, p).astype(p.dtype) + p.dtype.type(0) for p in planes[1:]),
+    ]
     planes = [plane.reshape(fmt.parts, *shape) for plane in planes]
     made = type(like).of(fmt, planes)
     return made.to_torch(like.device) if is_tensor(like.planes[0]) else made

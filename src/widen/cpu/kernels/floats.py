@@ -30,14 +30,14 @@ def _fma(context, a, b, c):
 def _scale_exponent(context, x):
     def generate(context, builder, signature, arguments):
         width = signature.args[0].bitwidth
-        kind, fraction = _integers(context, width), FRACTION[width]
+        integer, fraction = _integers(context, width), FRACTION[width]
         top = (1 << (width - 1 - fraction)) - 1
-        bits = builder.bitcast(arguments[0], kind)
-        field = builder.and_(builder.lshr(bits, kind(fraction)), kind(top))
-        field = builder.select(builder.icmp_signed("<", field, kind(1)), kind(1), field)
-        most = kind(top - 2)
+        bits = builder.bitcast(arguments[0], integer)
+        field = builder.and_(builder.lshr(bits, integer(fraction)), integer(top))
+        field = builder.select(builder.icmp_signed("<", field, integer(1)), integer(1), field)
+        most = integer(top - 2)
         field = builder.select(builder.icmp_signed(">", field, most), most, field)
-        less = builder.sub(field, kind(top >> 1))
+        less = builder.sub(field, integer(top >> 1))
         return less if width == 64 else builder.sext(less, _integers(context, 64))
 
     return types.int64(x), generate
@@ -46,10 +46,10 @@ def _scale_exponent(context, x):
 def _power_like(context, exponent, x):
     def generate(context, builder, signature, arguments):
         width = signature.args[1].bitwidth
-        kind, fraction = _integers(context, width), FRACTION[width]
+        integer, fraction = _integers(context, width), FRACTION[width]
         bias = (1 << (width - 2 - fraction)) - 1
-        field = arguments[0] if width == 64 else builder.trunc(arguments[0], kind)
-        bits = builder.shl(builder.add(field, kind(bias)), kind(fraction))
+        field = arguments[0] if width == 64 else builder.trunc(arguments[0], integer)
+        bits = builder.shl(builder.add(field, integer(bias)), integer(fraction))
         return builder.bitcast(bits, context.get_value_type(signature.return_type))
 
     return x(types.int64, x), generate

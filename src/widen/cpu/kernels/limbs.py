@@ -111,14 +111,14 @@ def place_product(limbs, x, y, bit):
 @njit
 def settle(limbs, first, last):
     """Carry limbs first..last of column 0 and make them a magnitude; its sign (-1, 0 or 1)."""
-    carry, some = np.int64(0), np.int64(0)
+    carry, all_bits = np.int64(0), np.int64(0)
     for l in range(first, last + 1):
         value = limbs[l, 0] + carry
         limbs[l, 0] = value & MASK
-        some |= value & MASK
+        all_bits |= value & MASK
         carry = value >> 32
     if carry >= 0:
-        return np.int64(1 if some else 0)
+        return np.int64(1 if all_bits else 0)
     carry = np.int64(1)
     for l in range(first, last + 1):
         value = (limbs[l, 0] ^ MASK) + carry

@@ -47,14 +47,14 @@ def _quantiles(counts, skipped, chunk, sums, out):
         left, edge = np.int64(counts[place]), _edge(place)
         while left > 0 and at < chunks:
             if filled < 0:
-                some = min(left, -filled)
+                count = min(left, -filled)
             else:
-                some = min(left, chunk - filled)
+                count = min(left, chunk - filled)
                 if filled == 0 and not sums:
                     out[chunks - 1 - at] = np.float32(edge)
-                total += some * edge
-            filled += some
-            left -= some
+                total += count * edge
+            filled += count
+            left -= count
             if filled == chunk:
                 if sums:
                     out[at] = np.float32(total)
@@ -91,11 +91,11 @@ def sketch(begin, end, bits, lines_near, top, skip, sums, out):
             for t in range(size):
                 base[:] = _base(top[b, start + t])
                 for first in range(0, inner, TILE):
-                    some = min(TILE, inner - first)
-                    source = bits[b, start + t, first : first + some]
-                    _places(source, base[:some], places[:some])
+                    width = min(TILE, inner - first)
+                    source = bits[b, start + t, first : first + width]
+                    _places(source, base[:width], places[:width])
                     count = counts[t]
-                    for s in range(some):
+                    for s in range(width):
                         count[np.uint64(places[s])] += 1
         for t in range(size):
             out[b, start + t] = 0

@@ -41,8 +41,8 @@ class Parameters:
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel  # kept, so that nothing else gets its id
         self.names = tuple(kernel.arg_names)
-        kinds = inspect.signature(kernel.fn).parameters.values()
-        is_constant = ["constexpr" in str(parameter.annotation) for parameter in kinds]
+        parameters = inspect.signature(kernel.fn).parameters.values()
+        is_constant = ["constexpr" in str(parameter.annotation) for parameter in parameters]
         self.given = is_constant.index(True) if any(is_constant) else len(is_constant)
         if not all(is_constant[self.given :]):
             raise TypeError(f"kernel {kernel.__name__}: constants need to be its last parameters")
@@ -140,8 +140,8 @@ def _loaded(
 ) -> Any:  # fmt: skip
     """What launches a kernel compiled for arguments like these; addresses will do for tensors."""
     device = torch.cuda.current_device()
-    kinds = tuple(map(_kind, arguments, _parameters_of(kernel).plain))
-    key = (id(kernel), device, constants, how, kinds)
+    types = tuple(map(_type_key, arguments, _parameters_of(kernel).plain))
+    key = (id(kernel), device, constants, how, types)
     compiled = _compiled.get(key)
     if compiled is None:
         # By turns: Triton's own tables of a kernel are not made for several threads, and what it
@@ -208,10 +208,10 @@ class _Issue:
         facts = self._compiled.metadata
         if torch.version.hip or facts.global_scratch_size or facts.profile_scratch_size:
             return None
-        kinds = list(self._compiled.src.signature.values())[: len(arguments)]
-        passed = [at for at, kind in enumerate(kinds) if kind != "constexpr"]
+        types = list(self._compiled.src.signature.values())[: len(arguments)]
+        passed = [at for at, name in enumerate(types) if name != "constexpr"]
         sizes = parameter_sizes(self._function)
-        expected = [BYTES.get(kinds[at], 8 if kinds[at][0] == "*" else 0) for at in passed]
+        expected = [BYTES.get(types[at], 8 if types[at][0] == "*" else 0) for at in passed]
         if facts.num_ctas > 1 or not sizes or sizes[: len(passed)] != expected:
             return None
         hidden = len(sizes) - len(passed)
@@ -231,14 +231,14 @@ BYTES = {"i64": 8, "i32": 4, "fp32": 4, "i1": 1, "u1": 1}
 """Of arguments, by the compiler's word for their type."""
 
 
-def _kind(argument: Any, plain: bool) -> Any:
+def _type_key(argument: Any, plain: bool) -> Any:
     """All that Triton's compiler knows of an argument."""
-    kind = type(argument)
-    if kind is int:
+    own = type(argument)
+    if own is int:
         short = -(1 << 31) <= argument < 1 << 31
         return short if plain else (short, argument == 1, argument % 16 == 0)
-    if kind is torch.Tensor:
+    if own is torch.Tensor:
         return argument.dtype, argument.data_ptr() % 16 == 0
-    if kind is float or kind is bool:
-        return kind
+    if own is float or own is bool:
+        return own
     return argument.base.dtype, tuple(argument.block_shape)

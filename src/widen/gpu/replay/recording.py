@@ -311,7 +311,7 @@ class Recording:
         return blocks[self.index], choice
 
 
-class Kind:
+class CallRecordings:
     """Recordings of one kind of call, by the choice they were made with."""
 
     def __init__(self) -> None:
@@ -346,23 +346,23 @@ class Kind:
 
 
 class Recordings:
-    """Kinds of calls."""
+    """Recordings of all kinds of calls."""
 
     MOST = 512
 
     def __init__(self) -> None:
-        self._kinds: Once[Kind] = Once(self.MOST)
+        self._by_key: Once[CallRecordings] = Once(self.MOST)
 
-    def known(self, key: Any) -> Kind | None:
-        """The kind of calls that this tells from others, if there was one; None has no kind."""
+    def known(self, key: Any) -> CallRecordings | None:
+        """Those of the calls with this key, if there were any; None is no key."""
         try:
-            return self._kinds.get(key)
+            return self._by_key.get(key)
         except TypeError:  # an argument that has no hash, and will be refused
             return None
 
-    def kind(self, key: Any) -> Kind | None:
+    def of(self, key: Any) -> CallRecordings | None:
         """The same, old or new."""
         try:
-            return None if key is None else self._kinds.made(key, Kind)
+            return None if key is None else self._by_key.made(key, CallRecordings)
         except TypeError:
             return None

@@ -321,12 +321,12 @@ def timed(setting: Setting, way: int, m: int, k: int, n: int) -> list[Any]:
     rewritten = rewrite(left, right, way)
     product = rewritten[0] @ rewritten[1]
     pieces = extract(product, 12, way)
-    few = {"repeats": 5, "warm_ups": 2}
+    how = {"repeats": 5, "warm_ups": 2}
     steps = [
-        setting.seconds(parts, **few),
-        setting.seconds(lambda: rewrite(left, right, way), **few),
-        setting.seconds(lambda: rewritten[0] @ rewritten[1], **few),
-        setting.seconds(lambda: sum_parts([pieces], 2), **few),
+        setting.seconds(parts, **how),
+        setting.seconds(lambda: rewrite(left, right, way), **how),
+        setting.seconds(lambda: rewritten[0] @ rewritten[1], **how),
+        setting.seconds(lambda: sum_parts([pieces], 2), **how),
     ]
     size = dimensions(m, k, n, 12, way)
     rates = 2 * math.prod(size) / steps[2] / 1e12, 2 * m * k * n / sum(steps) / 1e12

@@ -144,9 +144,9 @@ def run(a: Any, b: Any, slices: int, variant: str, step: Callable[..., Any]) -> 
         left = step("split A", verbs.split, a, "left", *how)
         right = step("split B", verbs.split, b.swapaxes(0, 1), "right", *how)
         for start in range(0, len(sums), slices):  # as many int32 matrices as slices are held
-            some, last = sums[start : start + slices], start + slices >= len(sums)
-            products = step("multiply", verbs.multiply, left, right, some)
-            c = step("accumulate", verbs.accumulate, c, products, some, left, right, last)
+            chunk, last = sums[start : start + slices], start + slices >= len(sums)
+            products = step("multiply", verbs.multiply, left, right, chunk)
+            c = step("accumulate", verbs.accumulate, c, products, chunk, left, right, last)
     return c
 
 

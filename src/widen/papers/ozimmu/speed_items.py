@@ -208,16 +208,16 @@ def throughput_claims(
         )
 
     at = 4096 if 4096 in sizes else n
-    many = sorted({k for _, n, k in speed if n == at and k >= 8}) or counts[-1:]
+    from_eight = sorted({k for _, n, k in speed if n == at and k >= 8}) or counts[-1:]
     gain = [speed[name, at, k] / speed["ozIMMU", at, k]
-            for name in ("ozIMMU_EF", "ozIMMU_H") for k in many]  # fmt: skip
+            for name in ("ozIMMU_EF", "ozIMMU_H") for k in from_eight]  # fmt: skip
     return [
         against_fp64(3, {"ozIMMU": 2.7, "ozIMMU_RN": 2.2, "ozIMMU_EF": 3.0, "ozIMMU_H": 3.0}),
         against_fp64(6, {"ozIMMU_EF": 1.0, "ozIMMU_H": 1.0}),
         Claim(
             "EF and H are 1.2 to 1.6 times as fast as ozIMMU",
             "1.2–1.6",
-            f"{min(gain):.2f} to {max(gain):.2f} for {many[0]} slices or more at n = {at}",
+            f"{min(gain):.2f} to {max(gain):.2f} for {from_eight[0]} slices or more at n = {at}",
             min(gain) >= 1.2 if setting.gpu and at == 4096 else None,
         ),
     ]

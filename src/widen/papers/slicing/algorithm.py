@@ -187,12 +187,12 @@ def sum_of_products(
                 left.planes, right.planes, pairs, scheme.unit, scheme.largest, columns
             )
         with account.stage("sum"):
-            some = verbs.contiguous(theirs[:, columns])
+            of_columns = verbs.contiguous(theirs[:, columns])
             if nearest:
-                out[:, columns] = verbs.nearest(products, ours, some)
+                out[:, columns] = verbs.nearest(products, ours, of_columns)
             else:
                 out[:, columns] = verbs.accumulate(
-                    products, ours, some, scheme.precision, emulated=scheme.emulated
+                    products, ours, of_columns, scheme.precision, emulated=scheme.emulated
                 )
 
 

@@ -150,7 +150,7 @@ def combine(
     x: Array, alpha: float, beta: float, c: Array | None, precision: int, *, emulated: bool
 ) -> Array:
     """Alpha x + beta c in the result's own arithmetic; beta = 0 reads no c."""
-    kind = np.float64 if precision == 53 else np.float32
+    dtype = np.float64 if precision == 53 else np.float32
     if emulated:
         out = np.empty(x.shape)
         addend = x if c is None else np.array(c, np.float64, order="C")
@@ -160,7 +160,7 @@ def combine(
             int(c is not None), out.view(np.int64),
         )  # fmt: skip
         return out
-    scalars = np.array([alpha, beta], kind)
+    scalars = np.array([alpha, beta], dtype)
     with np.errstate(all="ignore"):
         scaled: Array = scalars[0] * x
         return scaled if c is None else np.asarray(scaled + scalars[1] * c)

@@ -152,11 +152,11 @@ def multiply(
     Planes' lines were padded.
     """
     start, stop = columns.start, -(-columns.stop // 16) * 16
-    kind = torch.float64 if unit == "fp64" else torch.float32
+    dtype = torch.float64 if unit == "fp64" else torch.float32
     shape = (len(pairs), len(left[0]), stop - start)
     if unit == "fp8" and largest * VENDOR_SPAN > UNITS[unit].exact and left[0].is_cuda:
         return _emptied_in_time(left, [plane[start:stop] for plane in right], pairs)
-    out = torch.empty(shape, dtype=kind, device=left[0].device)
+    out = torch.empty(shape, dtype=dtype, device=left[0].device)
     for target, (p, q) in zip(out, pairs, strict=True):
         _product(left[p], right[q][start:stop].t(), target)
     return out
@@ -227,8 +227,8 @@ def accumulate(
     products: Tensor, left: Tensor, right: Tensor, precision: int, *, emulated: bool
 ) -> Tensor:
     """0 + T_0 2^e_0 + T_1 2^e_1 + ... in floating-point arithmetic, one order: that of the list."""
-    kind = torch.float64 if precision == 53 else torch.float32
-    out = torch.empty((left.shape[1], right.shape[1]), dtype=kind, device=left.device)
+    dtype = torch.float64 if precision == 53 else torch.float32
+    out = torch.empty((left.shape[1], right.shape[1]), dtype=dtype, device=left.device)
     target = out.view(torch.int64) if emulated else out
     least, largest = left.amin() + right.amin(), left.amax() + right.amax()
     launch(
@@ -306,8 +306,8 @@ def _combined(x: Tensor, alpha: float, beta: float, c: Tensor | None) -> Tensor:
 
 def zeros(m: int, n: int, precision: int, like: Tensor) -> Tensor:
     """A result to be filled."""
-    kind = torch.float64 if precision == 53 else torch.float32
-    return torch.zeros((m, n), dtype=kind, device=like.device)
+    dtype = torch.float64 if precision == 53 else torch.float32
+    return torch.zeros((m, n), dtype=dtype, device=like.device)
 
 
 def contiguous(x: Tensor) -> Tensor:

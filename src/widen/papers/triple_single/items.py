@@ -157,8 +157,8 @@ def measure_times(setting: Setting) -> list[list[Any]]:
         a, b = (numbers(setting, (n, n), "TS", stream) for stream in (1, 2))
 
         def timed(product: Any, n: int = n) -> float:
-            few = n > 1024 or not setting.gpu
-            return setting.seconds(product, repeats=2 if few else 10, warm_ups=1 if few else 3)
+            slow = n > 1024 or not setting.gpu
+            return setting.seconds(product, repeats=2 if slow else 10, warm_ups=1 if slow else 3)
 
         row = [timed(lambda a=a, b=b: multiply(a, b))]
         row += [timed(lambda a=a, b=b, d=d: scheme(a, b, d)) for d in COUNTS]
@@ -234,11 +234,11 @@ def fig25(setting: Setting) -> Outcome:
     """Largest relative errors of the Ozaki scheme and of the blocked product."""
     sizes = setting.choose([256, 512, 1024, 2048, 4096], full=[256, 512, 1024, 2048, 4096],
                            quick=[32, 64])  # fmt: skip
-    some = setting.choose((16, 64), full=(4096, 4096), quick=(4, 8))
+    sample = setting.choose((16, 64), full=(4096, 4096), quick=(4, 8))
     rows: list[list[Any]] = []
     cases = [(kind, n) for kind in KINDS for n in sizes]
     for done, (kind, n) in enumerate(cases):
-        m, columns = (min(n, most) for most in some)
+        m, columns = (min(n, most) for most in sample)
         a, b = (
             doubles(setting, shape, at) if kind == "float64" else numbers(setting, shape, "TS", at)
             for at, shape in ((1, (m, n)), (2, (n, columns)))
@@ -272,7 +272,7 @@ def fig25(setting: Setting) -> Outcome:
         "Matrices are (u - 0.5) exp(rn). The paper does not say in which format: computed in "
         "float64, 53 bits of a TS number's 72, they give errors nearer to its figure than with all "
         "words filled. The largest relative error hangs on the element that cancels most: it grows "
-        f"with their number, of each product {some[0]} rows and {some[1]} columns at most. "
+        f"with their number, of each product {sample[0]} rows and {sample[1]} columns at most. "
         "The other columns are the median and the largest error over the largest element. The "
         "reference is widen.matmul in float64x4, to its contract. Line 16 of Algorithm 1 as "
         "printed takes the last but one slice from the rest a second time; the rest itself is the "

@@ -60,9 +60,9 @@ def addend_of(c, beta, base, inside, C_FIELDS: tl.constexpr):
     bits = tl.load(c, inside, other=0).to(tl.int64)
     mantissa, e = decode(bits, C_FIELDS[0], C_FIELDS[1])
     words, place = addend_words(mantissa, e, beta, base)
-    some = tl.where((beta << 1) != 0, mantissa, 0) != 0
-    some &= ~is_special(bits, C_FIELDS[0], C_FIELDS[1])
-    return words, place, some, (bits < 0) != (beta < 0)
+    nonzero = tl.where((beta << 1) != 0, mantissa, 0) != 0
+    nonzero &= ~is_special(bits, C_FIELDS[0], C_FIELDS[1])
+    return words, place, nonzero, (bits < 0) != (beta < 0)
 
 
 @triton.jit
@@ -186,9 +186,9 @@ def round_any_scaled(
                 of_part = q // c_words
                 scalar = chosen(beta, beta_i, part ^ of_part)
                 source = addend + wide(c_part_stride) * of_part + q % c_words * wide(c_word_stride)
-                _, place, some, _ = addend_of(source, scalar, base, real & ~special, C_FIELDS)
-                first = tl.minimum(first, tl.where(some, place, NOWHERE))
-                last = tl.maximum(last, tl.where(some, place + ADDEND_WORDS, -NOWHERE))
+                _, place, nonzero, _ = addend_of(source, scalar, base, real & ~special, C_FIELDS)
+                first = tl.minimum(first, tl.where(nonzero, place, NOWHERE))
+                last = tl.maximum(last, tl.where(nonzero, place + ADDEND_WORDS, -NOWHERE))
             first = tl.where(last < first, 0, first)
             last = tl.maximum(last, first)
             error_at = tl.maximum(error_place - 32 * first, 0)
@@ -210,14 +210,14 @@ def round_any_scaled(
                     scalar = chosen(beta, beta_i, part ^ of_part)
                     source = addend + wide(c_part_stride) * of_part
                     source += q % c_words * wide(c_word_stride)
-                    pieces, place, some, minus = addend_of(
+                    pieces, place, nonzero, minus = addend_of(
                         source, scalar, base, real & ~special, C_FIELDS
                     )
                     minus = minus != ((part == 0) & (of_part == 1))
                     for piece in tl.static_range(ADDEND_WORDS):
                         value = pieces[piece].to(tl.int64)
                         value = tl.where(minus, -value, value)
-                        add_at(ours, COLUMNS, piece + place - first, value, real & some)
+                        add_at(ours, COLUMNS, piece + place - first, value, real & nonzero)
                 step = change * (2 * side - 1) << (error_at & 31).to(tl.int64)
                 add_at(ours, COLUMNS, error_at >> 5, step, real & (change > 0))
                 tl.debug_barrier()

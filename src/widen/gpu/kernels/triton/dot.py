@@ -119,15 +119,15 @@ def in_window(words, first):
 def pushed(word, here, high, middle, low, below, index):
     """Words seen from the lowest up: the highest that is not 0, the two after it, and the rest."""
     gap = here - index  # words since the last that was not 0
-    some = word != 0
+    nonzero = word != 0
     after_one = tl.where(gap == 1, high, 0)
     after_two = tl.where(gap == 1, middle, tl.where(gap == 2, high, 0))
     lost = tl.where(gap == 1, low, tl.where(gap == 2, middle | low, high | middle | low))
-    below = tl.where(some, below | lost, below)
-    low = tl.where(some, after_two, low)
-    middle = tl.where(some, after_one, middle)
-    high = tl.where(some, word, high)
-    return high, middle, low, below, tl.where(some, here, index)
+    below = tl.where(nonzero, below | lost, below)
+    low = tl.where(nonzero, after_two, low)
+    middle = tl.where(nonzero, after_one, middle)
+    high = tl.where(nonzero, word, high)
+    return high, middle, low, below, tl.where(nonzero, here, index)
 
 
 @triton.jit
@@ -155,9 +155,9 @@ def exact_dot(
                 right_inner, rounding, s, column_s, scalars, pair // PARTS, pair % PARTS, PART,
                 SCALED, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
             )  # fmt: skip
-            some = (low | high | top) != 0
-            lowest = tl.minimum(lowest, tl.where(some, e, FAR))
-            highest = tl.maximum(highest, tl.where(some, e, -FAR))
+            nonzero = (low | high | top) != 0
+            lowest = tl.minimum(lowest, tl.where(nonzero, e, FAR))
+            highest = tl.maximum(highest, tl.where(nonzero, e, -FAR))
     base, last = tl.min(lowest, 0), tl.max(highest, 0)
     if SCALED:
         for q in tl.static_range(C_PARTS):

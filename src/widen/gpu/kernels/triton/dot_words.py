@@ -140,9 +140,9 @@ def exact_dot(
                 s, t, alpha, alpha_i, PARTS, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
                 SCALED,
             )  # fmt: skip
-            some = (low | high | top) != 0
-            lowest = tl.minimum(lowest, tl.where(some, e, FAR))
-            highest = tl.maximum(highest, tl.where(some, e, -FAR))
+            nonzero = (low | high | top) != 0
+            lowest = tl.minimum(lowest, tl.where(nonzero, e, FAR))
+            highest = tl.maximum(highest, tl.where(nonzero, e, -FAR))
     base, last = tl.min(lowest, 0), tl.max(highest, 0)
     if SCALED:
         for at in range(C_PARTS * c_words):

@@ -123,12 +123,12 @@ def _residues(
     far = tl.max(tl.maximum(sigma - FRACTION, s - lowest), 0) > NEAREST
     if far:
         # A few lines at a time: every number has weights of its own, and so its registers.
-        few: tl.constexpr = LINES // 4 if LINES >= 4 else LINES
-        for more in range(0, LINES, few):
+        STEP: tl.constexpr = LINES // 4 if LINES >= 4 else LINES
+        for more in range(0, LINES, STEP):
             _tile(
-                base, at_line, to, constants, weights, first + more + tl.arange(0, few), start,
+                base, at_line, to, constants, weights, first + more + tl.arange(0, STEP), start,
                 lines, count, inner, moduli, pitch, plane_stride // 4, line_stride, inner_stride,
-                True, PARTS, FRACTION, EXPONENT, BYTES, ASSEMBLY, NEAR, few, INNER,
+                True, PARTS, FRACTION, EXPONENT, BYTES, ASSEMBLY, NEAR, STEP, INNER,
             )  # fmt: skip
     else:
         _tile(

@@ -65,16 +65,16 @@ def balance(
             at = source + part * part_stride + h.to(tl.int64)[None, :] * inner_stride
             x = tl.load(at, inside, other=0).to(tl.int64)
             m, e = decode(x, FRACTION, EXPONENT)
-            odd = is_special(x, FRACTION, EXPONENT)
+            special = is_special(x, FRACTION, EXPONENT)
             place = highest_bit(m)
             field = place + e + shift + move[:, None] + 1023
-            some = (m > 0) & (shift < LEFT_OUT)
-            gone |= (some & ~odd & (field < 1)).to(tl.int32)
+            used = (m > 0) & (shift < LEFT_OUT)
+            gone |= (used & ~special & (field < 1)).to(tl.int32)
             fraction = (m << tl.maximum(52 - place, 0).to(tl.int64)) & ((1 << 52) - 1)
             sign = (x < 0).to(tl.int64) << 63
             value = (field.to(tl.int64) << 52) | fraction | sign
-            value = tl.where(some & (field >= 1), value, 0)
-            value = tl.where(odd, tl.full(value.shape, 2047 << 52, tl.int64), value)
+            value = tl.where(used & (field >= 1), value, 0)
+            value = tl.where(special, tl.full(value.shape, 2047 << 52, tl.int64), value)
             to = target + part * out_part_stride + h.to(tl.int64)[None, :] * out_inner_stride
             tl.store(to, value, inside)
     tl.store(moved + b * lines + line, move, line < lines)
@@ -95,8 +95,8 @@ def leads(
     target = out + wide(b) * out_batch_stride + line.to(tl.int64)[:, None] * out_line_stride
     magnitude = tl.load(table + LARGEST * count + b * lines + line, line < lines, other=0)
     largest, place = decode(magnitude, FRACTION, EXPONENT)
-    odd = is_special(magnitude, FRACTION, EXPONENT)
-    top = tl.where(odd, -NOTHING, highest_bit(largest) + place)
+    special = is_special(magnitude, FRACTION, EXPONENT)
+    top = tl.where(special, -NOTHING, highest_bit(largest) + place)
     for start in range(0, inner, INNER):
         h = start + tl.arange(0, INNER)
         inside = (line < lines)[:, None] & (h < inner)[None, :]

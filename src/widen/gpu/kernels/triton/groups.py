@@ -83,13 +83,13 @@ def products(
     `one` is 1.0. Without PLAIN tiles are multiplied as float32: Triton's interpreter knows no
     products of bfloat16.
     """
-    kind: tl.constexpr = out.dtype.element_ty
+    dtype: tl.constexpr = out.dtype.element_ty
     rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
     for tile in range(tl.program_id(0), groups * batch * rows * columns, tl.num_programs(0)):
         item = tile // (rows * columns)
         row, column = tile_at(tile % (rows * columns), rows, columns, GROUP)
         g, b = item // batch, item % batch
-        total = tl.zeros((ROWS, COLUMNS), kind)
+        total = tl.zeros((ROWS, COLUMNS), dtype)
         for at in range(tl.load(firsts + g), tl.load(firsts + g + 1)):
             ours = (tl.load(pairs + 2 * at) * left_batch + b % left_batch) * m
             theirs = (tl.load(pairs + 2 * at + 1) * right_batch + b % right_batch) * n
@@ -109,7 +109,7 @@ def products(
                         left, right, ours + row * ROWS, theirs + column * COLUMNS, start, stop,
                         ROWS, COLUMNS, INNER, PLAIN,
                     )  # fmt: skip
-                total += part.to(kind)
+                total += part.to(dtype)
         i, j = row * ROWS + tl.arange(0, ROWS), column * COLUMNS + tl.arange(0, COLUMNS)
         to = out + (wide(item) * m + i)[:, None] * pitch + j[None, :]
         tl.store(to, total, (i < m)[:, None] & (j < n)[None, :])

@@ -31,10 +31,10 @@ def limb_of(limbs, stride, index, last, minus):
 def with_negated(limbs):
     """Limbs, and then those of -X."""
     both = limbs
-    some = tl.zeros(limbs[0].shape, tl.uint32)
+    borrow = tl.zeros(limbs[0].shape, tl.uint32)
     for w in tl.static_range(len(limbs)):
-        both = both + (0 - limbs[w] - some,)
-        some |= (limbs[w] != 0).to(tl.uint32)
+        both = both + (0 - limbs[w] - borrow,)
+        borrow |= (limbs[w] != 0).to(tl.uint32)
     return both
 
 
@@ -62,9 +62,9 @@ def leading_held(both, minus, cut, ASSEMBLY: tl.constexpr):
     for w in tl.static_range(len(both) // 2):
         word = tl.where(minus, both[len(both) // 2 + w], both[w])
         below = word & ones_below(cut - 32 * w, ASSEMBLY)
-        some = below != 0
-        high, index = tl.where(some, below, high), tl.where(some, w, index)
-        middle, low = tl.where(some, before, middle), tl.where(some, first, low)
+        nonzero = below != 0
+        high, index = tl.where(nonzero, below, high), tl.where(nonzero, w, index)
+        middle, low = tl.where(nonzero, before, middle), tl.where(nonzero, first, low)
         first = before
         before = word
     return high, middle, low, index
@@ -73,19 +73,19 @@ def leading_held(both, minus, cut, ASSEMBLY: tl.constexpr):
 @triton.jit
 def leading_in_memory(limbs, stride, last, minus, cut):
     """The same of X or -X in memory."""
-    some = last < cut
+    nonzero = last < cut
     index = (tl.maximum(cut, 1) - 1) >> 5
     kept = (31 - ((tl.maximum(cut, 1) - 1) & 31)).to(tl.uint32)
     ones = tl.full(cut.shape, 0xFFFFFFFF, tl.uint32)
-    high = limb_of(limbs, stride, tl.where(some, index, -1), last, minus) & (ones >> kept)
-    middle = limb_of(limbs, stride, tl.where(some, index - 1, -1), last, minus)
-    low = limb_of(limbs, stride, tl.where(some, index - 2, -1), last, minus)
-    more = limb_of(limbs, stride, tl.where(some, index - 3, -1), last, minus)
-    nothing = some & (high == 0)  # of a limb cut in two that is no wonder
+    high = limb_of(limbs, stride, tl.where(nonzero, index, -1), last, minus) & (ones >> kept)
+    middle = limb_of(limbs, stride, tl.where(nonzero, index - 1, -1), last, minus)
+    low = limb_of(limbs, stride, tl.where(nonzero, index - 2, -1), last, minus)
+    more = limb_of(limbs, stride, tl.where(nonzero, index - 3, -1), last, minus)
+    nothing = nonzero & (high == 0)  # of a limb cut in two that is no wonder
     high, index = tl.where(nothing, middle, high), tl.where(nothing, index - 1, index)
     middle, low = tl.where(nothing, low, middle), tl.where(nothing, more, low)
-    while tl.max((some & (high == 0)).to(tl.int32), 0) > 0:
-        nothing = some & (high == 0)
+    while tl.max((nonzero & (high == 0)).to(tl.int32), 0) > 0:
+        nothing = nonzero & (high == 0)
         high, index = tl.where(nothing, middle, high), tl.where(nothing, index - 1, index)
         middle = tl.where(nothing, low, middle)
         more = limb_of(limbs, stride, tl.where(nothing, index - 2, -1), last, minus)
@@ -105,7 +105,7 @@ def next_word(
     format's smallest: half of it rounds to 0, in the words that follow as well. With HELD those
     of X and of -X are in registers.
     """
-    some = last < cut
+    nonzero = last < cut
     if HELD:
         high, middle, low, index = leading_held(limbs, minus, cut, ASSEMBLY)
     else:
@@ -114,10 +114,10 @@ def next_word(
     length, head, sticky = leading_bits(high, middle, low, below, index, ASSEMBLY)
     bits, whole, unit, up = rounding_of(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
     infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
-    bits = tl.where(some, bits, 0)
-    over = ~some | (bits == infinity) | (unit == LOWEST)
+    bits = tl.where(nonzero, bits, 0)
+    over = ~nonzero | (bits == infinity) | (unit == LOWEST)
     place = tl.minimum(tl.maximum(cut - 1 - (unit - base), 0), 62)
-    half = some & (whole == tl.full(cut.shape, 1, tl.uint64) << place.to(tl.uint64))
+    half = nonzero & (whole == tl.full(cut.shape, 1, tl.uint64) << place.to(tl.uint64))
     return bits, minus != (up & ~over), tl.where(over, 0, unit - base), over, half
 
 

@@ -326,9 +326,9 @@ def _scale(
     held = real & ~empty
     tl.atomic_max(needs, tl.max(tl.where(held, bound, NOTHING), 0).to(tl.int64), sem="relaxed")
     tl.atomic_max(needs + 1, tl.max(tl.where(held, sigma, NOTHING), 0).to(tl.int64), sem="relaxed")
-    some = tl.max((real & (flags & SPECIAL > 0)).to(tl.int32), 0) * SPECIAL
-    some |= tl.max((real & inexact).to(tl.int32), 0) * INEXACT
-    tl.atomic_or(needs + 2, some.to(tl.int64), sem="relaxed")
+    all_flags = tl.max((real & (flags & SPECIAL > 0)).to(tl.int32), 0) * SPECIAL
+    all_flags |= tl.max((real & inexact).to(tl.int32), 0) * INEXACT
+    tl.atomic_or(needs + 2, all_flags.to(tl.int64), sem="relaxed")
     # V is more than half of what the goal allows: that share tells how much of |A||B| is needed.
     room = wide_root.to(tl.float32) * tl.exp2((goal_shift + NORM_BITS - sigma).to(tl.float32))
     inverse = (65536.0 * room / tl.maximum(q1, 1).to(tl.float32)).to(tl.int32) + 1

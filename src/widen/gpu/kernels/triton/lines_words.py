@@ -45,9 +45,9 @@ def side_of(
     if FRACTION > NORM_BITS:
         wanted &= (x << (NORM_BITS + 64 - FRACTION)) == 0
     y = tl.load(at + word_stride, wanted, other=0).to(tl.int64)
-    some = (y & ((1 << (FRACTION + EXPONENT)) - 1)) != 0
+    nonzero = (y & ((1 << (FRACTION + EXPONENT)) - 1)) != 0
     alike = (x < 0) == (y < 0)
-    return (some & alike).to(tl.int32), (some & ~alike).to(tl.int32)
+    return (nonzero & alike).to(tl.int32), (nonzero & ~alike).to(tl.int32)
 
 
 SIZES = [

@@ -138,23 +138,23 @@ def look_near(
         next_bits = (low.to(tl.uint32, bitcast=True) >> (above + 2)).to(tl.int32, bitcast=True)
         mantissa = ((high << (30 - above)) & ((1 << 30) - 1)) | next_bits | (1 << 30)
         sticky = ((low << (30 - above)) != 0).to(tl.int32)
-        some = (high & 0x7FFFFFFF) | low
+        magnitude = (high & 0x7FFFFFFF) | low
         word = tl.where(low != 0, low, high & ((1 << above) - 1) | (1 << above))
         higher = tl.where(low != 0, 0, 32)
     else:
         high = bits.to(tl.int32)
         mantissa = ((high << (30 - above)) & ((1 << 30) - 1)) | (1 << 30)
         sticky = 0
-        some = high & ((1 << (above + EXPONENT)) - 1)
+        magnitude = high & ((1 << (above + EXPONENT)) - 1)
         word = high & ((1 << above) - 1) | (1 << above)
         higher = 0
     field = (high >> above) & ((1 << EXPONENT) - 1)
     distance = top + ((1 << (EXPONENT - 1)) - 1) - field
     shift = tl.minimum(distance + (30 - NORM_BITS), 31)
-    q = ((mantissa - 1 + sticky + more) >> shift) + (some != 0).to(tl.int32)
+    q = ((mantissa - 1 + sticky + more) >> shift) + (magnitude != 0).to(tl.int32)
     lead = mantissa - less
     if LEAD >= 0:
         lead = lead >> tl.minimum(distance + (30 - LEAD), 31)
     lowest = (word & -word).to(tl.uint32, bitcast=True).to(tl.float32).to(tl.int32, bitcast=True)
     last = (lowest >> 23) + tl.maximum(field, 1) + higher
-    return q, lead, tl.where(some != 0, last, FAR_OFF)
+    return q, lead, tl.where(magnitude != 0, last, FAR_OFF)

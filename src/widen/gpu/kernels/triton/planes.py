@@ -46,11 +46,11 @@ def residue_of(bits, r, left, far, powers, p, reciprocal):
 @triton.jit
 def store_entry(at, x, written):
     """Store small integers in the format that `at` points at."""
-    kind: tl.constexpr = at.dtype.element_ty
-    if kind == tl.int8 or kind == tl.float64:
-        tl.store(at, x.to(tl.int32).to(kind), written)
+    dtype: tl.constexpr = at.dtype.element_ty
+    if dtype == tl.int8 or dtype == tl.float64:
+        tl.store(at, x.to(tl.int32).to(dtype), written)
     else:
-        tl.store(at, x.to(tl.int32).to(tl.float32).to(kind), written)
+        tl.store(at, x.to(tl.int32).to(tl.float32).to(dtype), written)
 
 
 @triton.jit

@@ -225,7 +225,7 @@ def error_bits(
 
 @triton.jit
 def is_settled(
-    length, head, some, base, error, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
+    length, head, nonzero, base, error, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
     HIGHEST: tl.constexpr,
 ):  # fmt: skip
     """Whether an error of 2^(error + base) cannot change how head 2^(length - 64 + base) rounds.
@@ -238,7 +238,7 @@ def is_settled(
     dropped = (head & (2 * half - 1)).to(tl.int64)
     place = tl.minimum(tl.maximum(error + 65 - length, 1), 62)
     margin = tl.full(head.shape, 1, tl.int64) << place.to(tl.int64)
-    settled = (tl.abs(dropped - half) >= margin) & (margin <= half >> 2) & some
+    settled = (tl.abs(dropped - half) >= margin) & (margin <= half >> 2) & nonzero
     return settled & (length + base - PRECISION > LOWEST) & (length + base < HIGHEST)
 
 
@@ -253,13 +253,13 @@ def round_part(
     """
     words, negative = words_of(sums, MODULUS, TAKEN, INVERSE, ASSEMBLY)
     high, middle, low, below, index = magnitude(words, negative, len(MODULUS) // 2)
-    some = high != 0
+    nonzero = high != 0
     length, head, sticky = leading_bits(high, middle, low, below, index, ASSEMBLY)
     if plain:
         bits = rounded_normal(length, head, sticky, base, PRECISION, LOWEST)
     else:
         bits = rounded(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
-    return tl.where(some, bits, 0), negative, length, head, some
+    return tl.where(nonzero, bits, 0), negative, length, head, nonzero
 
 
 SIZES = ["m", "left_batch", "right_batch", "limit", "always", "height"]
@@ -325,13 +325,13 @@ def round_residues(
             third = group_sums(groups_at + 2 * apart, stream, loaded, BASIS, ASSEMBLY)
         for part in tl.static_range(PARTS):
             sums = combined(ours, theirs, third, part, BASIS, MODULUS) if PARTS == 2 else ours
-            bits, negative, length, head, some = round_part(
+            bits, negative, length, head, nonzero = round_part(
                 sums, base, plain, MODULUS, TAKEN, INVERSE, PRECISION, LOWEST, HIGHEST,
                 ASSEMBLY,
             )  # fmt: skip
             store_float(target + part * part_stride, bits, negative, inside, PRECISION)
             if SLACK:
-                settled = is_settled(length, head, some, base, error, PRECISION, LOWEST, HIGHEST)
+                settled = is_settled(length, head, nonzero, base, error, PRECISION, LOWEST, HIGHEST)
                 open_element |= (error >= 2) & ~settled
         if SLACK or not MARKED or not plain:
             unfit = row_norm[:, None] + column_norm[None, :] > limit

@@ -324,14 +324,14 @@ def repair(
                             )
                     else:
                         for part in tl.static_range(PARTS):
-                            length, head, sticky, some, negative, base = exact_dot(
+                            length, head, sticky, nonzero, negative, base = exact_dot(
                                 ours, theirs, left_part_stride, right_part_stride,
                                 left_inner_stride, right_inner_stride, inner, fine, s, t, scalars,
                                 PARTS, part, LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION,
                                 RIGHT_EXPONENT, SCALED, C_PARTS, C_FIELDS, INNER,
                             )  # fmt: skip
                             bits = rounded(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
-                            bits = tl.where(some, bits, 0)
+                            bits = tl.where(nonzero, bits, 0)
                             store_float(
                                 target + part * part_stride, bits, negative, True, PRECISION
                             )

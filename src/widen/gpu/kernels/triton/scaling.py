@@ -44,17 +44,17 @@ def words_of_factor(bits):
 
 @triton.jit
 def absolute(words, negative, WORDS: tl.constexpr):
-    """|X| of an integer in two's complement, and whether it is 0."""
+    """|X| of an integer in two's complement, and whether it is not 0."""
     flip = tl.where(negative, 0xFFFFFFFF, 0).to(tl.uint32)
     carry = negative.to(tl.uint32)
     positive = ()
-    some = tl.zeros_like(flip)
+    all_bits = tl.zeros_like(flip)
     for w in tl.static_range(WORDS):
         word = (words[w] ^ flip) + carry
         carry = (carry != 0).to(tl.uint32) & (word == 0).to(tl.uint32)
         positive = positive + (word,)
-        some |= word
-    return positive, some != 0
+        all_bits |= word
+    return positive, all_bits != 0
 
 
 @triton.jit
@@ -216,8 +216,8 @@ def round_scaled(
         words, negative = integer_words(
             first, stream, loaded, 1 if PARTS == 1 else 3, q, BASIS, MODULUS, TAKEN, INVERSE
         )
-        positive, some = absolute(words, negative, width)
-        x, x_some, x_minus = x + positive, x_some + (some,), x_minus + (negative,)
+        positive, nonzero = absolute(words, negative, width)
+        x, x_some, x_minus = x + positive, x_some + (nonzero,), x_minus + (negative,)
     added = ()
     for q in tl.static_range(C_PARTS):
         bits = tl.load(addend + q * c_part_stride, inside, other=0).to(tl.int64)

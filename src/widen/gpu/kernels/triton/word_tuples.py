@@ -173,9 +173,11 @@ def root_digits(sums, N: tl.constexpr, DOUBLE: tl.constexpr):
 
 
 @triton.jit
-def few(xa, ya, za, size, OPERATION: tl.constexpr, X_PARTS: tl.constexpr, Y_PARTS: tl.constexpr,
-        PARTS: tl.constexpr, X_ONE: tl.constexpr, Y_ONE: tl.constexpr, DOUBLE: tl.constexpr,
-        COUNT: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def tuples(
+    xa, ya, za, size, OPERATION: tl.constexpr, X_PARTS: tl.constexpr, Y_PARTS: tl.constexpr,
+    PARTS: tl.constexpr, X_ONE: tl.constexpr, Y_ONE: tl.constexpr, DOUBLE: tl.constexpr,
+    COUNT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Z = x op y for numbers of COUNT words."""
     at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
     part = tl.program_id(1)

@@ -192,12 +192,12 @@ def accumulate(
                 total = soft64.add(total, soft64.compose(t < 0, tl.abs(t), e, t != t))
         tl.store(out + at, total, inside)
     else:
-        kind: tl.constexpr = tl.float64 if PRECISION == 53 else tl.float32
-        running = tl.zeros((BLOCK,), kind)
+        dtype: tl.constexpr = tl.float64 if PRECISION == 53 else tl.float32
+        running = tl.zeros((BLOCK,), dtype)
         for g in range(count):
             term = tl.load(source + wide(g) * stride, inside, other=0.0)
             e = tl.load(left + g * rows + i) + tl.load(right + g * columns + j, inside, other=0)
-            running += times_power(term.to(tl.float64), e).to(kind)
+            running += times_power(term.to(tl.float64), e).to(dtype)
         tl.store(out + at, running, inside)
 
 

@@ -14,13 +14,13 @@ def renormalised(c0, c1, c2, c3):
     s, c3 = fast_two_sum(c2, c3)
     s, c2 = fast_two_sum(c1, s)
     s0, s1 = fast_two_sum(c0, s)
-    some = s1 != 0
-    u, v = fast_two_sum(s1 if some else s0, c2)
+    nonzero = s1 != 0
+    u, v = fast_two_sum(s1 if nonzero else s0, c2)
     more = v != 0
     w, x = fast_two_sum(v if more else u, c3)
     first, second = (u if more else w), (w if more else x)
     third = x if more else x - x
-    return s0 if some else first, first if some else second, second if some else third
+    return s0 if nonzero else first, first if nonzero else second, second if nonzero else third
 
 
 @njit

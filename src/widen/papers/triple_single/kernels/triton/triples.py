@@ -15,13 +15,17 @@ def renormalised(c0, c1, c2, c3):
     s, c3 = fast_two_sum(c2, c3)
     s, c2 = fast_two_sum(c1, s)
     s0, s1 = fast_two_sum(c0, s)
-    some = s1 != 0
-    u, v = fast_two_sum(tl.where(some, s1, s0), c2)
+    nonzero = s1 != 0
+    u, v = fast_two_sum(tl.where(nonzero, s1, s0), c2)
     more = v != 0
     w, x = fast_two_sum(tl.where(more, v, u), c3)
     first, second = tl.where(more, u, w), tl.where(more, w, x)
     third = tl.where(more, x, x - x)
-    return tl.where(some, s0, first), tl.where(some, first, second), tl.where(some, second, third)
+    return (
+        tl.where(nonzero, s0, first),
+        tl.where(nonzero, first, second),
+        tl.where(nonzero, second, third),
+    )
 
 
 @triton.jit
