@@ -146,7 +146,7 @@ def gemm(
     info: Wanted = False,
     progress: Progress | None = None,
 ) -> Any:
-    """Alpha a b + beta c, one exact sum rounded once.
+    """The sum alpha a b + beta c, exact and rounded once.
 
     The contract holds for the product; scaling and addition are exact, so the error is at most
     |alpha| times the contract's bound plus half an ulp of the result, and ``accuracy="correct"``

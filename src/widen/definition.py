@@ -109,7 +109,7 @@ def multiply(
 
 
 def integers(groups: list[list[list[int]]], layout: Layout) -> list[list[tuple[int, ...]]]:
-    """X[i][j], a tuple of parts: weights times groups, as a balanced residue if there is P."""
+    """Elements X[i][j], tuples of parts: weights times groups, balanced residues if there is P."""
     p = layout.modulus
 
     def part(weights: Sequence[int], i: int, j: int) -> int:
@@ -160,7 +160,7 @@ def _nearest_words(value: Fraction, fmt: Multiple) -> tuple[float, ...]:
 
 
 def lead_product(left: Sequence[Number], row: Line, right: Sequence[Number], column: Line) -> int:
-    """D, the product of leading integers: D 2^(e_i + e_j - 2f) <= (|A||B|)_ij."""
+    """The product D of leading integers: D 2^(e_i + e_j - 2f) <= (|A||B|)_ij."""
     kept = bounds.lead_bits(len(left))
 
     def lead(number: Number, top: int) -> int:

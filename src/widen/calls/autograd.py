@@ -28,11 +28,11 @@ from widen.words import Words
 
 Tensor = torch.Tensor
 Numbers = list[float]
-"""Alpha or beta: an operator takes no complex numbers, but their parts."""
+"""The scalars alpha and beta: an operator takes no complex numbers, but their parts."""
 
 
 def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Tensor | None:
-    """Alpha a b + beta c.
+    """The sum alpha a b + beta c.
 
     An operator cannot have all options: None if a compiler can do without, or an error.
     """
@@ -206,7 +206,7 @@ def _axes(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[list[int], li
 
 
 def _matrices(x: Tensor, ndim: int, kept: list[int], rows: list[int], columns: list[int]) -> Tensor:
-    """X, with `ndim` axes, as a batch of matrices: which axes are the batch, rows and columns."""
+    """A batch of matrices of x, with `ndim` axes: which of them are the batch, rows and columns."""
     x = x[(None,) * (ndim - x.ndim)]
     ours, theirs = (math.prod(x.shape[axis] for axis in axes) for axes in (rows, columns))
     batch = [x.shape[axis] for axis in kept]
@@ -216,7 +216,7 @@ def _matrices(x: Tensor, ndim: int, kept: list[int], rows: list[int], columns: l
 def _gradient(
     left: Tensor, right: Tensor, scalar: complex, x: Tensor, choices: tuple[Any, ...]
 ) -> Tensor:
-    """Scalar times left right, as a gradient of x."""
+    """The product scalar (left right), as a gradient of x."""
     accuracy, _, *rest = choices
     fmt = PLAIN[str(x.dtype).removeprefix("torch.")]
     part = (fmt if fmt.part.name in PLAIN_RESULTS else PLAIN["float32"]).part
@@ -234,7 +234,7 @@ def _as(grad: Tensor, x: Tensor) -> Tensor:
 
 
 def _tangent(ctx: Any, *tangents: Any) -> Tensor:
-    """Alpha (da b + a db) + beta dc, as one product of twice the inner dimension."""
+    """The sum alpha (da b + a db) + beta dc, as one product of twice the inner dimension."""
     a, b, c = ctx.saved_tensors
     da, db = (
         torch.zeros_like(x) if dx is None else dx

@@ -276,7 +276,7 @@ def check_shape(shape: tuple[Any, ...], name: str) -> None:
 
 
 def scalar(value: Any, name: str) -> complex | float:
-    """Alpha or beta, a finite number that float64 (or its parts) holds exactly."""
+    """A scalar, alpha or beta: a finite number that float64 (or its parts) holds exactly."""
     types = (int, float, complex, np.integer, np.floating, np.complexfloating)
     value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if is_tensor(value) and value.ndim == 0:

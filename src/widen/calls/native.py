@@ -94,7 +94,7 @@ def _range(x: Any, library: Any) -> tuple[float, float]:
 
 
 def _bound(call: Call, size: Any) -> Any:
-    """K u (|A||B|), rounded up, and the smallest number for what is below all others."""
+    """The bound k u (|A||B|), rounded up, and the smallest number for what is below all others."""
     k, u = call.k, 2.0**-call.fmt.precision
     wide = size.double() if hasattr(size, "double") else size.astype("float64")
     return wide * (k * u * (1 + 4 * (k + 2) * u)) + 2.0**call.work.part.lowest

@@ -29,7 +29,7 @@ class Wing(Protocol):
         """A context to compute in."""
 
     def product(self, call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
-        """Alpha a b + beta c, and an Info if asked for."""
+        """The sum alpha a b + beta c, and an Info if asked for."""
 
     def plan(self, call: Call) -> Plan:
         """What a call would run."""

@@ -69,7 +69,7 @@ def centred(x: int, p: int) -> int:
 
 
 def balanced_digits(x: int, width: int, bits: int = 32) -> list[int]:
-    """X = sum(digit 2^(bits l)) with balanced digits; those of 32 bits, limbs, fit an int32."""
+    """Balanced digits, x = sum(digit 2^(bits l)); those of 32 bits, limbs, fit an int32."""
     digits = []
     for _ in range(width):
         digits.append(centred(x, 1 << bits))

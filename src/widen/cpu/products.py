@@ -73,7 +73,7 @@ def plan(call: Call) -> Plan:
 
 
 def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
-    """Alpha a b + beta c, and an Info if asked for."""
+    """The sum alpha a b + beta c, and an Info if asked for."""
     dims = call.dims
     target = _new(call) if out is None else out
     sources = [stack(x) for x in (call.left, call.right) if not isinstance(x, Encoded)]

@@ -53,7 +53,7 @@ def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
 
 @lru_cache(maxsize=64)
 def _expansion(layout: Layout) -> tuple[Array, Array, Array]:
-    """P/p and P in balanced digits below 2^53 / (count 2^22), and what the digits weigh.
+    """Balanced digits of P/p and of P, below 2^53 / (count 2^22), and what the digits weigh.
 
     Empty for digits, and for more moduli than float64 has the range for: limbs serve these.
     """

@@ -48,7 +48,7 @@ class ScaledBlock:
 
 
 def scale_special(out: Array, scaling: ScaledBlock, special: Array) -> None:
-    """Alpha T + beta c in ordinary arithmetic where T is special or c is not finite.
+    """The sum alpha T + beta c in ordinary arithmetic where T is special or c is not finite.
 
     What is finite there has no say: it stands in as 0, and by its sign beside a special part of the
     same number, since a product of finite numbers must not overflow.

@@ -33,7 +33,7 @@ def dtype_name(x: Any) -> str:
 
 
 def cast(x: Any, name: str) -> Any:
-    """X as this dtype, itself if it is so already."""
+    """The array x in this dtype, itself if it is so already."""
     if is_tensor(x):
         return x.to(getattr(sys.modules["torch"], name))
     return x.astype(name, copy=False)

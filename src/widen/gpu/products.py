@@ -200,7 +200,7 @@ def _owned(*operands: Any) -> list[Tensor]:
 
 
 def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
-    """Alpha a b + beta c of operands on a GPU, and an Info if asked for.
+    """The sum alpha a b + beta c of operands on a GPU, and an Info if asked for.
 
     Launches are recorded if they may be issued again.
     """

@@ -216,7 +216,7 @@ class Engine:
         return out
 
     def as_residues(self, groups: Tensor) -> Tensor:
-        """X of exact groups as residues by the carrier's moduli."""
+        """The X of exact groups as residues by the carrier's moduli."""
         carrier, layout = self.carrier, self.layout
         rows = len(carrier.moduli) * layout.parts if self.several else len(carrier.products)
         dtype = torch.int32 if self.several else torch.uint8

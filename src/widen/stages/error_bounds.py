@@ -111,7 +111,7 @@ def bound_of(
 
 
 def _scaled_up(x: Any, exponents: Any) -> Any:
-    """X 2^exponents of 0 and of positive normal numbers, rounded up."""
+    """Numbers x 2^exponents, of 0 and of positive normal numbers, rounded up."""
     library = library_of(x)
     bits = x.view(library.int64)
     field = (bits >> 52) + exponents

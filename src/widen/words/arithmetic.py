@@ -87,7 +87,7 @@ def _is_number(other: Any) -> bool:
 
 
 def binary(operation: str, x: Words, y: Words) -> Words:
-    """X op y, of one format, broadcast."""
+    """The numbers x op y, of one format, broadcast."""
     fmt = common_format(x.format, y.format)
     if operation == "divide" and y.format.parts == 2:
         return _divide_complex(_as(x, fmt), _as(y, fmt))
@@ -155,14 +155,14 @@ def root(x: Words) -> Words:
 
 
 def _exponents(first: Any) -> Any:
-    """E with |first| < 2^e, and 0 for what is not finite."""
+    """Exponents e with |first| < 2^e, and 0 for what is not finite."""
     library = library_of(first)
     exponent = library.frexp(first)[1]
     return library.where(library.isfinite(first), exponent, library.zeros_like(exponent))
 
 
 def near_one(x: Words) -> tuple[Words, Any]:
-    """X 2^-e and the even e, so that the larger part is in [1/4, 1), unless x is subnormal."""
+    """Numbers x 2^-e and the even e: the larger part is in [1/4, 1), unless x is subnormal."""
     library = library_of(x.planes[0])
     magnitude = abs(x.planes[0])
     exponent = _exponents(library.maximum(magnitude[0], magnitude[-1]))
@@ -186,7 +186,7 @@ def plane_times_power(plane: Any, exponent: Any) -> Any:
 
 
 def times_power(x: Words, exponent: Any) -> Words:
-    """X 2^exponent, in two steps, each word rounded where it is subnormal."""
+    """Numbers x 2^exponent, in two steps, each word rounded where it is subnormal."""
     half = exponent >> 1
     planes = [
         plane_times_power(plane_times_power(plane, half), exponent - half) for plane in x.planes
@@ -232,7 +232,7 @@ def _first_words(x: Words) -> Any:
 
 
 def _divide_complex(x: Words, y: Words) -> Words:
-    """X conj(y) / |y|^2, scaled."""
+    """The quotient x conj(y) / |y|^2, scaled."""
     library = library_of(x.planes[0])
     a, up = near_one(x)
     b, down = near_one(y)
@@ -280,7 +280,7 @@ def _short(value: Any) -> str:
 
 
 def power(x: Words, exponent: Any) -> Words:
-    """X to an integer power, by squaring; to a half by the square root."""
+    """An integer power of x, by squaring; to a half by the square root."""
     if isinstance(exponent, (float, np.floating, Fraction)) and exponent == Fraction(1, 2):
         return root(x)
     if isinstance(exponent, (bool, np.bool_)) or not isinstance(exponent, (int, np.integer)):
@@ -309,7 +309,7 @@ def power(x: Words, exponent: Any) -> Words:
 
 
 def _positive_power(x: Words, count: int) -> Words:
-    """X to a power from 1 on, by squaring; x itself if that is 1."""
+    """A power of x from 1 on, by squaring; x itself if that is 1."""
     result, square = None, x
     while count:
         if count & 1:
@@ -322,7 +322,7 @@ def _positive_power(x: Words, count: int) -> Words:
 
 
 def compare(operation: str, x: Words, y: Words) -> Any:
-    """X < y and so on, word by word: the first words that differ decide."""
+    """Whether x < y, and so on, word by word: the first words that differ decide."""
     fmt = common_format(x.format, y.format)
     x, y = _as(x, fmt), _as(y, fmt)
     if fmt.parts == 2 and operation not in ("equal", "not_equal"):

@@ -8,7 +8,7 @@ from widen.formats import Multiple
 
 
 def relative_error(operation: str, fmt: Multiple) -> Fraction:
-    """C with |z - exact| <= c u |exact|, u = 2^-precision, while nothing over- or underflows.
+    """The c with |z - exact| <= c u |exact|, u = 2^-precision, while nothing over- or underflows.
 
     Three words of float32 (TRIPLE_SUM) add with an error next to |x| + |y| as well.
 

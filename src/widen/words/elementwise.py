@@ -46,7 +46,7 @@ def kernel_of(part: Multiple, operation: str, parts: int) -> str:
 def apply(
     operation: str, part: Multiple, x: Planes, y: Planes | None, parts: int, shape: tuple[int, ...]
 ) -> Planes:
-    """X op y, both with words of the format `part`, as new planes (parts, *shape).
+    """The numbers x op y, both with words of the format `part`, as new planes (parts, *shape).
 
     Products of two complex numbers are complex ones; everything else goes part by part, and a
     divisor is real.

@@ -27,7 +27,7 @@ TINY = 5e-324
 
 @njit
 def _scaled_up(x, exponent):
-    """X 2^exponent of a positive normal number, rounded up."""
+    """The product x 2^exponent of a positive normal number, rounded up."""
     bits = np.float64(x).view(np.int64)
     field = (bits >> 52) + exponent
     if field > 2046:

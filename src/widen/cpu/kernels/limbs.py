@@ -54,7 +54,7 @@ def power_of_two(exponent):
 
 @njit
 def times_power(bits, exponent):
-    """X 2^exponent of a float64 x given by its bits, for any exponent; exact unless it underflows.
+    """A float64 x, given by its bits, times 2^exponent, for any exponent; exact but for underflow.
 
     In two steps of one direction, since 2^exponent alone may be out of range.
     """
@@ -207,7 +207,7 @@ def _leave(limbs, at, first, drop, up):
 
 @njit
 def round_words(limbs, at, first, last, base, sign, fmt, out):
-    """Sign times a magnitude, rounded word by word into `out`; the limbs are used up.
+    """A magnitude times a sign, rounded word by word into `out`; the limbs are used up.
 
     ``fmt[w]`` is (precision, lowest, highest) of word w. As in the definition: each word is the
     nearest of what is left, a later word beyond its range is the largest there is, and a last word

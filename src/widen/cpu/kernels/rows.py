@@ -27,7 +27,7 @@ def fill_row(a, value):
 
 @njit
 def add_rows(a, b):
-    """A, b = RN(a + b) and its error."""
+    """Make a and b the sum RN(a + b) and its error."""
     for t in range(a.shape[0]):
         a[t], b[t] = two_sum(a[t], b[t])
 

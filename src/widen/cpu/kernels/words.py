@@ -56,7 +56,7 @@ def _store(rows, a, b, part, start):
 
 @njit
 def _narrow(high, low, first, second):
-    """First and second are high + low, the second rounded to float32."""
+    """Make first and second high + low, the second rounded to float32."""
     largest, zero = high.dtype.type(np.finfo(np.float32).max), second.dtype.type(0)
     for t in range(first.shape[0]):
         near = high.dtype.type(np.float32(min(max(low[t], -largest), largest)))
@@ -115,7 +115,7 @@ def _pair_rows(operation, sign, xh, xl, yh, yl, v, w, zh, zl):
 
 @compiled
 def pairs(begin, end, operation, xa, xb, ya, yb, za, zb):
-    """Z = x op y for numbers of two words; elements of their own are read where they are."""
+    """Numbers z = x op y of two words; elements of their own are read where they are."""
     size = za.shape[2]
     tiles = (size + TILE - 1) // TILE
     x, y, z, v, w = _room(2, za), _room(2, za), _room(2, za), _room(2, za), _room(2, za)
@@ -141,7 +141,7 @@ def pairs(begin, end, operation, xa, xb, ya, yb, za, zb):
 
 @compiled
 def triples(begin, end, operation, xa, xb, ya, yb, za, zb):
-    """Z = x op y, sums and products, for real numbers of three words of float32."""
+    """Sums and products z = x op y of real numbers of three words of float32."""
     tiles = (za.shape[2] + TILE - 1) // TILE
     x, y, z, sums, spare = _room(3, za), _room(3, za), _room(3, za), _room(4, za), _room(3, za)
     for job in range(begin, end):
@@ -158,7 +158,7 @@ def triples(begin, end, operation, xa, xb, ya, yb, za, zb):
 
 @compiled
 def several(begin, end, operation, xa, xb, ya, yb, za, zb):
-    """Z = x op y for numbers of three words and more."""
+    """Numbers z = x op y of three words and more."""
     count, tiles = za.shape[0], (za.shape[2] + TILE - 1) // TILE
     more = count // 8  # rows that keep what many carries make of the last one
     x, y, z, v, w = (

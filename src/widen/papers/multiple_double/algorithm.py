@@ -16,7 +16,7 @@ FORMATS = ("float64x2", "float64x4", "float64x8", "float64x16")
 GRIDS = ("number", "row")
 GROUPS = (None, "sign", "exponent", "both")
 EXPONENTS = 13
-"""A_0 to A_12: the largest exponent of a matrix and those below it; the last takes the rest."""
+"""Groups A_0 to A_12: a matrix's largest exponent and those below it; the last has the rest."""
 
 
 def multiple_double_matmul(

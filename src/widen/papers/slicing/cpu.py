@@ -138,7 +138,7 @@ def nearest(products: Array, left: Array, right: Array) -> Array:
 
 
 def add(x: Array, y: Array, *, emulated: bool) -> Array:
-    """X + y in float64, or in integer instructions."""
+    """The sum x + y in float64, or in integer instructions."""
     if not emulated:
         return np.asarray(x + y)
     x, y, out = np.ascontiguousarray(x), np.ascontiguousarray(y), np.empty(x.shape)
@@ -149,7 +149,7 @@ def add(x: Array, y: Array, *, emulated: bool) -> Array:
 def combine(
     x: Array, alpha: float, beta: float, c: Array | None, precision: int, *, emulated: bool
 ) -> Array:
-    """Alpha x + beta c in the result's own arithmetic; beta = 0 reads no c."""
+    """The sum alpha x + beta c in the result's own arithmetic; beta = 0 reads no c."""
     dtype = np.float64 if precision == 53 else np.float32
     if emulated:
         out = np.empty(x.shape)

@@ -2,8 +2,8 @@
 
 The verbs of `cpu`, and its bits. Products of slices are made by FP16 and FP64 tensor cores
 through the vendor's routine, by FP8 ones through it where sums of 128 products are exact, and
-otherwise by a kernel of our own that empties the accumulator in time (HARDWARE.md: Hopper keeps 14
-bits of a sum).
+otherwise by a kernel of our own that empties the accumulator in time (Hopper keeps 14 bits of a
+sum of FP8 products).
 """
 
 from __future__ import annotations
@@ -275,14 +275,14 @@ def nearest(products: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
 
 def add(x: Tensor, y: Tensor, *, emulated: bool) -> Tensor:
-    """X + y in float64, or in integer instructions."""
+    """The sum x + y in float64, or in integer instructions."""
     return _combined(x, 1.0, 1.0, y) if emulated else x + y
 
 
 def combine(
     x: Tensor, alpha: float, beta: float, c: Tensor | None, precision: int, *, emulated: bool
 ) -> Tensor:
-    """Alpha x + beta c in the result's own arithmetic; beta = 0 reads no c."""
+    """The sum alpha x + beta c in the result's own arithmetic; beta = 0 reads no c."""
     if emulated:
         return _combined(x, alpha, beta, None if c is None else c.to(x.dtype))
     scaled = x * alpha  # kernels of their own: nothing is fused

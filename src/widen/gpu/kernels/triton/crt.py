@@ -105,7 +105,7 @@ def integer_held(
     change, place, STREAMS: tl.constexpr, LIMBS: tl.constexpr, LONG: tl.constexpr,
     ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """X, or with `slack` X + change 2^place: (its limbs, place of its last bit, sign).
+    """The integer X, or with `slack` X + change 2^place: limbs, place of the last bit, sign.
 
     X = sum of c_i P/p_i - q P: |X|/P is below 1/2 - 2^-9. Of the products of two complex numbers
     its real part takes two STREAMS of groups, its imaginary part three. LONG: there are moduli in
@@ -193,7 +193,7 @@ def integer_stored(
     values, stride, count, basis, length, quotient, carry, first, slack, change, place, to,
     ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """X of `groups_stored`, shifted, in memory from chunk `first` on: last bit, lowest limb, sign.
+    """The X of `groups_stored`, shifted, in memory from chunk `first`: last bit, lowest limb, sign.
 
     Limbs are `stride` apart, so many in all that `limbs_of` says, and `carry` is what those below
     bring. With `slack` it is X + change 2^place.

@@ -98,7 +98,7 @@ def of_streams(sums, most, STREAMS: tl.constexpr):
 def value_of(
     numbers, factors, whole, FIRST: tl.constexpr, SIZE: tl.constexpr, STREAMS: tl.constexpr
 ):  # fmt: skip
-    """S of a group: c_1 p_2 p_3 + c_2 p_1 p_3 + c_3 p_1 p_2, or c_1 p_2 + c_2 p_1.
+    """The sum S of a group: c_1 p_2 p_3 + c_2 p_1 p_3 + c_3 p_1 p_2, or c_1 p_2 + c_2 p_1.
 
     Of three moduli it is below three times their product `whole`, or nine times for a part of a
     complex X, of two in two digits below their product. Where there are fewer, factors are 0.
@@ -138,7 +138,7 @@ def values_of(
     numbers, basis, length, first, count, SIZE: tl.constexpr, STREAMS: tl.constexpr,
     COUNT: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """S of COUNT groups, 0 where there are no more."""
+    """The sums S of COUNT groups, 0 where there are no more."""
     values = ()
     for i in tl.static_range(COUNT):
         _, factors, whole = row_of(basis, length, first + i, count, ASSEMBLY)

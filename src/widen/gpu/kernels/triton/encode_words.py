@@ -178,7 +178,7 @@ def store_bytes(place, values, written, FORM: tl.constexpr):
 
 @triton.jit
 def reduced(x, minus_p, inverse):
-    """X - p rint(x/p), and a multiple of 2^22 more: the quotient in float32."""
+    """The residue x - p rint(x/p), and a multiple of 2^22 more: the quotient in float32."""
     quotient = x.to(tl.float32) * inverse + MAGIC
     return quotient.to(tl.int32, bitcast=True) * minus_p + x
 

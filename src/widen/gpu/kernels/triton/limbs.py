@@ -144,7 +144,7 @@ def store_words(
     again, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
     MIXED: tl.constexpr, HELD: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """X 2^base in so many words, each the nearest of what is left; X has `bits_held` bits.
+    """Store X 2^base in so many words, each the nearest of the rest; X has `bits_held` bits.
 
     A single word may be -0, several are never. With MIXED a float32 follows, stored at `second`:
     the nearest there is if it would be infinite. If this is done `again`, nothing is stored, and it

@@ -100,7 +100,7 @@ def leading(m, distance, kept):
 def look(
     bits, more, less, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr
 ):  # fmt: skip
-    """Q = ceil(|x| 2^(15 - top)), the leading integer, and the last bit's place (or far off).
+    """Of x: q = ceil(|x| 2^(15 - top)), the leading integer, the last bit's place (or far off).
 
     Places are exponents with `lowest_place` added. `more` and `less` are 1 where the number is
     larger or smaller in magnitude than its bits say, by less than the last of them, and no more

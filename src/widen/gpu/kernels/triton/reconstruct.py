@@ -53,7 +53,7 @@ def group_sums(groups, stream, inside, BASIS: tl.constexpr, ASSEMBLY: tl.constex
 
 @triton.constexpr_function
 def modulus_of(pieces):
-    """P from its pieces of 16 bits."""
+    """The modulus P from its pieces of 16 bits."""
     return sum(piece << 16 * at for at, piece in enumerate(pieces))
 
 
@@ -85,7 +85,7 @@ def combined(
 def words_of(
     sums, MODULUS: tl.constexpr, TAKEN: tl.constexpr, INVERSE: tl.constexpr, ASSEMBLY: tl.constexpr
 ):  # fmt: skip
-    """X = sum - q P in words of 32 bits, two's complement, lowest first; and whether X < 0.
+    """The integer X = sum - q P in words of 32 bits, two's complement, lowest first; and its sign.
 
     q = rint(sum/P) by the TAKEN highest words of the sum, as floats: what they leave out is 2^-12 P
     at most, and |X|/P is below 1/2 - 2^-9. -P is added as its two's complement.
@@ -125,7 +125,7 @@ def integer_words(
     MODULUS: tl.constexpr, TAKEN: tl.constexpr, INVERSE: tl.constexpr,
     ASSEMBLY: tl.constexpr = False,
 ):  # fmt: skip
-    """X in words of 32 bits, two's complement, lowest first: the Chinese remainder theorem.
+    """Words of X by the Chinese remainder theorem, 32 bits each, two's complement, lowest first.
 
     `groups` points at bytes c_i = (residue of X) (P/p_i)^-1 mod p_i, streams `stream` bytes apart;
     X = sum c_i P/p_i - q P. BASIS has, of every three moduli, the three P3/p_i (0 if there are

@@ -91,7 +91,7 @@ def repair(
     ELEMENTS: tl.constexpr, LIMBS: tl.constexpr, SCALED: tl.constexpr, C_PARTS: tl.constexpr,
     C_FIELDS: tl.constexpr,
 ):  # fmt: skip
-    """Make every marked element final, as `elements.repair`; a program has LIMBS words of `room`.
+    """Make every marked element final, as `repair.repair`; a program has LIMBS words of `room`.
 
     Operands, results and c have so many words; with MIXED a float32 follows in `second`.
     """

@@ -92,7 +92,7 @@ def load_pair(a, b, offset, length, mask, MIXED: tl.constexpr):
 def pairs(xa, xb, ya, yb, za, zb, size, OPERATION: tl.constexpr, X_PARTS: tl.constexpr,
           Y_PARTS: tl.constexpr, PARTS: tl.constexpr, X_ONE: tl.constexpr, Y_ONE: tl.constexpr,
           DOUBLE: tl.constexpr, MIXED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """Z = x op y for numbers of two words."""
+    """Numbers z = x op y of two words."""
     at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
     part = tl.program_id(1)
     mask = at < size
@@ -172,7 +172,7 @@ def rounded_to_three(a, b, c, d):
 def triples(xa, ya, za, size, OPERATION: tl.constexpr, X_PARTS: tl.constexpr,
             Y_PARTS: tl.constexpr, PARTS: tl.constexpr, X_ONE: tl.constexpr, Y_ONE: tl.constexpr,
             BLOCK: tl.constexpr):  # fmt: skip
-    """Z = x op y, sums and products, for three words of float32: listings 8 and 10."""
+    """Sums and products z = x op y of three words of float32: listings 8 and 10."""
     at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
     part = tl.program_id(1)
     mask = at < size

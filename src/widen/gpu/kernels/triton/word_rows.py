@@ -155,7 +155,7 @@ def several(xa, ya, za, scratch, size, count, blocks, OPERATION: tl.constexpr,
             X_PARTS: tl.constexpr, Y_PARTS: tl.constexpr, PARTS: tl.constexpr,
             X_ONE: tl.constexpr, Y_ONE: tl.constexpr, DOUBLE: tl.constexpr,
             BLOCK: tl.constexpr):  # fmt: skip
-    """Z = x op y for numbers of any number of words.
+    """Numbers z = x op y of any number of words.
 
     A program takes every so many-th block of elements; `scratch` has 4 count + 3 rows for it.
     """

@@ -101,7 +101,7 @@ def lead(sums, N: tl.constexpr):
 
 @triton.jit
 def zeros(like, N: tl.constexpr):
-    """N components of nothing."""
+    """An expansion of N components that are 0."""
     new = ()
     for _ in tl.static_range(N):
         new = new + (tl.zeros_like(like),)
@@ -139,7 +139,7 @@ def deposit_products(sums, x, y, sign, COUNT: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def quotient_digits(sums, y, COUNT: tl.constexpr, N: tl.constexpr, DOUBLE: tl.constexpr):
-    """N - 1 digits of what `sums` hold divided by y."""
+    """The first N - 1 digits of what `sums` hold divided by y."""
     minus = tl.zeros_like(y[0]) - 1
     digits = ()
     for k in tl.static_range(N - 1):
@@ -154,7 +154,7 @@ def quotient_digits(sums, y, COUNT: tl.constexpr, N: tl.constexpr, DOUBLE: tl.co
 
 @triton.jit
 def root_digits(sums, N: tl.constexpr, DOUBLE: tl.constexpr):
-    """N - 1 digits of the square root of what `sums` hold."""
+    """The first N - 1 digits of the square root of what `sums` hold."""
     minus = tl.zeros_like(sums[0]) - 1
     digits = ()
     for k in tl.static_range(N - 1):
@@ -178,7 +178,7 @@ def tuples(
     PARTS: tl.constexpr, X_ONE: tl.constexpr, Y_ONE: tl.constexpr, DOUBLE: tl.constexpr,
     COUNT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Z = x op y for numbers of COUNT words."""
+    """Numbers z = x op y of COUNT words."""
     at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
     part = tl.program_id(1)
     mask = at < size

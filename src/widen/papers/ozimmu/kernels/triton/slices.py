@@ -156,7 +156,7 @@ def accumulate(
     c, sums, terms, rows, columns, m, n, pitch, stride, count, started, last, beta,
     ANEW: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """C += 2^e sum for every term (place of the sum, slice of A, of B) in turn, in float64.
+    """Add 2^e sum to c for every term (place of the sum, slice of A, of B) in turn, in float64.
 
     C is in units of the first digits, whose exponents are in `rows` and `columns` (one row of them,
     or if ANEW one for each slice), until it is scaled after the `last` terms. The first `started`

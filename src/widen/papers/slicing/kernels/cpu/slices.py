@@ -161,7 +161,7 @@ def column_sums(begin, end, work, lanes):
     SINGLE[:, :, ::1], BITS2, BITS2, BOOL, BOOL, FLOAT[:, ::1], instead=FLOAT[:, :, ::1]
 )  # fmt: skip
 def accumulate(begin, end, products, left, right, single, emulated, out):
-    """Out = 0 + T_0 2^e_0 + T_1 2^e_1 + ..., rounded after every addition; a job is a row.
+    """Sums 0 + T_0 2^e_0 + T_1 2^e_1 + ..., rounded after every addition; a job is a row.
 
     e = left[g, i] + right[g, j]. `single` rounds to float32: through float64, whose precision is
     more than twice as large, so that nothing is rounded differently. `emulated` uses integers only.
@@ -195,7 +195,7 @@ def accumulate(begin, end, products, left, right, single, emulated, out):
 
 @kernel(SINGLE[:, :, ::1], BITS2, BITS2, BITS1, FLOAT[:, ::1], instead=FLOAT[:, :, ::1])
 def nearest(begin, end, products, left, right, fmt, out):
-    """Out = the sum of all T_g 2^e_g, rounded once: what NearSum gives; a job is a row.
+    """Sums of all T_g 2^e_g, each rounded once: what NearSum gives; a job is a row.
 
     Limbs hold the exact sum, from the lowest exponent of an element to the highest.
     """

@@ -35,7 +35,7 @@ def power_of_two(e):
 
 @triton.jit
 def times_power(x, e):
-    """X 2^e of a float64 x of up to 53 bits, rounded once; in two steps, 2^e may be out of range.
+    """A float64 x of up to 53 bits times 2^e, rounded once; in two steps, as 2^e may not exist.
 
     As a float that is not tiny: if the first step underflows, so does the whole beyond doubt.
     """
@@ -166,7 +166,7 @@ def accumulate(
     products, left, right, out, count, rows, columns, stride, pitch, edges,
     PRECISION: tl.constexpr, EMULATED: tl.constexpr, ASSEMBLY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Out = 0 + T_0 2^e_0 + T_1 2^e_1 + ..., rounded after every addition.
+    """Sums 0 + T_0 2^e_0 + T_1 2^e_1 + ..., rounded after every addition.
 
     `products` are (count, rows, columns) with `stride` and `pitch`, e = left[g, i] + right[g, j].
     `edges` are the least and the largest e of all. A program has a part of a row.

@@ -64,7 +64,7 @@ def _add_triples(c0, c1, c2, a0, a1, a2, b0, b1, b2):
 
 @compiled
 def multiply(begin, end, kind, a, b, c):
-    """C = a b for words (words, m, k) and (words, k, n) of a kind; MIXED has a float32's words."""
+    """The product c of words (words, m, k) and (words, k, n); MIXED has a float32's words."""
     words, n, inner = c.shape[0], c.shape[2], a.shape[2]
     left = np.empty((words, ROWS, DEPTH), a.dtype)
     right = np.empty((words, DEPTH, COLUMNS), a.dtype)
@@ -98,7 +98,7 @@ def multiply(begin, end, kind, a, b, c):
 
 @njit
 def _accumulate(c0, c1, c2, x):
-    """C += x along rows."""
+    """Add x to c along rows."""
     for e in range(x.shape[0]):
         zero = x[e] - x[e]
         c0[e], c1[e], c2[e] = triple_sum(c0[e], c1[e], c2[e], x[e], zero, zero)

@@ -27,7 +27,7 @@ def narrowed(high, low):
 
 @triton.jit
 def _added(c, x, y, KIND: tl.constexpr):
-    """C + x y."""
+    """The sum c + x y."""
     if KIND == TRIPLE:
         p0, p1, p2 = triple_product(x[0], x[1], x[2], y[0], y[1], y[2])
         return triple_sum(c[0], c[1], c[2], p0, p1, p2)
@@ -68,7 +68,7 @@ def multiply(
     a0, a1, a2, b0, b1, b2, c0, c1, c2, m, n, inner, a_row, b_row, c_row,
     KIND: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """C = a b for words of matrices whose rows are contiguous.
+    """The product c of words of matrices whose rows are contiguous.
 
     Words that a kind does not have are not looked at; MIXED has a float64 and a float32.
     """
