@@ -15,8 +15,7 @@ from typing import Any
 
 import torch
 
-from widen.calls import check as arguments
-from widen.calls import dispatch
+from widen.calls import check, dispatch
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import PLAIN, PLAIN_RESULTS, complex_of
@@ -41,7 +40,7 @@ def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Tensor
         "out": out, "info": options.info, "progress": options.progress, "plan": options.plan
     }  # fmt: skip
     if dtype is not None:
-        dtype = arguments.result_format(dtype, PLAIN["float32"]).name
+        dtype = check.result_format(dtype, PLAIN["float32"]).name
     given = {"a": a, "b": b, "c": c}
     foreign = {name: x for name, x in given.items() if not _is_served(x, name)}
     refused = [
@@ -84,7 +83,7 @@ def _refusal(given: dict[str, Any], foreign: dict[str, Any], refused: list[str])
         elif isinstance(x, Encoded):
             fixes.append(f"give the tensor that {name} was encoded from, or {detached}")
         else:
-            fixes.append(f"give {arguments.moved(x, name, place)}")
+            fixes.append(f"give {check.moved(x, name, place)}")
     if refused:
         fixes.append(f"leave that out, or {detached}")
     obstacles = [*(f"{name} as {type(x).__name__}" for name, x in foreign.items()), *refused]
@@ -157,7 +156,7 @@ def _without_numbers(
     accuracy, dtype, unit, system, workspace, _ = rest
     scalars = len(alpha) == 2 or len(beta) == 2 or (c is not None and c.is_complex())
     options = Options(_accuracy(accuracy), dtype, unit, system, workspace)
-    call = arguments.check_call(a, b, options, DEFAULT_WORKSPACE, complex_scalars=scalars)
+    call = check.check_call(a, b, options, DEFAULT_WORKSPACE, complex_scalars=scalars)
     return a.new_empty(call.dims, dtype=getattr(torch, call.fmt.name))
 
 

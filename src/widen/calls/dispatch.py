@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.calls import check
-from widen.calls import native as ordinary
+from widen.calls import check, native
 from widen.calls.results import check_out
 from widen.calls.wings import wing_of
 from widen.contract import as_contract
@@ -82,7 +81,7 @@ def _product(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> An
         check_out(out, call, place)
     if options.native and wing.ordinary_is_fast(call):
         with wing.ready(call, options):
-            result = ordinary.product(call, out, options.info, library_of(call.left))
+            result = native.product(call, out, options.info, library_of(call.left))
         if result is not None:
             return result
     return wing.product(call, scalars, out, options)

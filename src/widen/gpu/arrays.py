@@ -12,7 +12,7 @@ import torch
 from widen.formats import FORMATS, PLAIN, Binary, Format
 from widen.formats.arrays import format_of_array, new_planes
 from widen.formats.strides import meaningful
-from widen.gpu import operands as torch_lines
+from widen.gpu import operands
 from widen.gpu.operands import Lines, Numbers, Target, Tensor
 from widen.stages.call import matrix_dims
 from widen.words import Words
@@ -85,36 +85,36 @@ def lines_of(matrices: Any, side: str, parts: int) -> Lines:
         dims = matrix_dims(tuple(matrices.shape), side)
         flat = reshaped(matrices, (math.prod(dims[:-2]), *dims[-2:]))
     if isinstance(matrices, Words):
-        return torch_lines.lines_of_words(list(flat.planes), side, parts)
+        return operands.lines_of_words(list(flat.planes), side, parts)
     fmt = format_of_array(matrices).part
     if parts == 2 and not matrices.is_complex():
         fmt = FORMATS["float64" if matrices.dtype == torch.float64 else "float32"].part
     assert isinstance(fmt, Binary)
-    return torch_lines.as_lines(flat, side, parts, fmt)
+    return operands.as_lines(flat, side, parts, fmt)
 
 
 def addend_lines(items: Any, fmt: Format) -> Lines:
     """Numbers (batch, m, n) as bits of the parts they have."""
     if isinstance(items, Words):
-        return torch_lines.lines_of_words(list(items.planes), "left", fmt.parts)
+        return operands.lines_of_words(list(items.planes), "left", fmt.parts)
     assert isinstance(fmt.part, Binary)
-    return Lines(torch_lines.bits_of(items, fmt.parts), fmt.part)
+    return Lines(operands.bits_of(items, fmt.parts), fmt.part)
 
 
 def bits_of(out: Any, parts: int) -> Target:
     """Where a result (batch, m, n) is written: bits, of its first parts."""
     if not isinstance(out, Words):
         whole = out if parts == 2 or not out.is_complex() else out.real
-        return torch_lines.bits_of(whole, parts)
+        return operands.bits_of(whole, parts)
     words = [plane[:parts] for plane in out.planes]
     alike = [word for word in words if word.dtype == words[0].dtype]
-    block = torch_lines.stepped(torch_lines.in_place(alike))
+    block = operands.stepped(operands.in_place(alike))
     assert len(alike) == 1 or block.data_ptr() == words[0].data_ptr()
     second = None
     if len(alike) < len(words):
-        second = torch_lines.stepped(words[-1].view(torch.int32))
+        second = operands.stepped(words[-1].view(torch.int32))
         assert second.stride() == block.stride()[1:]
-    return Numbers(block.view(torch_lines.INTEGERS[block.element_size()]), second)
+    return Numbers(block.view(operands.INTEGERS[block.element_size()]), second)
 
 
 def in_one_block(out: Any) -> bool:
@@ -127,11 +127,4 @@ def in_one_block(out: Any) -> bool:
     alike = [plane for plane in out.planes if plane.dtype == out.planes[0].dtype]
     if len({meaningful(plane.shape, plane.stride()) for plane in out.planes}) > 1:
         return False
-    return len(alike) == 1 or torch_lines.in_place(alike).data_ptr() == alike[0].data_ptr()
-
-
-def first_words(x: Any) -> Tensor:
-    """The first word of every part, (parts, *shape)."""
-    if isinstance(x, Words):
-        return planes(x)[0]
-    return torch.view_as_real(x).movedim(-1, 0) if x.is_complex() else x[None]
+    return len(alike) == 1 or operands.in_place(alike).data_ptr() == alike[0].data_ptr()

@@ -22,7 +22,7 @@ from widen.formats.arrays import (
     part_of,
     place_of,
 )
-from widen.words import elementwise as backend
+from widen.words import elementwise
 from widen.words.promotion import check_plain, common_format, with_parts
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def binary(operation: str, x: Words, y: Words) -> Words:
     else:
         x, y = (_as(z, with_parts(fmt, z.format.parts)) for z in (x, y))
     shape = _common_shape(x, y)
-    planes = backend.apply(operation, part_of(fmt), x.planes, y.planes, fmt.parts, shape)
+    planes = elementwise.apply(operation, part_of(fmt), x.planes, y.planes, fmt.parts, shape)
     return type(x).of(fmt, planes)
 
 
@@ -149,7 +149,7 @@ def root(x: Words) -> Words:
     """The square root; of a complex number, the one with a real part that is not negative."""
     if x.format.parts == 1:
         return type(x).of(
-            x.format, backend.apply("root", part_of(x.format), x.planes, None, 1, x.shape)
+            x.format, elementwise.apply("root", part_of(x.format), x.planes, None, 1, x.shape)
         )
     return _root_complex(x)
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from widen.formats.arrays import cast, is_tensor, part_of, words_of
-from widen.words import arithmetic, conversions, products, renormalise
-from widen.words import elementwise as backend
+from widen.words import arithmetic, conversions, elementwise, products, renormalise
 from widen.words.promotion import common_format, with_parts
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def total(x: Words, axis: Any, keepdims: bool) -> Words:
     with np.errstate(all="ignore"):
         plain = np.where(fine, 0.0, block[0]).sum(-1)
     terms = np.where(fine, block, 0.0).reshape(1, count, parts * outputs, inner)
-    words, _ = backend.totals(part_of(x.format), terms, None, [1])
+    words, _ = elementwise.totals(part_of(x.format), terms, None, [1])
     return _wrapped(x, x.format, words.reshape(count, parts, outputs), plain, kept)
 
 
@@ -110,7 +109,7 @@ def dot(x: Words, y: Words) -> Words:
             with np.errstate(all="ignore"):
                 plain[part] = signs @ (left[:, 0, 0] * right[:, 0, 0]).sum(-1)
             left, right = (np.where(np.isfinite(z), z, 0.0) for z in (left, right))
-        rows.append(backend.totals(part_of(fmt), left, right, signs)[0])
+        rows.append(elementwise.totals(part_of(fmt), left, right, signs)[0])
     return _wrapped(x, fmt, np.stack(rows, 1), plain, ())
 
 
@@ -127,7 +126,7 @@ def norm(x: Words, axis: Any, keepdims: bool) -> Words:
         plain = np.abs(np.where(fine, 0.0, block[0])).max((0, -1), initial=0.0)[None]
     squares = np.where(fine, block, 0.0).swapaxes(0, 1).copy()
     part = part_of(x.format)
-    words, shifts = backend.totals(part, squares, squares, [1] * x.format.parts, scaled=True)
+    words, shifts = elementwise.totals(part, squares, squares, [1] * x.format.parts, scaled=True)
     fmt = with_parts(x.format, 1)
     root = arithmetic.root(_wrapped(x, fmt, words[:, None], plain, kept))
     exponent = shifts.reshape(1, *kept)

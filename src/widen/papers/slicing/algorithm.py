@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from operator import index
 from typing import Any
 
-from widen.calls import check as arguments
+from widen.calls import check
 from widen.papers.arrays import matrix
 from widen.units import UNITS
 
@@ -207,7 +207,7 @@ def run(
     of the inner dimension are products of their own, added one after the other.
     """
     verbs, (m, k, n) = given.verbs, given.shape
-    room, block = arguments.workspace_bytes(memory, "memory"), length(block, "block")
+    room, block = check.workspace_bytes(memory, "memory"), length(block, "block")
     depth = min(k_block or k, k)
     largest = min(block or max(m, n), max(largest_block(depth, scheme, room), 1))
     rows, columns = block_size(m, largest), block_size(n, largest)
@@ -286,11 +286,11 @@ def checked(
     a: Any, b: Any, dtype: str, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None, verbs: Any = None
 ) -> Operands:
     """Look at the arguments of a product; `verbs` serve tensors where there is no GPU (tests)."""
-    place = arguments.library(a=a, b=b, c=c)
+    place = check.library(a=a, b=b, c=c)
     a, b = matrix(a, "a", dtype), matrix(b, "b", dtype)
     c = None if c is None else matrix(c, "c", dtype)
-    arguments.result_dims(tuple(a.shape), tuple(b.shape))
-    alpha, beta = arguments.scalar(alpha, "alpha"), arguments.scalar(beta, "beta")
+    check.result_dims(tuple(a.shape), tuple(b.shape))
+    alpha, beta = check.scalar(alpha, "alpha"), check.scalar(beta, "beta")
     for name, value in (("alpha", alpha), ("beta", beta)):
         if isinstance(value, complex):
             raise ValueError(f"{name}={value} is complex; the matrices are real")
