@@ -192,5 +192,5 @@ def exact_dot(
             place = tl.where(new, window + i, place)
             first = tl.where(new, limb, first)
             carry = carry >> 32
-    lowest = tl.where(place < 0, NEVER, 32 * place + last_bit(first))
-    return tl.cdiv(count, WINDOW) * WINDOW, lowest, carry < 0, base
+    last_place = tl.where(place < 0, NEVER, 32 * place + last_bit(first))
+    return tl.cdiv(count, WINDOW) * WINDOW, last_place, carry < 0, base
