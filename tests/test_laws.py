@@ -31,7 +31,7 @@ ORDER = [
     ["planner"],
     ["encoded"],
     ["stages"],
-    ["definition", "gpu.tiles"],
+    ["definition", "gpu.tiles", "gpu.replay.private"],
     ["cpu.kernels", "gpu.kernels"],
     ["cpu", "gpu"],
     ["words"],
@@ -220,7 +220,7 @@ def test_kernels_are_launched_by_their_own_wing(path):
     kernels = {name for name in rooms_imported(path) if name.endswith(".kernels")}
     wing, _, part = room(path).partition(".")
     if part == "kernels":
-        held = {f"{wing}.kernels", "gpu.tiles", "stages.compiling"}
+        held = {f"{wing}.kernels", "gpu.tiles", "gpu.replay.private", "stages.compiling"}
         assert rooms_imported(path) <= held, "kernels hold no policy"
     elif wing == "words":
         assert not kernels or path.stem.startswith("elementwise")
