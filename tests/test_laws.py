@@ -431,6 +431,22 @@ def test_nothing_is_left_to_do(path):
         assert word not in text
 
 
+TAKEN_BY_OTHERS = {("calls/autograd", "_gemm")}
+"""Functions that others call by position: PyTorch its operator, typer the commands."""
+
+
+@modules
+def test_at_most_six_arguments_by_position(path):
+    """More are looking for a record. Kernels meet their hosts by names, or by threads' ranges."""
+    if "kernels" in path.parts or room(path) == "cli":
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            names = [x.arg for x in (*node.args.posonlyargs, *node.args.args)]
+            few = len([name for name in names if name not in ("self", "cls")]) <= 6
+            assert few or (module_of(path).replace(".", "/"), node.name) in TAKEN_BY_OTHERS
+
+
 @modules
 def test_no_fast_math(path):
     with tokenize.open(path) as file:

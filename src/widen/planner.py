@@ -57,7 +57,7 @@ def residues_of(digit: int, bits: float, parts: int) -> Residues:
 
 
 def choose_layout(
-    contract: Contract, fmt: Format, k: int, unit: Unit, system: str | None, needs: Needs,
+    contract: Contract, fmt: Format, k: int, unit: Unit, system: str | None, needs: Needs, *,
     cap: int | None,
 ) -> Layout:  # fmt: skip
     """Planes and products that hold X exactly (the triangle: but for what it may leave out)."""
@@ -186,18 +186,21 @@ def make_plan(
     """Choose planes, products and blocks for operands with these needs."""
     # Rounded as the layout will see them, so that equal plans are made once.
     rounded = Needs((needs.bits, 0.0), needs.widths)
-    return _made_plan(contract, fmt, shape, rounded, unit, system, cap, workspace, why)
+    return _made_plan(
+        contract, fmt, shape, rounded, unit=unit, system=system, cap=cap, workspace=workspace,
+        why=why,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
 def _made_plan(
-    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], needs: Needs,
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], needs: Needs, *,
     unit: str | None, system: str | None, cap: int | None, workspace: int, why: tuple[str, ...],
 ) -> Plan:  # fmt: skip
     chosen, unit_reason = unit_for(unit)
     system_reason = check_system(system)
     k = shape[2]
-    layout = choose_layout(contract, fmt, k, chosen, system, needs, cap)
+    layout = choose_layout(contract, fmt, k, chosen, system, needs, cap=cap)
     if system is None and isinstance(layout, Residues) and layout.bases:
         short = layout.bases.count(0)
         which = f"{len(layout.moduli) - short} of {len(layout.moduli)} residues are"
