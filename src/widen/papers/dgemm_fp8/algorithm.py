@@ -191,8 +191,8 @@ def dgemm_fp16tc(
 
 
 def _run(
-    given: Operands, unit: str, how: tuple[str, tuple[int, int] | None, bool], k_block: int | None, *,
-    memory: int | str, block: int | None, info: bool,
+    given: Operands, unit: str, how: tuple[str, tuple[int, int] | None, bool], k_block: int | None,
+    *, memory: int | str, block: int | None, info: bool,
 ) -> Any:  # fmt: skip
     k, k_block = given.shape[1], length(k_block, "k_block")
     scheme = scheme_of(min(k_block or k, k), unit, *how)
