@@ -26,7 +26,7 @@ WINGS = [
         ("cpu/encode.py", "…/kernels/encode.py"),
         ("cpu/multiply.py", "BLAS: np.matmul"),
         ("cpu/reconstruct.py", "…/kernels/reconstruct.py"),
-        ("cpu/repair.py", "…/kernels/dot.py"),
+        ("cpu/repair.py", "…/kernels/repair.py"),
     ]),
     ("GPU wing", "PyTorch, Triton, CUDA", "gpu", [
         ("gpu/lines.py", "…/triton/lines.py"),
@@ -34,7 +34,7 @@ WINGS = [
         ("gpu/encode.py", "…/triton/encode.py"),
         ("gpu/multiply.py", "…/cuda/multiply.py"),
         ("gpu/reconstruct.py", "…/triton/reconstruct.py"),
-        ("gpu/repair.py", "…/triton/elements.py"),
+        ("gpu/repair.py", "…/triton/repair.py"),
     ]),
 ]  # fmt: skip
 

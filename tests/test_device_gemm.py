@@ -271,3 +271,22 @@ def test_scalars_that_are_tensors():
         widen.gemm(a, b, c, alpha=torch.empty((), device="meta"), beta=1.0)
     with pytest.raises(TypeError, match="c holds int64"):
         widen.gemm(a, b, torch.tensor(3), beta=1.0)
+
+
+@pytest.mark.usefixtures("own_kernels")
+def test_all_words_of_c_are_added_to_plain_products():
+    """Those below the first decide what is left after cancellation."""
+    a, b = np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([[3.0, 1.0], [-0.5, 2.0]])
+    c = widen.Words.from_words(np.array([-(a @ b), np.full((2, 2), 2.0**-60)]), "float64x2")
+    wanted = widen.gemm(a, b, c, alpha=1.0, beta=1.0, accuracy="correct")
+    assert (wanted == 2.0**-60).all()
+    there = (tensor(a), tensor(b), c.to_torch(ON))
+    if ON == "cuda":
+        found = widen.gemm(*there, alpha=1.0, beta=1.0, accuracy="correct")
+    else:
+        options = Options("correct")
+        call = check_call(*there[:2], options, 1 << 30)
+        found = torch.empty(call.dims, dtype=torch.float64)
+        scaling = tensors._scaling(call, Scalars(1.0, 1.0, there[2]), None, found.device)
+        tensors._run(call, scaling, found, None, options, Clock(timed=False))
+    assert_same_bits(found.cpu().numpy(), wanted)

@@ -44,7 +44,7 @@ def engine_for(unit, system, bits, widths, k, parts=1):
     """An engine that holds so much."""
     half, fmt = bits / 2, FORMATS["float64" if parts == 1 else "complex128"]
     layout = choose_layout(
-        CONTRACTS["standard"], fmt, k, UNITS[unit], system, Needs((half, half), widths), None
+        CONTRACTS["standard"], fmt, k, UNITS[unit], system, Needs((half, half), widths), cap=None
     )
     depth = UNITS[unit].depth(bounds.plane_digit(UNITS[unit], k))
     return Engine(unit, layout, depth, bits, k)

@@ -31,7 +31,7 @@ ORDER = [
     ["planner"],
     ["encoded"],
     ["stages"],
-    ["definition", "gpu.tiles"],
+    ["definition", "gpu.tiles", "gpu.replay.private"],
     ["cpu.kernels", "gpu.kernels"],
     ["cpu", "gpu"],
     ["words"],
@@ -220,7 +220,7 @@ def test_kernels_are_launched_by_their_own_wing(path):
     kernels = {name for name in rooms_imported(path) if name.endswith(".kernels")}
     wing, _, part = room(path).partition(".")
     if part == "kernels":
-        held = {f"{wing}.kernels", "gpu.tiles", "stages.compiling"}
+        held = {f"{wing}.kernels", "gpu.tiles", "gpu.replay.private", "stages.compiling"}
         assert rooms_imported(path) <= held, "kernels hold no policy"
     elif wing == "words":
         assert not kernels or path.stem.startswith("elementwise")
@@ -429,6 +429,22 @@ def test_nothing_is_left_to_do(path):
     text = path.read_text(encoding="utf-8")
     for word in ("TODO", "FIXME", "XXX", "HACK"):
         assert word not in text
+
+
+TAKEN_BY_OTHERS = {("calls/autograd", "_gemm")}
+"""Functions that others call by position: PyTorch its operator, typer the commands."""
+
+
+@modules
+def test_at_most_six_arguments_by_position(path):
+    """More are looking for a record. Kernels meet their hosts by names, or by threads' ranges."""
+    if "kernels" in path.parts or room(path) == "cli":
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            names = [x.arg for x in (*node.args.posonlyargs, *node.args.args)]
+            few = len([name for name in names if name not in ("self", "cls")]) <= 6
+            assert few or (module_of(path).replace(".", "/"), node.name) in TAKEN_BY_OTHERS
 
 
 @modules

@@ -66,7 +66,7 @@ def as_triangle(unit, accuracy, result):
     def layout_of(rows, columns):
         k, widths = len(rows[0].integers), (_length(rows), _length(columns))
         contract, needs = as_contract(accuracy), Needs((sum(widths), 0), widths)
-        return choose_layout(contract, FORMATS[result], k, UNITS[unit], "triangle", needs, None)
+        return choose_layout(contract, FORMATS[result], k, UNITS[unit], "triangle", needs, cap=None)
 
     return layout_of
 

@@ -161,7 +161,7 @@ def encoded(family, operand, accuracy, unit, system, order="C", shape=(5, 13, 4)
         for x, side in zip((a, b), SIDES, strict=True)
     ]
     needs = cpu_lines.needs(*quantised, k)
-    layout = choose_layout(contract, fmt, k, unit, system, needs, cap)
+    layout = choose_layout(contract, fmt, k, unit, system, needs, cap=cap)
     return operands, quantised, defined, layout, fmt
 
 

@@ -314,7 +314,7 @@ def test_lines_of_awkward_numbers(name, data):
     width = max(int(moved.sigma.max()) + 1, 1)
     needs = Needs((float(width + 2), float(width + 2)), (width, width))
     for unit, system in (("fp64", None), ("int8", None), ("fp64", "digits"), ("int8", "digits")):
-        layout = choose_layout(CONTRACTS["correct"], fmt, 4, UNITS[unit], system, needs, None)
+        layout = choose_layout(CONTRACTS["correct"], fmt, 4, UNITS[unit], system, needs, cap=None)
         planes = cpu_encode.encode(operand, moved, layout, 0)
         assert planes[:, 0].tolist() == definition.encode([defined], layout, 0)
 

@@ -57,7 +57,7 @@ def residues_of(digit: int, bits: float, parts: int) -> Residues:
 
 
 def choose_layout(
-    contract: Contract, fmt: Format, k: int, unit: Unit, system: str | None, needs: Needs,
+    contract: Contract, fmt: Format, k: int, unit: Unit, system: str | None, needs: Needs, *,
     cap: int | None,
 ) -> Layout:  # fmt: skip
     """Planes and products that hold X exactly (the triangle: but for what it may leave out)."""
@@ -89,6 +89,22 @@ def first_cap(precision: int, k: int) -> int:
     near 2^(2 cap) / sqrt(k): 2^(precision - cap) k ulps.
     """
     return precision + max(k, 1).bit_length() + 11
+
+
+EXACT_SHARE = {"cpu": 1.0, "gpu": 1.3}
+"""For "correct", planes that hold every bit may be so many times those of the first cap.
+
+BLAS takes as long for every plane; on a GPU more of them cost less than what is left open.
+"""
+
+
+def every_bit_is_kept(exact: float, capped: float, wing: str) -> bool:
+    """Whether "correct" keeps every bit of both operands, or those up to the first cap.
+
+    Any quantisation will do that leaves little to repair: the cheaper one, given the bits of X that
+    planes must hold either way.
+    """
+    return exact <= EXACT_SHARE[wing] * capped
 
 
 def typical_needs(contract: Contract, fmt: Format, k: int) -> Needs:
@@ -170,18 +186,21 @@ def make_plan(
     """Choose planes, products and blocks for operands with these needs."""
     # Rounded as the layout will see them, so that equal plans are made once.
     rounded = Needs((needs.bits, 0.0), needs.widths)
-    return _made_plan(contract, fmt, shape, rounded, unit, system, cap, workspace, why)
+    return _made_plan(
+        contract, fmt, shape, rounded, unit=unit, system=system, cap=cap, workspace=workspace,
+        why=why,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
 def _made_plan(
-    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], needs: Needs,
+    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], needs: Needs, *,
     unit: str | None, system: str | None, cap: int | None, workspace: int, why: tuple[str, ...],
 ) -> Plan:  # fmt: skip
     chosen, unit_reason = unit_for(unit)
     system_reason = check_system(system)
     k = shape[2]
-    layout = choose_layout(contract, fmt, k, chosen, system, needs, cap)
+    layout = choose_layout(contract, fmt, k, chosen, system, needs, cap=cap)
     if system is None and isinstance(layout, Residues) and layout.bases:
         short = layout.bases.count(0)
         which = f"{len(layout.moduli) - short} of {len(layout.moduli)} residues are"
@@ -198,7 +217,9 @@ def _made_plan(
         depth=chosen.depth(digit),
         cap=cap,
         bits=needs.bits,
-        blocks=choose_blocks(shape, layout, workspace, len(fmt.part.words)),
+        blocks=choose_blocks(
+            shape, room_on_a_cpu(layout, max(k, 1), workspace, len(fmt.part.words))
+        ),
         workspace=workspace,
         why=(unit_reason, system_reason, *why),
     )
@@ -214,34 +235,84 @@ def element_bytes(layout: Layout, words: int = 1) -> int:
     return 8 * (layout.groups + words * layout.parts + 4)
 
 
-def choose_blocks(
-    shape: tuple[int, int, int, int], layout: Layout, workspace: int, words: int = 1
-) -> Blocks:
-    """Blocks within `workspace` bytes.
+@dataclass(frozen=True)
+class Room:
+    """What the lines and elements of a product take, and how much of it there may be, in bytes.
+
+    Attributes
+    ----------
+    workspace
+        For everything that passes.
+    lines
+        A row, and a column, in all its planes.
+    element
+        An element: its groups, a product on its way in, results, marks.
+    comfort
+        A product that takes no more is computed in one piece; so are as many batch items.
+    kept
+        Memory that the next call finds again, where there is some.
+    most_lines
+        Lines that a block may have.
+    step
+        Sizes above it are multiples of it.
+    cuts_inner
+        Whether the inner dimension may be cut where the planes of a few full lines do not fit.
+    """
+
+    workspace: int
+    lines: tuple[int, int]
+    element: int
+    comfort: int
+    kept: int | None = None
+    most_lines: int = 1 << 62
+    step: int = 1
+    cuts_inner: bool = False
+
+    def rounded(self, size: int) -> int:
+        """A block's size, a multiple of the step if it is large."""
+        return size // self.step * self.step if size > self.step else max(size, 1)
+
+
+def room_on_a_cpu(layout: Layout, k: int, workspace: int, words: int = 1) -> Room:
+    """The room of a product on a CPU."""
+    return Room(
+        workspace,
+        (k * line_bytes(layout, 0), k * line_bytes(layout, 1)),
+        element_bytes(layout, words),
+        min(COMFORT, workspace),
+        kept=KEPT,
+        cuts_inner=True,
+    )
+
+
+def choose_blocks(shape: tuple[int, int, int, int], room: Room) -> Blocks:
+    """Blocks of a product (batch, m, k, n) that fit the room.
 
     Planes of columns are kept while blocks of rows pass, so they may take half of the workspace;
-    rows, and the groups they give, come in pieces that a cache holds. Only if the planes of a few
-    columns of full length do not fit is the inner dimension cut.
+    rows, and the groups they give, come in pieces that a cache holds where that matters. Only if
+    the planes of a few columns of full length do not fit is the inner dimension cut.
     """
     batch, m, k, n = (max(size, 1) for size in shape)
-    left, right = line_bytes(layout, 0), line_bytes(layout, 1)
-    element = element_bytes(layout, words)
-    comfort = min(COMFORT, workspace)
-    whole = m * k * left + n * k * right + m * n * element
-    if whole <= comfort:
-        return Blocks(max(1, min(batch, comfort // whole)), m, n, k)
-    columns = min(n, workspace // (2 * k * right))
-    if columns >= min(n, 128):
-        row = k * left + columns * element
-        rows = min(m, (workspace - columns * k * right) // row, max(64, comfort // row))
-        kept = (KEPT - columns * k * right) // row
-        if kept >= LEAST_ROWS:  # a few blocks of rows, whose memory the next call finds again
-            rows = min(rows, kept)
-        if rows >= min(m, 32):
-            return Blocks(1, rows, columns, k)
+    (left, right), element, workspace = room.lines, room.element, room.workspace
+    whole = max(1, m * left + n * right + m * n * element)
+    if whole <= room.comfort and max(m, n) <= room.most_lines:
+        items = min(batch, room.comfort // whole, room.most_lines // max(m, n))
+        return Blocks(max(1, items), m, n, k)
+    columns = room.rounded(min(n, room.most_lines, workspace // (2 * right)))
+    row = left + columns * element
+    rows = min(m, room.most_lines, (workspace - columns * right) // row)
+    if room.kept is not None:
+        rows = min(rows, max(64, room.comfort // row))
+        held = (room.kept - columns * right) // row
+        if held >= LEAST_ROWS:  # a few blocks of rows, whose memory the next call finds again
+            rows = min(rows, held)
+    enough = columns >= min(n, 128) and rows >= min(m, 32)
+    if enough or not room.cuts_inner:
+        return Blocks(1, room.rounded(rows), columns, k)
     side = max(1, math.isqrt(workspace // (2 * element)))
     rows, columns = min(m, side, 512), min(n, side, 512)
-    inner = (workspace - rows * columns * element) // (rows * left + columns * right)
+    entry = rows * (left // k) + columns * (right // k)
+    inner = (workspace - rows * columns * element) // entry
     return Blocks(1, rows, columns, max(1, min(k, inner)))
 
 

@@ -124,8 +124,8 @@ class Piece:
 
 
 def pieces(
-    left: Stack | Encoded, right: Stack | Encoded, batch: tuple[int, ...], parts: int,
-    out: Stack, addend: Stack | None, bound: Stack | None,
+    left: Stack | Encoded, right: Stack | Encoded, batch: tuple[int, ...], parts: int, *,
+    out: Stack, addend: Stack | None = None, bound: Stack | None = None,
 ) -> Iterator[Piece]:  # fmt: skip
     """Split a product of matrices (..., m, k) and (..., k, n); results are (*batch, m, n)."""
     count = math.prod(batch)

@@ -92,7 +92,7 @@ def _powers(moduli: tuple[int, ...], count: int) -> Array:
 
 
 def encode(
-    operand: Operand, lines: Quantised, layout: Layout, side: int, shift: Array | None = None,
+    operand: Operand, lines: Quantised, layout: Layout, side: int, *, shift: Array | None = None,
     memory: Callable[[tuple[int, ...]], Array] = np.empty, room: int = CONVERSION,
 ) -> Array:  # fmt: skip
     """Planes of shape (planes, batch, lines, inner), laid out in memory as the operand is.
@@ -112,7 +112,7 @@ def encode(
     most = int(lines.sigma.max(initial=0))  # |a'| <= 2^(most + 1)
     jobs, streams = planes.shape[1] * planes.shape[2], _streams(planes, layout)
     if operand.lower:
-        _encode_words(operand, rows, columns, layout, most, streams, room)
+        _encode_words(operand, rows, columns, layout, most, streams=streams, room=room)
     else:
         for bits, target in zip(operand.bits(), streams, strict=False):
             _encode_floats(bits, rows, columns, layout, most, target)
@@ -148,7 +148,7 @@ def _encode_floats(
 
 def _encode_words(
     operand: Operand, rows: Array, columns: Array, layout: Layout, most: int,
-    streams: list[Array], room: int,
+    *, streams: list[Array], room: int,
 ) -> None:  # fmt: skip
     """Numbers of several words, rows as they lie in memory, in pieces where they must be copied."""
     width, length = chunks(most + 2)

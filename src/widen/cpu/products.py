@@ -68,7 +68,7 @@ def plan(call: Call) -> Plan:
         return call.empty_plan()
     left, right = _matrices(call, unread=False)
     nowhere = stack(np.empty(())).broadcast((*call.batch, call.m, call.n))
-    first = next(pieces(left, right, call.batch, call.work.parts, nowhere, None, None))
+    first = next(pieces(left, right, call.batch, call.work.parts, out=nowhere))
     return call.planned(stages.quantise(call.problem(first.left, first.right), Account()).plan)
 
 
@@ -127,7 +127,11 @@ def _run(
         for word in target.words:
             word[..., 1] = 0
     ran = call.empty_plan() if out.size == 0 else None
-    whole = pieces(left, right, call.batch, parts, target, c, errors) if out.size else ()
+    whole = (
+        pieces(left, right, call.batch, parts, out=target, addend=c, bound=errors)
+        if out.size
+        else ()
+    )
     # A line's exponents and norms take some 110 bytes while they are worked out.
     most = max(64, call.workspace // 1000)
     todo = [piece for item in whole for piece in split(item, most)]

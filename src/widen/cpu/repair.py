@@ -56,7 +56,8 @@ def repair(
             dense = rest[b][np.ix_(rows, columns)].mean(axis=axis) > DENSE
             rows, columns = (rows[dense], columns) if axis == 1 else (rows, columns[dense])
             if rows.size and columns.size:
-                _by_products(chosen, int(b), rows, columns, rest, out, scaling, fmt, workspace)
+                place = (int(b), rows, columns)
+                _by_products(chosen, place, rest, out, fmt, scaling=scaling, workspace=workspace)
     for i, j in chosen.tiles(workspace // 4):
         where = np.nonzero(rest[:, i, j])
         if where[0].size:
@@ -69,13 +70,14 @@ def repair(
 
 
 def _by_products(
-    chosen: Chosen, b: int, rows: Array, columns: Array, marks: Array, out: Array,
-    scaling: ScaledBlock | None, fmt: Format, workspace: int,
+    chosen: Chosen, at: tuple[int, Array, Array], marks: Array, out: Array, fmt: Format, *,
+    scaling: ScaledBlock | None, workspace: int,
 ) -> None:  # fmt: skip
     """Exact products of some rows and columns, written where marked; the marks are taken away.
 
     Where the workspace holds the planes of a few lines only, the marks stay, for dot products.
     """
+    b, rows, columns = at
     k = chosen.operands[0].shape[2]
     # Copies of the chosen lines, two of rows and two of columns, take a quarter of the workspace,
     # blocks of planes a half.
@@ -88,14 +90,14 @@ def _by_products(
             lines = rows[i : i + step], columns[j : j + step]
             operands = chosen.pick(b, *lines).operands
             for some_rows, some_columns, groups in exact_groups(*operands, fmt, workspace // 2):
-                at: Any = (b, *np.ix_(lines[0][some_rows], lines[1][some_columns]))
-                wanted = marks[at]
-                part = None if scaling is None else scaling.pick(at)
+                place: Any = (b, *np.ix_(lines[0][some_rows], lines[1][some_columns]))
+                wanted = marks[place]
+                part = None if scaling is None else scaling.pick(place)
                 values = np.empty((*out.shape[:2], 1, *wanted.shape))
                 groups.round_into(values, fmt, part)
                 for word in np.ndindex(out.shape[:2]):
-                    out[word][at] = np.where(wanted, values[word][0], out[word][at])
-                marks[at] = False
+                    out[word][place] = np.where(wanted, values[word][0], out[word][place])
+                marks[place] = False
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def exact_groups(
         size = (1, rows.stop - rows.start, columns.stop - columns.start)
         groups, partial = np.empty((plan.layout.groups, *size)), np.empty(size)
         planes = [
-            encode(side.cut(everything, piece), line, plan.layout, at, shift)
+            encode(side.cut(everything, piece), line, plan.layout, at, shift=shift)
             for at, (side, piece, line, shift) in enumerate(
                 zip(sides, pieces, block, shifts, strict=True)
             )

@@ -21,7 +21,7 @@ from widen.cpu.repair import repair, special_values
 from widen.cpu.scaling import ScaledBlock, Scaling, scale_special
 from widen.encoded import Encoded
 from widen.plan import Layout, Plan
-from widen.planner import Needs, choose_layout, first_cap, make_plan, unit_for
+from widen.planner import Needs, choose_layout, every_bit_is_kept, first_cap, make_plan, unit_for
 from widen.stages.account import Account
 from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
@@ -69,7 +69,7 @@ def encode_operand(
     other = math.log2(goal.root) + goal.shift + 1
     norms, widths = (own.norms[0], other), (own.widths[0], math.ceil(other))
     both = Needs(norms, widths if at == 0 else (widths[1], widths[0]))
-    layout = choose_layout(wanted.contract, wanted.fmt, k, unit, wanted.system, both, None)
+    layout = choose_layout(wanted.contract, wanted.fmt, k, unit, wanted.system, both, cap=None)
     return unit.name, layout, EncodedLines(operand, lines, encode(operand, lines, layout, at))
 
 
@@ -83,10 +83,10 @@ def _lines_at(
 def _correct_lines(
     problem: Problem[Operand], surveys: list[Survey]
 ) -> tuple[tuple[Quantised, Quantised], Plan]:
-    """For "correct" any quantisation will do that leaves little to repair: the cheaper one."""
+    """Lines for "correct": with every bit, or up to a cap, whichever is cheaper."""
     quantised, exact = _lines_at(problem, surveys, None)
     cap = first_cap(problem.fmt.precision, problem.shape[2])
-    if exact.bits <= 2 * cap + 2 and not problem.encoded:
+    if every_bit_is_kept(exact.bits, 2 * cap + 2, "cpu") and not problem.encoded:
         return quantised, _plan(problem, exact, None, "every bit of both operands is kept")
     reason = "kept to 2^-11 ulp or so; what that leaves open is repaired"
     quantised, needed = _lines_at(problem, surveys, cap)

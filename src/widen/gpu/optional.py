@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from widen.formats.arrays import is_tensor
+from widen.gpu.replay import private
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,12 +22,7 @@ def is_compiled() -> bool:
 
 def is_traced() -> bool:
     """Whether PyTorch maps, traces or watches whatever happens to tensors here."""
-    torch = sys.modules["torch"]
-    return (
-        is_compiled()
-        or bool(torch._C._are_functorch_transforms_active())
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
+    return is_compiled() or private.is_mapped()
 
 
 def is_transformed(*given: Any) -> bool:
@@ -40,7 +36,7 @@ def is_transformed(*given: Any) -> bool:
         (x.requires_grad and torch.is_grad_enabled())
         or type(x) not in (torch.Tensor, torch.nn.Parameter)
         or x.is_meta
-        or (dual._current_level >= 0 and dual.unpack_dual(x).tangent is not None)
+        or (private.is_forward_mode() and dual.unpack_dual(x).tangent is not None)
         for x in tensors
     )
 

@@ -15,11 +15,8 @@ from widen.gpu import repair_by_products
 from widen.gpu.constants import BYTE_BITS, MOST_BITS
 from widen.gpu.units import in_blocks, lead_planes
 from widen.plan import Layout, Plan
-from widen.planner import Needs, make_plan, unit_on_gpu
+from widen.planner import Needs, every_bit_is_kept, make_plan, unit_on_gpu
 from widen.systems import Residues
-
-EXACT_SHARE = 1.3
-"""For "correct", planes that hold every bit may be that many times those of the first cap."""
 
 SHORT_LEAD_BITS = {1: 6, 2: 5}
 """Leading integers floor(|x| 2^(f - top)) fit an int8, summed over the parts of a number."""
@@ -136,16 +133,15 @@ class Question:
         return MOST_BITS if self.wide else BYTE_BITS
 
     def decide(self, needs: list[list[list[int]]]) -> Choice:
-        """The choice for `needs`, (caps, sides, 5), as the kernel `lines.scale` leaves them.
-
-        For "correct" any quantisation will do that leaves little to repair: the cheaper one of
-        every bit and of the planner's first cap.
-        """
+        """The choice for `needs`, (caps, sides, 5), as the kernel `lines.scale` leaves them."""
         k, parts = self.shape[2], self.fmt.parts
         read = [[Side(*side) for side in pair] for pair in needs]
         bits = [sum(side.norm for side in pair) / 256 for pair in read]
-        one = len(self.caps) == 1 or bits[0] <= min(EXACT_SHARE * bits[1], self.most)
-        taken = 0 if one else 1
+        taken = 0
+        if len(self.caps) > 1 and not (
+            every_bit_is_kept(bits[0], bits[1], "gpu") and bits[0] <= self.most
+        ):
+            taken = 1
         cap, (left, right) = self.caps[taken], (side.sigma + 1 for side in read[taken])
         plan = self.plan(bits[taken], cap, (left, right))
         terms = first_look(read[taken], k, parts, dropped=plan.layout.dropped > 0)

@@ -34,6 +34,7 @@ from widen.gpu.encode import held
 from widen.gpu.operands import Tensor
 from widen.gpu.optional import is_traced
 from widen.gpu.planning import Question, cached_plan
+from widen.gpu.replay import private
 from widen.gpu.replay.recording import CallRecordings, Recorder, Recordings
 from widen.gpu.scaling import Scaling
 from widen.options import Options
@@ -128,7 +129,7 @@ _recordings = Recordings()
 
 def replayed(a: Any, b: Any, out: Any, options: Options) -> Any:
     """The product by launches recorded of a call of this kind, which was checked, or None."""
-    if is_traced() or torch.autograd.forward_ad._current_level >= 0:
+    if is_traced() or private.is_forward_mode():
         return None
     recordings = _recordings.known(_key_of_call(a, b, out, options))
     if recordings is None:
@@ -136,7 +137,7 @@ def replayed(a: Any, b: Any, out: Any, options: Options) -> Any:
     operands = _owned(a, b)
     device = operands[0].device
     try:
-        if torch._C._cuda_getDevice() == device.index:
+        if private.is_current(device.index):
             return recordings.again(operands, out)
         with torch.cuda.device(device):
             return recordings.again(operands, out)
@@ -148,7 +149,13 @@ def _recordings_of(
     call: Call, scalars: Scalars, out: Any, options: Options
 ) -> CallRecordings | None:
     """The recordings of a call whose launches may be issued again, or None."""
-    if torch.version.hip or not options.plain or not scalars.trivial or call.fmt.name not in PLAIN:
+    if (
+        not private.available()
+        or torch.version.hip
+        or not options.plain
+        or not scalars.trivial
+        or call.fmt.name not in PLAIN
+    ):
         return None  # they are issued again by NVIDIA's driver
     recordings = _recordings.of(_key_of_call(call.left, call.right, out, options))
     return None if recordings is None or recordings.hopeless else recordings

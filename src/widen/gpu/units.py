@@ -29,7 +29,8 @@ from widen.gpu.lines import ROWS_OF_TABLE
 from widen.gpu.multiply import descriptor, multiply_words
 from widen.gpu.operands import Groups, Lines, Tensor
 from widen.gpu.replay.launch import general, launch
-from widen.plan import Blocks, Layout, Plan
+from widen.plan import Layout, Plan
+from widen.planner import Room, choose_blocks
 from widen.systems import Digits, Residues, residues
 from widen.units import UNITS
 
@@ -295,29 +296,28 @@ def lead_planes(k: int) -> int:
     return 2 if k <= tiles.VERY_SHORT else 1
 
 
+BLOCK_STEP = 768
+"""Blocks of many lines are whole tiles: a multiple of all their sizes."""
+
+
 def in_blocks(plan: Plan) -> Plan:
     """Blocks whose planes, groups and marks fit beside all lines' tables and leading integers.
 
-    Planes of columns stay while blocks of rows pass, and take half of the room. All lines of all
-    planes of a block are fewer than 2^31: bulk copies have 32 bits to count them.
+    All lines of all planes of a block are fewer than 2^31: bulk copies have 32 bits to count them.
     """
     engine, (batch, m, k, n) = engine_of(plan), plan.shape
     beside = batch * (m + n) * (lead_planes(k) * (k + 15) + 8 * ROWS_OF_TABLE)
     workspace = max(plan.workspace - beside, plan.workspace // 4)
-    line, element = engine.line_bytes * (k + 15), engine.element_bytes
-    whole = max(1, (m + n) * line + m * n * element)
-    most = ((1 << 31) - 1) // max(engine.layout.planes)
-    if whole <= workspace and max(m, n) <= most:
-        several = min(batch, workspace // whole, most // max(1, m, n))
-        return replace(plan, blocks=Blocks(max(1, several), m, n, k))
-    columns = _rounded(min(n, most, workspace // (2 * line)))
-    rows = _rounded(min(m, most, (workspace - columns * line) // (line + columns * element)))
-    return replace(plan, blocks=Blocks(1, rows, columns, k))
-
-
-def _rounded(size: int) -> int:
-    """A block's size, a multiple of the tiles' if it is large."""
-    return size // 768 * 768 if size > 768 else max(size, 1)
+    line = engine.line_bytes * (k + 15)
+    room = Room(
+        workspace,
+        (line, line),
+        engine.element_bytes,
+        workspace,
+        most_lines=((1 << 31) - 1) // max(engine.layout.planes),
+        step=BLOCK_STEP,
+    )
+    return replace(plan, blocks=choose_blocks(plan.shape, room))
 
 
 def cut_planes(planes: Tensor, own: Layout, layout: Layout, side: int) -> Tensor:

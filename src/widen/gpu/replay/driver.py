@@ -9,7 +9,7 @@ from functools import cache
 from struct import pack, unpack
 from typing import Any
 
-import torch
+from widen.gpu.replay import private
 
 
 class _Config(ctypes.Structure):
@@ -42,7 +42,7 @@ def _calls() -> Any:
 
 def stream(device: int) -> int:
     """The current stream of a GPU."""
-    return int(torch._C._cuda_getCurrentRawStream(device))
+    return int(private.stream_reader()(device))
 
 
 def clear(address: int, size: int, device: int) -> None:
@@ -142,6 +142,7 @@ class Launch:
         self._given = ctypes.byref(self._config), ctypes.c_void_p(function), self._pointers, None
         self._moved, self._device = tuple(moved), device
         self._run = _calls().cuLaunchKernelEx
+        self._stream = private.stream_reader()
         self._lock = threading.Lock()  # the arguments are in one place for all threads
 
     def __call__(self, _: list[Any], addresses: list[int]) -> None:
@@ -150,7 +151,7 @@ class Launch:
             words = self._words
             for at, block, offset in self._moved:
                 words[at] = addresses[block] + offset
-            self._config.stream = torch._C._cuda_getCurrentRawStream(self._device)
+            self._config.stream = self._stream(self._device)
             status = self._run(*self._given)
         if status:
             _check(status)

@@ -17,6 +17,7 @@ import triton
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
+from widen.gpu.replay import private
 from widen.gpu.replay.driver import Launch, parameter_sizes, word
 from widen.gpu.replay.recording import listener, quietly
 from widen.stages.compiling.notices import GPU
@@ -92,7 +93,11 @@ def launch(
     values = known.values(arguments)
     given, constants = values[: known.given], values[known.given :]
     how = Compilation(warps, stages, exact, registers)
-    run = _interpreted if not isinstance(kernel, JITFunction) else _loaded
+    run = _loaded
+    if not isinstance(kernel, JITFunction):
+        run = _interpreted
+    elif not private.available():
+        run = _by_triton
     recorder = listener()
     if recorder is None:
         run(kernel, grid, given, constants, how)(*given)
@@ -101,7 +106,7 @@ def launch(
         issue = run(kernel, grid, given, constants, how)
         issue(*given)
     bind = issue.bind if isinstance(issue, _Issue) else None
-    recorder.launched(given, issue, tensors=run is _interpreted, bind=bind)
+    recorder.launched(given, issue, tensors=run is not _loaded, bind=bind)
 
 
 @once
@@ -132,6 +137,20 @@ def _interpreted(
             kernel[grid](*given, **named)
 
     return run
+
+
+def _by_triton(
+    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
+    how: Compilation,
+) -> Any:  # fmt: skip
+    """What launches a kernel in Triton's own way, where that alone is known to work."""
+    named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
+    most = how.registers
+    limits = {} if most is None or torch.version.hip else {"maxnreg": most}
+    options = {
+        "num_warps": how.warps, "num_stages": how.stages, "enable_fp_fusion": not how.exact
+    }  # fmt: skip
+    return lambda *given: kernel[grid](*given, **named, **options, **limits)
 
 
 def _loaded(

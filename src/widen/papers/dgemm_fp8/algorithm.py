@@ -162,7 +162,7 @@ def dgemm_fp8tc(
     """
     given = checked(a, b, "float64", alpha, beta, c)
     how = (accumulate, digits, fp64emu)
-    return _run(given, "fp8", how, k_block, memory, block, info)
+    return _run(given, "fp8", how, k_block, memory=memory, block=block, info=info)
 
 
 def dgemm_fp16tc(
@@ -185,12 +185,14 @@ def dgemm_fp16tc(
     [(36,), (25, 25, 25, 25)]
     """
     given = checked(a, b, "float64", alpha, beta, c)
-    return _run(given, "fp16", (accumulate, None, fp64emu), k_block, memory, block, info)
+    return _run(
+        given, "fp16", (accumulate, None, fp64emu), k_block, memory=memory, block=block, info=info
+    )
 
 
 def _run(
     given: Operands, unit: str, how: tuple[str, tuple[int, int] | None, bool], k_block: int | None,
-    memory: int | str, block: int | None, info: bool,
+    *, memory: int | str, block: int | None, info: bool,
 ) -> Any:  # fmt: skip
     k, k_block = given.shape[1], length(k_block, "k_block")
     scheme = scheme_of(min(k_block or k, k), unit, *how)

@@ -169,7 +169,7 @@ def largest_block(k: int, scheme: Scheme, memory: int) -> int:
 
 def sum_of_products(
     verbs: Any, left: Slices, right: Slices, pairs: list[tuple[int, int]], scheme: Scheme,
-    out: Any, memory: int, account: Any, *, nearest: bool = False,
+    out: Any, *, memory: int, account: Any, nearest: bool = False,
 ) -> None:  # fmt: skip
     """Write the sum of products in the order given, or the correctly rounded one (`nearest`)."""
     m, n = out.shape
@@ -229,7 +229,15 @@ def run(
                 pairs, target = order(*size, fast), out[i : i + rows, j : j + columns]
                 sums = verbs.zeros(*target.shape, scheme.precision, given.a) if h else target
                 sum_of_products(
-                    verbs, mine, other, pairs, scheme, sums, room, account, nearest=nearest
+                    verbs,
+                    mine,
+                    other,
+                    pairs,
+                    scheme,
+                    sums,
+                    memory=room,
+                    account=account,
+                    nearest=nearest,
                 )
                 with account.stage("sum"):
                     if h:
@@ -283,8 +291,9 @@ def length(value: Any, name: str) -> int | None:
 
 
 def checked(
-    a: Any, b: Any, dtype: str, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None, verbs: Any = None
-) -> Operands:
+    a: Any, b: Any, dtype: str, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None, *,
+    verbs: Any = None,
+) -> Operands:  # fmt: skip
     """Look at the arguments of a product; `verbs` serve tensors where there is no GPU (tests)."""
     place = check.library(a=a, b=b, c=c)
     a, b = matrix(a, "a", dtype), matrix(b, "b", dtype)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from widen.gpu.kernels.cuda.compiler import called, function
+from widen.gpu.replay.private import stream_reader
 from widen.gpu.tiles import Tile
 
 GROUP = 8
@@ -181,8 +182,7 @@ class Launcher:
         self, device: Any, job: Work, finish: Finish, maps: tuple[Map, Map], tile: Tile,
         compiled: tuple[str, ...],
     ) -> None:  # fmt: skip
-        torch = import_module("torch")
-        self._stream = torch._C._cuda_getCurrentRawStream
+        self._stream = stream_reader()
         self._launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel  # bindings take 10 us more
         self._fixed: tuple[Any, ...] | None = None
         self._device, self._options, self._maps = device.index, compiled, maps

@@ -1,0 +1,108 @@
+"""Private names of PyTorch and Triton that recorded launches rest on, and the way without them.
+
+All of them stand here, in one table, which a test reads aloud. Where one is missing (a release that
+renamed it), launches go by Triton's own way and nothing is recorded: slower, and the same bits. The
+driver's functions are public (`driver`). This module may be imported without PyTorch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from inspect import getattr_static
+from typing import Any
+
+PYTORCH = {
+    "_C._cuda_getCurrentRawStream": "the current stream, as a number",
+    "_C._cuda_getDevice": "the current GPU, without asking whether there is one",
+    "_C._are_functorch_transforms_active": "whether torch.func maps or differentiates here",
+    "_C._len_torch_dispatch_stack": "whether a dispatch mode watches operations here",
+    "autograd.forward_ad._current_level": "whether forward mode is on",
+    "utils._python_dispatch.TorchDispatchMode": "what listens to a call that is recorded",
+    "utils._python_dispatch._disable_current_modes": "operations that are not listened to",
+}
+"""Of `torch`, and what each is for."""
+
+TRITON = {
+    "runtime.driver.active": "the driver in use",
+    "runtime.jit.JITFunction.warmup": "a kernel compiled, not launched",
+    "runtime.jit.JITFunction.arg_names": "a kernel's parameters, in order",
+    "runtime.jit.JITFunction.params": "which of them are constants, which it specialises on",
+    "compiler.CompiledKernel.run": "what launches a compiled kernel, which loads it",
+    "compiler.CompiledKernel._init_handles": "loading it again after it failed",
+    "tools.tensor_descriptor.TensorDescriptor": "a matrix as bulk copies read it",
+}
+"""Of `triton`, likewise; what is set on instances is looked for in `ON_KERNELS`."""
+
+ON_KERNELS = ("function", "metadata", "packed_metadata", "src")
+"""Attributes of a compiled kernel that is loaded."""
+
+
+def missing() -> list[str]:
+    """Names that are not there, with what they are for; of packages that are imported.
+
+    A PyTorch built without CUDA has none of CUDA's, and nobody asks for them.
+    """
+    return [
+        f"{package}.{name} ({purpose})"
+        for package, names in (("torch", PYTORCH), ("triton", TRITON))
+        for name, purpose in names.items()
+        if package in sys.modules
+        and not _has(package, name)
+        and not ("_cuda_" in name and not sys.modules["torch"].backends.cuda.is_built())
+    ]
+
+
+def _has(package: str, name: str) -> bool:
+    """Whether a dotted name leads somewhere; what instances have counts if `__init__` sets it.
+
+    Nothing is called on the way: Triton's driver would look for a GPU.
+    """
+    place: Any = sys.modules[package]
+    for part in name.split("."):
+        module = sys.modules.get(f"{getattr(place, '__name__', '')}.{part}")
+        value = getattr_static(place, part, module)
+        if value is None:
+            code = getattr(getattr(place, "__init__", None), "__code__", None)
+            return part in getattr(code, "co_names", ())
+        place = value
+    return True
+
+
+@cache
+def available() -> bool:
+    """Whether launches may be made past Triton's own way, and recorded. Triton is imported."""
+    return not missing()
+
+
+def is_mapped() -> bool:
+    """Whether torch.func or a dispatch mode sees what happens to tensors; True if nobody can tell.
+
+    Then products go through PyTorch's operator, which is slower and always right.
+    """
+    core = sys.modules["torch"]._C
+    try:
+        return bool(core._are_functorch_transforms_active() or core._len_torch_dispatch_stack())
+    except AttributeError:
+        return True
+
+
+def is_forward_mode() -> bool:
+    """Whether forward mode is on; True if nobody can tell."""
+    return bool(getattr(sys.modules["torch"].autograd.forward_ad, "_current_level", 0) >= 0)
+
+
+def stream_reader() -> Callable[[int], int]:
+    """What gives the current stream of a GPU, as a number."""
+    torch = sys.modules["torch"]
+    public = lambda device: int(torch.cuda.current_stream(device).cuda_stream)  # noqa: E731
+    reader: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", public)
+    return reader
+
+
+def is_current(device: int) -> bool:
+    """Whether a GPU is the current one."""
+    torch = sys.modules["torch"]
+    ask = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+    return bool(ask() == device)
