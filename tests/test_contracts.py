@@ -239,7 +239,7 @@ def watched(a, b, accuracy, few=None, dense=None, **options):
     watch = Watch()
     with (
         mock.patch.object(stages, "repair", watch),
-        mock.patch.object(repair, "FEW", repair.FEW if few is None else few),
+        mock.patch.object(repair, "FEWEST_OPEN", repair.FEWEST_OPEN if few is None else few),
         mock.patch.object(repair, "DENSE", repair.DENSE if dense is None else dense),
         watch.dots as dots,
         watch.products as products,
@@ -316,7 +316,7 @@ def test_gemm_repairs_the_whole_expression(accuracy):
         watch = Watch()
         with (
             mock.patch.object(stages, "repair", watch),
-            mock.patch.object(repair, "FEW", few),
+            mock.patch.object(repair, "FEWEST_OPEN", few),
             mock.patch.object(repair, "DENSE", dense),
         ):
             found = widen.gemm(a, b, c, alpha=-0.1, beta=0.1, accuracy=accuracy)

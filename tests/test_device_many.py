@@ -34,7 +34,7 @@ def by_products(monkeypatch):
         counts.append(int(repaired))
         return taken
 
-    monkeypatch.setattr(repair_device, "FEW", 0)
+    monkeypatch.setattr(repair_device, "FEWEST_TERMS", 0)
     monkeypatch.setattr(gpu_stages, "repair_by_products", counted)
     return counts
 

@@ -135,7 +135,7 @@ def test_workspace():
     ("phi4", "standard", "40MB"), ("graded inner", "correct", "40MB"),
 ])  # fmt: skip
 def test_many_repairs(given, monkeypatch):
-    monkeypatch.setattr(repair_device, "FEW", 1 << 20)
+    monkeypatch.setattr(repair_device, "FEWEST_TERMS", 1 << 20)
     family, accuracy, workspace = given
     a, b = draw(family, (400, 300, 500), 23)
     found, info = widen.matmul(gpu(a), gpu(b), accuracy=accuracy, workspace=workspace, info=True)

@@ -417,9 +417,9 @@ def test_repair_routes_give_the_same_bits(name, accuracy):
     a, b = draw_words("phi4", (33, 40, 34), 17, name)
     few, info = widen.matmul(a, b, accuracy=accuracy, info=True)
     assert info.repaired > 0 or accuracy == "correct"
-    with mock.patch.object(repair, "FEW", 10**9):
+    with mock.patch.object(repair, "FEWEST_OPEN", 10**9):
         by_dots = widen.matmul(a, b, accuracy=accuracy)
-    with mock.patch.object(repair, "FEW", 0), mock.patch.object(repair, "DENSE", 0.0):
+    with mock.patch.object(repair, "FEWEST_OPEN", 0), mock.patch.object(repair, "DENSE", 0.0):
         by_products = widen.matmul(a, b, accuracy=accuracy)
     assert_same_words(by_dots, few)
     assert_same_words(by_products, few)

@@ -26,8 +26,8 @@ from widen.plan import Layout
 from widen.planner import block_slices, make_plan
 from widen.units import UNITS
 
-FEW = 256
-"""So few elements are repaired by exact dot products, whatever their pattern."""
+FEWEST_OPEN = 256
+"""Fewer elements than these are repaired by exact dot products, whatever their pattern."""
 
 DENSE = 0.1
 """A row or column of which more than this share is to be repaired is repaired as a whole.
@@ -47,7 +47,7 @@ def repair(
 ) -> None:  # fmt: skip
     """Make every marked element of `out`, (words, parts, batch, m, n), correctly rounded."""
     rest = marks.copy()
-    for b in np.flatnonzero(marks.sum(axis=(1, 2)) >= FEW):
+    for b in np.flatnonzero(marks.sum(axis=(1, 2)) >= FEWEST_OPEN):
         for axis in (1, 0):
             rows = np.flatnonzero(rest[b].any(axis=1))
             columns = np.flatnonzero(rest[b].any(axis=0))

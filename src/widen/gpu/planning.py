@@ -148,7 +148,7 @@ class Question:
         long = self.certified and terms > k
         kept = LONG_LEAD_BITS[parts] if long else first_kept(k, parts)
         many_open = cap is not None or (long and skewed(read[taken], k * parts))
-        many_open &= not self.wide and math.prod(self.shape) > repair_by_products.FEW
+        many_open &= not self.wide and math.prod(self.shape) > repair_by_products.FEWEST_TERMS
         return Choice(taken, kept, min(terms, k), plan, many_open)
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:

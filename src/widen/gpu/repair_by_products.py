@@ -28,8 +28,8 @@ from widen.gpu.repair import REPAIRED
 from widen.gpu.scaling import Scaling
 from widen.systems import residues
 
-FEW = 1 << 26
-"""Elements with so few terms in all are repaired by dot products, whatever their pattern.
+FEWEST_TERMS = 1 << 26
+"""Elements with no more terms in all are repaired by dot products, whatever their pattern.
 
 Both take as long with 2^27 terms at n = 2048 and 4096 (3.5 and 6 ms), 2^29 at 8192; terms of very
 different size take up to four times as long, by dot products only.
@@ -41,8 +41,8 @@ DENSE = 1 / 500
 Both took as long with 1.6 % of all elements open at n = 2048, 0.2 % at 4096, 0.1 % at 8192.
 """
 
-MOST = 0.8
-"""Above this share of all rows or columns they are not picked out."""
+PICKED_SHARE = 0.8
+"""Rows or columns are picked out up to this share of all of them."""
 
 STEPS = (144.0, 172.0, 224.0, 280.0, BYTE_BITS)
 """|X| that planes hold: a few sizes only, since kernels are compiled for each.
@@ -64,7 +64,7 @@ def repair_by_products(block: ResultBlock, marks: Tensor, repaired: Tensor, work
     sides, tables, fmt, out = block.sides, block.tables, block.fmt, block.out
     assert isinstance(out, torch.Tensor)
     test, scaling, most = block.test, block.scaling, 0
-    fewest = FEW // sides[0].shape[2]
+    fewest = FEWEST_TERMS // sides[0].shape[2]
     if int(marks.count_nonzero()) <= fewest:
         return most
     for region in _regions(exact_products.is_open(marks), fewest):
@@ -108,9 +108,9 @@ def _regions(marked: Tensor, fewest: int) -> list[tuple[Piece, Piece]]:
     high, above, wide, beside = torch.stack(numbers).tolist()
     regions: list[tuple[Piece, Piece]] = []
     if above > fewest:
-        regions.append((ALL if high > MOST * m else rows.nonzero()[:, 0], ALL))
+        regions.append((ALL if high > PICKED_SHARE * m else rows.nonzero()[:, 0], ALL))
     if beside > fewest:
-        regions.append((ALL, ALL if wide > MOST * n else columns.nonzero()[:, 0]))
+        regions.append((ALL, ALL if wide > PICKED_SHARE * n else columns.nonzero()[:, 0]))
     return regions
 
 

@@ -16,7 +16,7 @@ from widen.words.rounding import words_of_ratios
 if TYPE_CHECKING:
     from widen.words.array import Words
 
-SOME = 1 << 12
+CHUNK = 1 << 12
 """Numbers that are converted at a time: their integers stay in the caches."""
 
 
@@ -26,8 +26,8 @@ def planes_of_values(values: Any, fmt: Wide) -> Planes:
     planes = new_planes(fmt, (fmt.parts, *array.shape), None)
     targets = [plane.reshape(fmt.parts, -1) for plane in planes]  # views: planes are contiguous
     flat = array.reshape(-1)
-    for start in range(0, array.size, SOME):
-        chunk = flat[start : start + SOME]
+    for start in range(0, array.size, CHUNK):
+        chunk = flat[start : start + CHUNK]
         chunk = chunk.tolist() if chunk.dtype.kind in "OU" else list(chunk)  # str, not NumPy's
         pairs = [ratios(value) for value in chunk]
         if fmt.parts == 1:
@@ -35,7 +35,7 @@ def planes_of_values(values: Any, fmt: Wide) -> Planes:
         for at, column in zip(range(fmt.parts), zip(*pairs, strict=True), strict=False):
             words = words_of_ratios(column, fmt.part.words)
             for target, word in zip(targets, words, strict=True):
-                target[at, start : start + SOME] = word
+                target[at, start : start + CHUNK] = word
     return planes
 
 

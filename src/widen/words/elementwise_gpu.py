@@ -13,7 +13,7 @@ from widen.gpu.replay.launch import launch
 from widen.words.elementwise import OPERATIONS
 
 BLOCK = 1024
-FEW = 4
+MOST_IN_REGISTERS = 4
 """Words that stay in registers. Of eight they would too, but the compiler takes minutes."""
 ROWS = 128
 """Elements of a block whose expansions lie in memory: one for each thread, which reads back what it
@@ -51,7 +51,7 @@ def apply(
         elif kernel == "triples":
             grid = (-(-size // BLOCK), parts)
             launch(triples, grid, {**common, "BLOCK": BLOCK}, exact=True)
-        elif count <= FEW:
+        elif count <= MOST_IN_REGISTERS:
             block = 512 if count == 3 else 256
             grid = (-(-size // block), parts)
             launch(
