@@ -1,4 +1,4 @@
-"""Tables that the kernels of any unit read: remainders, pairs of planes, terms of X."""
+"""Constants that the kernels of any unit read: remainders, pairs of planes, terms of X."""
 
 from __future__ import annotations
 
