@@ -216,8 +216,7 @@ def plan(
     room = wing.default_workspace(place) if workspace is None else check.workspace_bytes(workspace)
     call = check.check_call(a, b, options, room)
     wing.check_unit(call.unit, place)
-    chosen: Plan = wing.plan(call)
-    return chosen
+    return wing.plan(call)
 
 
 def _plan_of_shapes(
@@ -240,8 +239,7 @@ def _plan_of_shapes(
     wing.check_unit(options.unit)
     room = options.workspace
     room = wing.default_workspace(place) if room is None else check.workspace_bytes(room)
-    chosen: Plan = wing.typical_plan(wanted, shape, room, place if on_gpu else None)
-    return chosen
+    return wing.typical_plan(wanted, shape, room, place if on_gpu else None)
 
 
 @eager
@@ -291,7 +289,5 @@ def encode(
     fmt = check.result_format(dtype, default_result(own, own))
     unit_for(unit)
     check_system(system)
-    encoded: Encoded = wing_of(place).encode(
-        array, Encoding(side, as_contract(accuracy), fmt, unit, system)
-    )
-    return encoded
+    wanted = Encoding(side, as_contract(accuracy), fmt, unit, system)
+    return wing_of(place).encode(array, wanted)

@@ -28,6 +28,9 @@ class Wing(Protocol):
     def ready(self, call: Call, options: Options) -> AbstractContextManager[None]:
         """A context to compute in."""
 
+    def replayed(self, a: Any, b: Any, out: Any, options: Options) -> Any:
+        """The product by launches recorded of a call of this kind, or None."""
+
     def product(self, call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
         """The sum alpha a b + beta c, and an Info if asked for."""
 
@@ -47,11 +50,8 @@ class Wing(Protocol):
         """An operand, encoded."""
 
 
-def wing_of(place: str) -> Any:
-    """The wing where arrays or tensors of this place are multiplied, a `Wing`.
-
-    The GPU's has `replayed` too, for calls whose launches were recorded.
-    """
+def wing_of(place: str) -> Wing:
+    """The wing where arrays or tensors of this place are multiplied."""
     if place.startswith("cuda"):
         with pytorch_and_triton():
             from widen.gpu import products as on_gpu

@@ -72,6 +72,10 @@ def plan(call: Call) -> Plan:
     return call.planned(stages.quantise(call.problem(first.left, first.right), Account()).plan)
 
 
+def replayed(a: Any, b: Any, out: Any, options: Options) -> None:
+    """Nothing is recorded on a CPU."""
+
+
 def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
     """The sum alpha a b + beta c, and an Info if asked for."""
     dims = call.dims
