@@ -1,4 +1,9 @@
-"""Settings for all tests: examples that repeat, and two threads whatever the machine has."""
+"""Settings for all tests: examples that repeat, and two threads whatever the machine has.
+
+Folders are named after the rooms of src/widen: a test is where its subject is. `house` has tests of
+the tree, the documents and the digests, `shared` what several files import (it is on pytest's path).
+Markers say what a test needs: pyproject.toml lists them, tests/gpu/README.md explains those of GPUs.
+"""
 
 from __future__ import annotations
 
