@@ -53,7 +53,10 @@ def pytest_collection_modifyitems(items):
             cases[item.path, item.originalname].append(item)
     for given in cases.values():
         (count,) = given[0].get_closest_marker("covering").args
-        chosen = covering([item.callspec.indices for item in given], count)
+        values = [
+            {name: repr(value) for name, value in item.callspec.params.items()} for item in given
+        ]
+        chosen = covering(values, count)
         for index, item in enumerate(given):
             if index not in chosen:
                 item.add_marker(pytest.mark.slow)

@@ -38,6 +38,7 @@ def assert_kept(a, b, accuracy, **options):
 # ── the promise and the bound ────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.covering(2)
 @families
 @accuracies
 @pytest.mark.parametrize("operand", ["float64", "complex128"])
@@ -100,6 +101,7 @@ def test_one_operand_is_exact_and_short(accuracy, kind, operand):
         assert info.repaired == 0 or kind == "one"  # then |A||B| is one number, large or small
 
 
+@pytest.mark.covering(2)
 @families
 @accuracies
 @pytest.mark.parametrize("operand", ["float64", "complex128"])
@@ -151,6 +153,7 @@ def exact_number(x):
     return Exact.of(np.array([[x]]))
 
 
+@pytest.mark.covering(2)
 @families
 @accuracies
 @pytest.mark.parametrize(("operand", "alpha"), [("float64", -0.3), ("complex128", 0.7 - 1.1j)])

@@ -20,8 +20,9 @@ from widen.units import UNITS
 SHAPES = [
     (1, 1, 1), (1, 2, 1), (2, 1, 3), (3, 5, 7), (5, 4, 1), (1, 7, 9), (8, 8, 8), (9, 16, 17),
     (1, 300, 1), (300, 1, 1), (1, 1, 300), (300, 2, 3), (3, 300, 2), (1, 300, 300), (300, 300, 1),
-    (17, 33, 300), (131, 257, 63), (64, 129, 65), (300, 1, 100), (300, 300, 300),
+    (17, 33, 300), (131, 257, 63), (64, 129, 65), (300, 1, 100),
 ]  # fmt: skip
+LARGEST = pytest.param((300, 300, 300), marks=pytest.mark.slow)
 PAIRS = [
     *((name, name) for name in PLAIN),
     ("float64", "float32"), ("float16", "float64"), ("bfloat16", "float16"),
@@ -41,7 +42,7 @@ def test_more_than_a_million_elements_are_compared():
 
 
 @families
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", [*SHAPES, LARGEST], ids=str)
 def test_float64(family, shape):
     a, b = draw(family, shape, seed=1)
     assert_same_bits(widen.matmul(a, b, accuracy="correct"), wt.correctly_rounded(a, b))

@@ -47,6 +47,7 @@ def array(x):
 # ── gradients ────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("dtypes", [
     (torch.float64, torch.float64), (torch.complex128, torch.complex128),
@@ -59,6 +60,7 @@ def test_gradients(device, shapes, dtypes):
     assert torch.autograd.gradcheck(widen.matmul, operands)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(("shapes", "c"), [
     (((3, 4), (4, 5)), (3, 5)), (((3, 4), (4, 5)), (5,)), (((3, 4), (4, 5)), (3, 1)),
     (((3, 4), (4, 5)), ()), (((4,), (4, 5)), (5,)), (((3, 4), (4,)), (3,)), (((4,), (4,)), ()),
@@ -261,6 +263,7 @@ def test_a_map_in_a_graph(device, compiled):
     assert torch.equal(fast(a, b), widen.matmul(a, b))
 
 
+@pytest.mark.slow
 def test_what_a_compiler_leaves_alone(device, compiled):
     """Options an operator cannot have, encoded operands, words: called between two graphs."""
     a, b = numbers(device, (3, 4), (4, 5), grad=False)

@@ -82,6 +82,7 @@ def test_small_workspaces(workspace, accuracy):
     assert same_bits(result, widen.matmul(a, b, accuracy=accuracy))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("shape", [(40, 60_000, 30), (1, 200_000, 1), (3, 50_000, 200)])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_long_rows(shape, dtype):

@@ -18,7 +18,7 @@ from widen.stages.problem import Encoding
 
 pytest.importorskip("triton")
 import widen
-from device import ON, moved
+from device import ON, cases, moved
 from helpers import assert_same_bits, assert_same_words, draw
 from widen.calls.check import check_call, check_plan
 from widen.calls.cpu_tensors import as_tensor
@@ -119,6 +119,7 @@ def test_the_largest_bound(monkeypatch, many):
     assert_as_on_a_cpu(a, b)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("accuracy", ["standard", "fast"])
 @pytest.mark.parametrize("kind", ["ones", "digits", "float16"])
 def test_one_operand_is_exact_and_short(accuracy, kind):
@@ -141,9 +142,7 @@ FORMATS_OF_PLANS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("planned", "asked"), FORMATS_OF_PLANS if ON == "cuda" else FORMATS_OF_PLANS[:2]
-)
+@cases(("planned", "asked"), *FORMATS_OF_PLANS, interpreted=2, slow=1)
 def test_a_plan_for_another_format(planned, asked):
     """Planes of one format, integers of another: the contract is that of the call."""
     a = widen.Words(np.arange(-4.0, 6.0).reshape(2, 5), "float64x4")
@@ -161,6 +160,7 @@ def test_a_plan_for_another_format(planned, asked):
 BATCHES = [((2, 1), (3,)), ((2, 1), (1, 3)), ((1, 3), (2, 1)), ((3,), (2, 1)), ((2, 3), (3,))]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("ours", "theirs"), BATCHES if ON == "cuda" else BATCHES[1:4])
 @pytest.mark.parametrize("encoded", ["left", "right", "both"])
 def test_encoded_operands_broadcast(ours, theirs, encoded):

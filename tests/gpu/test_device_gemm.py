@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import widen
-from device import ON, gemm, own_kernels
+from device import ON, cases, gemm, own_kernels
 from helpers import assert_same_bits, draw
 from widen.calls.check import check_call
 from widen.formats import FORMATS
@@ -27,11 +27,6 @@ pytestmark = pytest.mark.device
 # Triton's interpreter takes a second or more for a product: few of them there, and tiny.
 SHAPE = (1, 7, 5) if ON == "cpu" else (70, 90, 130)
 SMALL = (1, 4, 3) if ON == "cpu" else (30, 40, 50)
-
-
-def cases(names, *given, interpreted):
-    """Parameters of a test; the first few where they are interpreted."""
-    return pytest.mark.parametrize(names, given if ON == "cuda" else given[:interpreted])
 
 
 def assert_as_on_a_cpu(*operands, **options):
@@ -127,7 +122,7 @@ def test_special_values(accuracy):
 @own_kernels
 @cases(
     ("alpha", "beta"), (1.0, 1.0), (1 + 2.0**-600 * 1j, 0.1), (0.3 - 1j, 1e-300 + 2j), (1j, -1.0),
-    interpreted=3,
+    interpreted=3, slow=2,
 )  # fmt: skip
 def test_complex(alpha, beta):
     a, b = draw("phi1", SMALL, 11, "complex128")

@@ -46,7 +46,7 @@ def test_bytes_are_those_of_the_ordinary_product(shape):
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_results_are_the_same(dtype, monkeypatch):
-    a, b = draw("phi1", (9, 21, 7), 3, dtype)
+    a, b = draw("phi1", (2, 9, 3) if ON == "cpu" else (9, 21, 7), 3, dtype)
     monkeypatch.setattr(torch_halves, "OPERATIONS_A_BYTE", 0)
     taken = []
     multiply = torch_halves.multiply

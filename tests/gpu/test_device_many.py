@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import widen
-from device import ON, gemm, product
+from device import ON, cases, gemm, product
 from helpers import assert_same_bits, draw
 from widen.gpu import repair_many as repair_device
 from widen.gpu import stages as gpu_stages
@@ -16,11 +16,6 @@ pytestmark = pytest.mark.device
 
 # Triton's interpreter takes seconds for a product: few of them there, and tiny.
 SHAPE = (3, 6, 4) if ON == "cpu" else (70, 200, 130)
-
-
-def cases(names, *given, interpreted):
-    """Parameters of a test; the first few where they are interpreted."""
-    return pytest.mark.parametrize(names, given if ON == "cuda" else given[:interpreted])
 
 
 @pytest.fixture
@@ -40,12 +35,12 @@ def by_products(monkeypatch):
 
 
 @cases(
-    ("family", "accuracy", "dtype"), ("phi4", "standard", "float64"),
-    ("graded against", "correct", "float64"), ("phi4", "standard", "complex64"),
+    ("family", "accuracy", "dtype"), ("graded against", "correct", "float64"),
+    ("phi4", "standard", "float64"), ("phi4", "standard", "complex64"),
     ("one huge", "fast", "float64"), ("graded inner", "correct", "float32"),
     ("phi4", "fast", "float32"), ("graded inner", "standard", "float64"),
     ("graded against", "correct", "complex128"),
-    ("graded against", "standard", "complex128"), interpreted=3,
+    ("graded against", "standard", "complex128"), interpreted=3, slow=1,
 )  # fmt: skip
 def test_families(family, accuracy, dtype, by_products):
     a, b = draw(family, SHAPE, 1, dtype)
@@ -67,8 +62,8 @@ def test_a_few_rows_and_columns(by_products):
 
 def test_a_batch_with_special_values(by_products):
     rng = np.random.default_rng(3)
-    a = rng.standard_normal((2, 3, 5)) * np.exp(8 * rng.standard_normal((2, 3, 5)))
-    b = rng.standard_normal((1, 5, 3)) * np.exp(8 * rng.standard_normal((1, 5, 3)))
+    a = rng.standard_normal((2, 2, 5)) * np.exp(8 * rng.standard_normal((2, 2, 5)))
+    b = rng.standard_normal((1, 5, 2)) * np.exp(8 * rng.standard_normal((1, 5, 2)))
     a[0, 1, 2], b[0, 3, 1] = np.inf, np.nan
     _, found = product(a, b)
     assert_same_bits(found, widen.matmul(a, b))

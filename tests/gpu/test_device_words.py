@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import widen
-from device import ON, moved
+from device import ON, cases, moved
 from helpers import assert_same_bits, assert_same_words, draw_words
 from widen.contract import as_contract
 from widen.formats import BINARY, FORMATS, PLAIN
@@ -141,9 +141,7 @@ def hard_integers(rng, bits):
     return [x * rng.choice((-1, 1)) for x in found]
 
 
-@pytest.mark.parametrize(
-    ("bits", "parts"), [(440, 2), (1010, 1)] + ([(1744, 1), (1744, 2)] if ON == "cuda" else [])
-)
+@cases(("bits", "parts"), (1010, 1), (440, 2), (1744, 1), (1744, 2), interpreted=2, slow=1)
 def test_long_integers_are_put_together(bits, parts):
     """X from numbers for each modulus, in registers and in memory, to words."""
     layout = residues(128, float(bits), parts)

@@ -36,3 +36,15 @@ def test_one_case_covers_itself():
     """A case that is asked for by its name runs."""
     assert covering([{"a": 3, "b": 1}], 2) == {0}
     assert covering([{"a": 3}], 2) == {0}
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("letter", ["x", "y", "z"])
+@pytest.mark.parametrize("number", range(4))
+def test_other_cases_are_slow(request, letter, number):
+    """This one has twelve, of which `make test` runs four."""
+    cases = [x for x in request.session.items if "test_other_cases_are_slow" in x.name]
+    quick = [x for x in cases if not x.get_closest_marker("slow")]
+    assert request.node in cases
+    assert len(quick) <= 4
+    assert f"{number}-{letter}" in request.node.name

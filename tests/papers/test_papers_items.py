@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def test_no_paper_is_forgotten():
     assert numbers == sorted(numbers)
 
 
+@cache
 def outcome(name):
     return ITEMS[name].run(Setting(machine("cpu"), quick=True))
 

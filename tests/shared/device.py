@@ -33,6 +33,14 @@ ON = "cuda" if torch.cuda.is_available() else "cpu"
 own_kernels = pytest.mark.usefixtures("own_kernels")  # the others are those of small products
 
 
+def cases(names, *given, interpreted, slow=0):
+    """Parameters of a test; the first few where they are interpreted, the first of them slow."""
+    if ON == "cuda":
+        return pytest.mark.parametrize(names, given)
+    marked = [pytest.param(*case, marks=pytest.mark.slow) for case in given[:slow]]
+    return pytest.mark.parametrize(names, [*marked, *given[slow:interpreted]])
+
+
 def tensor(x):
     """A tensor with a NumPy array's numbers (and strides, on a CPU)."""
     if x.dtype == ml_dtypes.bfloat16:

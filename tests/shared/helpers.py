@@ -22,6 +22,12 @@ ACCURACIES = [*CONTRACTS, 40]
 """Every contract by name, and an integer one."""
 
 
+def slow_except(kept, values):
+    """Parameters of a test, of which all but those kept are slow."""
+    return [value if value in kept else pytest.param(value, marks=pytest.mark.slow)
+            for value in values]  # fmt: skip
+
+
 @contextmanager
 def kernel_threads(count):
     """So many threads in the kernels; the test is skipped where Numba was started with fewer."""

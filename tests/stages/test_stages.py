@@ -172,6 +172,7 @@ def planes_of(operands, quantised, layout):
     ]
 
 
+@pytest.mark.covering(2)
 @families
 @units
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -282,6 +283,7 @@ def test_the_integers_are_the_product_of_the_integers(operand, system, unit):
 # ── certificates ─────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.covering(2)
 @families
 @pytest.mark.parametrize("accuracy", BY_DATA)
 @parts_of_numbers
