@@ -85,6 +85,7 @@ if ON == "cuda":
 
 
 @pytest.mark.usefixtures("own_kernels")
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("shape", BATCHES)
 @pytest.mark.parametrize(("accuracy", "name"), WAYS)
 def test_batches_of_small_matrices(shape, accuracy, name):

@@ -157,6 +157,7 @@ def test_products_are_exact(unit, signs):
         assert found[:, 0].long().tolist() == wanted.tolist()
 
 
+@pytest.mark.covering(1)
 @choices
 @pytest.mark.parametrize("parts", [1, 2])
 def test_bytes_are_the_residues_of_x(unit, system, parts):
