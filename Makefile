@@ -11,11 +11,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-page test-gpu soak sanitize lint format bench clean
+.PHONY: help demo test test-slow test-page test-gpu soak sanitize lint format bench clean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demonstration"
 	@echo "make test      lint, tests and docstring examples"
+	@echo "make test-slow the tests that take long and rarely tell anything new"
 	@echo "make test-page the page of 'widen reproduce' in Chromium (chromium, chromium-driver)"
 	@echo "make lint      ruff and strict type check"
 	@echo "make format    rewrite the sources in the house style"
@@ -32,11 +33,14 @@ demo: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
+test-slow: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not gpu" tests $(ARGS)
+
 test-page: $(VENV)/.installed-page
-	$(BIN)/python -m pytest -m page tests/test_page.py $(ARGS)
+	$(BIN)/python -m pytest -m page tests $(ARGS)
 
 test-gpu: $(VENV)/.installed-gpu
-	$(BIN)/python -m pytest -n $(GPU_JOBS) --dist worksteal -m "gpu or not gpu" tests/test_gpu*.py tests/test_device*.py tests/test_digests.py tests/test_operator.py tests/test_recording.py tests/test_words_arithmetic.py $(ARGS)
+	$(BIN)/python -m pytest -n $(GPU_JOBS) --dist worksteal -m "gpu or device" tests $(ARGS)
 
 soak: $(VENV)/.installed-gpu
 	$(BIN)/python bench/soak.py --processes $(GPU_JOBS) $(ARGS)

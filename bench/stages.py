@@ -1,4 +1,4 @@
-"""The stages around the product on a GPU, each alone: `python bench/cpu/run.py` prints a table.
+"""The stages around the product on a GPU, each alone: `python bench/stages.py` prints a table.
 
 Milliseconds of the kernels, median of 10 by CUDA events after 3 warm-ups, without what the host
 does between them. Random data as in `widen bench`, (rand - 0.5) exp(0.5 randn), contract

@@ -1,8 +1,18 @@
-"""Settings for all tests: examples that repeat, and two threads whatever the machine has."""
+"""Settings for all tests: examples that repeat, and two threads whatever the machine has.
+
+Folders are named after the rooms of src/widen: a test is where its subject is. `house` has tests
+of the tree, the documents and the digests; `shared` is what several files import (pytest's
+`pythonpath`). Markers say what a test needs: pyproject.toml lists them, tests/gpu/README.md
+explains those of GPUs.
+
+`covering(n)` thins a product of parameters: any n values that occur together still do so in
+`make test`, in as few cases as a greedy choice finds; the other cases are `slow`.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 
 # Numba reads this when it is first imported; numba.set_num_threads may then choose 1 or 2.
 os.environ["NUMBA_NUM_THREADS"] = str(
@@ -20,6 +30,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
+from covering import covering
 from widen.stages.compiling import notices
 
 settings.register_profile(
@@ -31,6 +42,24 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items):
+    """Cases of a test marked `covering` that a smaller set of them covers are slow."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("covering"):
+            cases[item.path, item.originalname].append(item)
+    for given in cases.values():
+        (count,) = given[0].get_closest_marker("covering").args
+        values = [
+            {name: repr(value) for name, value in item.callspec.params.items()} for item in given
+        ]
+        chosen = covering(values, count)
+        for index, item in enumerate(given):
+            if index not in chosen:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True, scope="session")

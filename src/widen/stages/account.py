@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager
 
-STAGES = ("quantise", "encode", "multiply", "certify", "reconstruct", "repair")
+STAGES = ("quantise", "encode", "multiply", "certify", "reconstruct", "repair", "bound")
 
 
 class Account:

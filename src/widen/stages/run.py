@@ -35,7 +35,7 @@ def run(
         stages = prepared.stages(block, out)
         repaired = _compute(stages, prepared.plan, account)
         if account.bounds:
-            with account.stage("certify"):
+            with account.stage("bound"):
                 stages.bound(repaired, bound)
         if progress is not None:
             prepared.wait()

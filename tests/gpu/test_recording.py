@@ -1,0 +1,326 @@
+"""Launches that were recorded give the bits of a call that was not, whatever the new operands."""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.multiprocessing.reductions import StorageWeakRef
+
+import widen
+from device import ON
+from helpers import assert_same_bits, draw
+from widen.calls import dispatch
+from widen.calls.cpu_tensors import as_tensor
+from widen.contract import as_contract
+from widen.formats import FORMATS
+from widen.gpu import lines as gpu_lines
+from widen.gpu import operands as torch_lines
+from widen.gpu import products as tensors
+from widen.gpu import stages as gpu_stages
+from widen.gpu import tiles
+from widen.gpu.clock import Clock
+from widen.gpu.products import lines_of
+from widen.gpu.replay.driver import Launch
+from widen.gpu.replay.recording import CallRecordings, Recorder
+from widen.options import Options
+from widen.stages.problem import Encoding, Problem
+from widen.stages.run import run
+
+pytestmark = pytest.mark.device
+
+SHAPE = (2, 9, 3) if ON == "cpu" else (70, 200, 130)
+
+
+class Calls:
+    """Products of NumPy arrays, recorded as `gpu.products.product` does it."""
+
+    def __init__(self, accuracy, dtype="float64", plan=None, workspace=1 << 30):
+        self.accuracy, self.dtype, self.plan, self.workspace = accuracy, dtype, plan, workspace
+        self.kind = CallRecordings()
+        self.recorded = 0
+
+    def __call__(self, a, b):
+        given = [as_tensor(x).to(ON) for x in (a, b)]
+        found = self.kind.again(given, None)
+        if found is None:
+            self.recorded += 1
+            found = torch.full(
+                (a.shape[0], b.shape[1]), torch.nan, dtype=getattr(torch, self.dtype), device=ON
+            )
+            with Recorder([*given, found]) as recorder:
+                self.run(*given, found)
+            self.kind.keep(recorder)
+        return found.cpu().numpy()
+
+    def run(self, a, b, out):
+        fmt = FORMATS[self.dtype]
+        left, right = (lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
+        contract = as_contract(self.accuracy)
+        problem = Problem(left, right, contract, fmt, self.workspace, plan=self.plan)
+        run(gpu_stages, problem, torch_lines.bits_of(out[None], fmt.parts), Clock(timed=False))
+
+    def check(self, a, b):
+        wanted = widen.matmul(a, b, accuracy=self.accuracy, dtype=self.dtype)
+        assert_same_bits(self(a, b), wanted)
+
+
+def alike(a, b):
+    """Operands that need the same planes."""
+    yield a, b
+    yield a[::-1].copy(), -b
+    yield np.roll(a, 1, 0), b[:, ::-1].copy()
+
+
+@pytest.mark.parametrize("accuracy", ["standard", "correct"] + ["fast", 60] * (ON == "cuda"))
+def test_other_operands(accuracy):
+    calls = Calls(accuracy)
+    for a, b in alike(*draw("phi1", SHAPE, 1)):
+        calls.check(a, b)
+    assert calls.recorded == 1
+
+
+def test_a_wrong_guess_is_noticed():
+    calls = Calls("standard")
+    calls.check(*draw("phi0", SHAPE, 1))
+    calls.check(*draw("phi4", SHAPE, 2))  # longer leading integers, and more planes
+    assert calls.recorded == 2
+    for seed, family in enumerate(("phi1", "phi0", "extremes")):  # covered, or not
+        calls.check(*draw(family, SHAPE, seed))
+
+
+def test_complex_numbers():
+    calls = Calls("standard", "complex128")
+    for a, b in alike(*draw("phi1", SHAPE, 1, "complex128", "complex128")):
+        calls.check(a, b)
+    assert calls.recorded == 1
+
+
+def test_a_plan_made_beforehand_needs_no_guess():
+    m, k, n = SHAPE
+    wanted = Encoding("left", as_contract("standard"), FORMATS["float64"], None, None)
+    plan = tensors.typical_plan(wanted, (1, m, k, n), 1 << 30)
+    calls = Calls("standard", plan=plan)
+    for seed, family in enumerate(("phi0", "phi4", "extremes")):
+        calls.check(*draw(family, SHAPE, seed))
+    assert calls.recorded == 1
+
+
+def test_an_operand_with_itself():
+    calls = Calls("standard")
+    a = np.random.default_rng(1).standard_normal((4, 6))
+    for x in (a, a[::-1].copy()):
+        given = as_tensor(x).to(ON)
+        out = calls.kind.again([given, given.T], None)
+        if out is None:
+            out = torch.empty((4, 4), dtype=torch.float64, device=ON)
+            with Recorder([given, given.T, out]) as recorder:
+                calls.run(given, given.T, out)
+            calls.kind.keep(recorder)
+        assert_same_bits(out.cpu().numpy(), widen.matmul(x, x.T))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_short_lines(monkeypatch, turned):
+    monkeypatch.setattr(tiles, "SHORT_PROGRAMS", 1)
+    calls = Calls("standard")
+    for a, b in alike(*draw("zero lines", SHAPE, 1)):
+        calls.check(*((x.T.copy().T for x in (a, b)) if turned else (a, b)))
+    assert calls.recorded == 1
+
+
+@pytest.mark.parametrize("spoil", ["copy", "blocks"])
+def test_what_cannot_be_issued_again_is_not_recorded(spoil):
+    (m, k, n), little = ((4, 20, 3), 500) if ON == "cpu" else ((40, 300, 40), 1 << 16)
+    calls = Calls("standard", workspace=1 << 30 if spoil == "copy" else little)
+    given = [torch.ones(shape, dtype=torch.float64, device=ON) for shape in ((m, k), (k, n))]
+    out = torch.empty((m, n), dtype=torch.float64, device=ON)
+    with Recorder([*given, out]) as recorder:
+        if spoil == "copy":
+            given[0] = given[0].T.contiguous().T
+            calls.run(*given, out)
+        else:
+            calls.run(*given, out)
+    assert not calls.kind.hopeless
+    for _ in range(3):
+        calls.kind.keep(recorder)
+    assert calls.kind.hopeless
+    assert calls.kind.again(given, out) is None
+    assert recorder.blocks == []
+
+
+def test_nothing_of_a_recorded_call_stays_in_memory():
+    calls = Calls("standard")
+    given = [as_tensor(x).to(ON) for x in draw("phi1", SHAPE, 1)]
+    out = torch.empty((SHAPE[0], SHAPE[2]), dtype=torch.float64, device=ON)
+    with Recorder([*given, out]) as recorder:
+        calls.run(*given, out)
+    calls.kind.keep(recorder)
+    held = [StorageWeakRef(block.untyped_storage()) for block in recorder.blocks]
+    assert len(held) > 6
+    del recorder, given, out
+    gc.collect()
+    assert calls.kind.by_choice
+    assert all(storage.expired() for storage in held)
+
+
+def test_kinds_tell_calls_apart():
+    x = torch.ones(4, 6, dtype=torch.float64, device=ON)
+    y = torch.ones(6, 4, dtype=torch.float64, device=ON)
+    choices, fast = Options("standard"), Options("fast")
+    calls = [
+        (x, y, None, choices), (x, x.T, None, choices), (x[:, :4], y[:4], None, choices),
+        (x.float(), y.float(), None, choices), (x, y.T.contiguous().T, None, choices),
+        (x, y, torch.empty(4, 4, dtype=torch.float64, device=ON), choices),
+        (x, y, None, fast),
+    ]  # fmt: skip
+
+    def kind_of(*call):
+        return tensors._recordings.of(tensors._key_of_call(*call))
+
+    kinds = [kind_of(*call) for call in calls]
+    assert len(set(kinds)) == len(calls)
+    assert None not in kinds
+    assert kinds[0] == kind_of(x + 1, y + 1, None, choices)
+    # What is not told apart is not recorded: results that are operands, conjugates, odd arguments.
+    assert kind_of(x, y, x[:, :4], choices) is None
+    assert kind_of(x, y.to(torch.complex128).conj(), None, choices) is None
+    assert kind_of(x, y, None, Options([])) is None
+
+
+def test_a_call_asks_for_its_recording_first(monkeypatch):
+    """Unless more is asked for than a product, and not before PyTorch knows of it."""
+    a, b = torch.ones(3, 4, dtype=torch.float64), torch.ones(4, 5, dtype=torch.float64)
+    asked = []
+
+    class Known:
+        def again(self, operands, out):
+            asked.append(operands)
+            return torch.full((3, 5), 7.0)
+
+    monkeypatch.setattr(tensors._recordings, "known", lambda key: None if key is None else Known())
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: None, raising=False)
+    monkeypatch.setattr(dispatch, "_is_on_gpu", lambda x: True)
+    weight = torch.nn.Parameter(b)
+    with torch.no_grad():
+        for right in (b, weight):
+            assert widen.matmul(a, right)[0, 0] == 7
+    assert asked == [[a, b], [a, weight]]
+    asked.clear()
+    assert widen.matmul(a, b, info=True)[0][0, 0] == 4
+    assert widen.matmul(a, b, native=True, accuracy="fast")[0, 0] == 4
+    assert widen.matmul(a, b, progress=lambda _: None)[0, 0] == 4
+    assert asked == []
+    # By way of gradients and the operator, which ask too.
+    assert widen.matmul(a, weight).requires_grad
+    with torch.autograd.forward_ad.dual_level():
+        found = widen.matmul(torch.autograd.forward_ad.make_dual(a, a), b)
+        assert torch.autograd.forward_ad.unpack_dual(found).tangent is not None
+    graph = make_fx(lambda a, b: widen.matmul(a, b))(a, b).graph
+    assert torch.ops.widen.gemm.default in [node.target for node in graph.nodes]
+
+
+def in_an_operator():
+    return torch._C._AutoDispatchBelowAutograd()
+
+
+@pytest.mark.parametrize("where", [nullcontext, torch.inference_mode, in_an_operator])
+def test_copies_of_operands_are_not_recorded(where):
+    """PyTorch does not say everywhere that `reshape` copies."""
+    with where():
+        x = torch.ones(2, 3, 5, device=ON)
+        for change, is_lost in [
+            (lambda x: x.mT.reshape(10, 3), True),
+            (lambda x: x.mT.contiguous(), True),
+            (lambda x: x.to(torch.float64), True),
+            (lambda x: x.expand(4, 2, 3, 5).reshape(8, 3, 5), True),
+            (lambda x: x.reshape(6, 5).mT[1:].unsqueeze(0).unbind(1), False),
+        ]:
+            with Recorder([x, x]) as recorder:
+                change(x)
+            assert recorder.lost == is_lost
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(ON == "cpu", reason="there is no GPU")
+@pytest.mark.parametrize("where", [nullcontext, torch.inference_mode])
+@pytest.mark.parametrize("shapes", [((2, 40, 50), (1, 50, 30)), ((2, 1, 40, 50), (3, 50, 30))])
+def test_operands_that_are_copied_are_copied_every_time(where, shapes):
+    rng = np.random.default_rng(6)
+    with where():
+        for _ in range(4):
+            a, b = (rng.standard_normal(shape) for shape in shapes)
+            wanted = widen.matmul(a, b)
+            ours = as_tensor(np.ascontiguousarray(np.swapaxes(a, -1, -2))).to(ON).mT
+            assert_same_bits(widen.matmul(ours, as_tensor(b).to(ON)).cpu().numpy(), wanted)
+
+
+@pytest.mark.skipif(ON == "cpu", reason="there is no GPU")
+def test_recorded_launches_go_to_the_driver():
+    """But for those of CUDA kernels, which do in any case, and where Triton's launcher changed."""
+    calls = Calls("standard")
+    calls.check(*draw("phi1", SHAPE, 1))
+    (recording,) = calls.kind.by_choice.values()
+    assert sum(isinstance(step, Launch) for step in recording.first + recording.last) >= 5
+
+
+@pytest.mark.skipif(ON == "cpu", reason="there is no GPU")
+def test_threads_and_streams_do_not_disturb_each_other():
+    """They issue the same launches with addresses of their own, each on its own stream."""
+    rng = np.random.default_rng(5)
+    pairs = [(rng.standard_normal((90, 200)), rng.standard_normal((200, 70))) for _ in range(4)]
+    wanted = [widen.matmul(a, b) for a, b in pairs]
+    given = [tuple(as_tensor(x).to(ON) for x in pair) for pair in pairs]
+    widen.matmul(*given[0])
+    torch.cuda.synchronize()
+
+    def work(index):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            return [widen.matmul(*given[index]).cpu().numpy() for _ in range(50)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for found, product in zip(pool.map(work, range(4)), wanted, strict=True):
+            for result in found:
+                assert_same_bits(result, product)
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_short_lines_are_looked_at_in_one_launch(dtype, turned):
+    """As in two, whatever their tables held before."""
+    fmt = FORMATS[dtype]
+    a, b = (as_tensor(x).to(ON)[None] for x in draw("extremes", (9, 70, 11), 1, dtype, dtype))
+    if turned:
+        a, b = (x.mT.contiguous().mT for x in (a, b))
+    sides = [lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right"))]
+    for operands in (sides, sides[:1]):
+        found = []
+        for before, look in ((0, gpu_lines.survey), (77, gpu_lines.survey_short)):
+            tables = [
+                torch.full((9, x.count), before, dtype=torch.int64, device=ON) for x in operands
+            ]
+            leads = [
+                torch.full((1, *x.shape[:2], x.pitch), before, dtype=torch.int8, device=ON)
+                for x in operands
+            ]
+            zeros = torch.full((11,), before, dtype=torch.int64, device=ON)
+            look(operands, tables, leads, 5, *([zeros] if before else []))
+            assert not zeros.any()
+            found.append([*(x[:4] for x in tables), *(x[..., :70] for x in leads)])
+        assert all(map(torch.equal, *found))
+
+
+def test_running_out_of_memory_is_explained(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    call = SimpleNamespace(workspace=4 * 10**9, device=None)
+    for info, what in ((False, r"for one \(CUDA"), (True, r"or info='largest'")):
+        matched = pytest.raises(torch.OutOfMemoryError, match=rf"4 GB beside .* smaller .*{what}")
+        with matched, tensors.ready(call, Options(info=info)):
+            raise torch.OutOfMemoryError("CUDA out of memory")

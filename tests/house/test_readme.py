@@ -1,0 +1,159 @@
+"""What the README shows runs as it stands, and what documents point at is there."""
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers import ROOT
+
+PACKAGE = ROOT / "src" / "widen"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_examples_run():
+    first, second, third = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names = {}
+    exec(first, names)
+    assert names["c"].shape == (500, 400)
+    assert names["info"].bound.shape == (500, 400)
+    exec(second, names)
+    assert names["p"].contract.correct
+    assert names["r"].shape == (500,)
+    for line, wanted in zip(third.splitlines()[2:], ["[[0.]]", "[[0.1]]"], strict=False):
+        exec("\n".join(third.splitlines()[:2]), names)
+        found = eval(line.split("#")[0].removeprefix("c = "), names)
+        assert str(found) == wanted
+        assert wanted in line
+    exec(third, names)
+    assert names["c"].tolist() == [[0.1]]
+
+
+def test_the_sample_of_info_has_the_lines_it_prints_today():
+    import widen
+
+    a = np.linspace(0.1, 1, 64).reshape(8, 8)
+    printed = str(widen.matmul(a, a, info=True)[1])
+    sample = README.split("## How to read `info`")[1].split("```")[1]
+    words = [re.findall(r"^  (\w+)", text, re.MULTILINE) for text in (sample, printed)]
+    assert set(words[0]) == set(words[1])
+
+
+def test_the_commands_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in re.findall(r"^make (\w+)", README, re.MULTILINE):
+        assert re.search(rf"^{command}:", makefile, re.MULTILINE), command
+
+
+# ── what documents point at ──────────────────────────────────────────────────
+
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+
+
+def anchors(path):
+    """The places in a document that a link can name, as GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def exists(name, bases):
+    """Whether a path (`<name>` and `*` stand for anything) is there, seen from one of the bases."""
+    pattern = re.sub(r"<\w+>", "*", name).rstrip("/")
+    return any(any(base.glob(pattern)) for base in bases)
+
+
+@documents
+def test_links_lead_somewhere(path):
+    links = re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8"))
+    for link in links:
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+@documents
+def test_files_that_are_named_exist(path):
+    """In backquotes, seen from the repository, src/widen, a paper's folder, or one of tests."""
+    inside = [*(PACKAGE / "papers").iterdir(), *(ROOT / "tests").rglob("*")]
+    bases = [ROOT, PACKAGE, ROOT / "tests", *(folder for folder in inside if folder.is_dir())]
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for quoted in re.findall(r"`([^`\n]+)`", text):
+        for word in quoted.split():
+            name = word.rstrip(":,.")
+            is_file = re.fullmatch(r"[\w./<>*-]+\.(py|md|cu|cuh|jsonl|json|toml|svg|cff)", name)
+            is_folder = "/" in name and re.fullmatch(r"[\w./<>*-]+/", name)
+            if is_file or is_folder:
+                assert exists(name, bases), f"{name} is not there"
+
+
+CELL = re.compile(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)")
+"""A file and functions (or classes) of it, as the walks of docs/architecture.md have them."""
+
+
+def walks():
+    """Rows of the table: step, CPU, GPU."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = text.split("| step | on a CPU | on a GPU |\n")[1].split("\n\n")[0].splitlines()[1:]
+    return [row.strip("| ").split(" | ") for row in rows]
+
+
+def test_functions_of_the_walks_exist():
+    cells = [cell for row in walks() for column in row[1:] for cell in CELL.findall(column)]
+    assert len(cells) > 20
+    for file, names in cells:
+        tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+        found = {x.name for x in ast.walk(tree) if isinstance(x, (ast.FunctionDef, ast.ClassDef))}
+        for name in re.findall(r"`(\w+)`", names):
+            assert name in found, f"{file} has no {name}"
+
+
+def test_a_product_walks_through_them(monkeypatch):
+    """On this CPU, as bench/walk.py says."""
+    import widen
+
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    walk = import_module("walk").walk
+    a = np.random.default_rng(1).random((600, 600))
+    widen.matmul(a, a)  # compiles, and fills caches
+    found = walk(a, a)
+    entered = {
+        (file, part)
+        for files in found.steps.values()
+        for file, names in files.items()
+        for name in names
+        for part in name.split(".")
+    }
+    launched = {tuple(x.split(": ")) for names in found.kernels.values() for x in names}
+    for _, on_cpu, _ in walks():
+        for file, names in CELL.findall(on_cpu.split("otherwise")[0]):
+            for name in re.findall(r"`(\w+)`", names):
+                assert (file, name) in entered | launched
+
+
+def test_the_examples_of_words_run():
+    text = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, names)
+    assert names["b"].shape == (2, 2)
+
+
+def test_the_picture_is_what_its_script_draws():
+    names = {"__file__": str(ROOT / "docs" / "pipeline.py"), "__name__": "pipeline"}
+    exec((ROOT / "docs" / "pipeline.py").read_text(encoding="utf-8"), names)
+    drawn = names["drawn"]()
+    assert (ROOT / "docs" / "pipeline.svg").read_text(encoding="utf-8") == drawn
+    for _, _, wing, boxes in names["WINGS"]:
+        for host, kernel in boxes:
+            assert (PACKAGE / host).exists(), host
+            if kernel.startswith("…/"):
+                assert list((PACKAGE / wing / "kernels").rglob(Path(kernel).name)), kernel

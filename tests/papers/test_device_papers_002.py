@@ -1,0 +1,77 @@
+"""Paper 002 on a GPU gives the CPU's bits; in Triton's interpreter on small shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from device import ON
+from helpers import assert_same_bits
+from paper_operands import awkward
+from widen.gpu.tiles import HOPPER
+from widen.papers.ozimmu import algorithm as system
+from widen.papers.ozimmu import gpu as on_gpu
+from widen.papers.ozimmu.algorithm import VARIANTS, ozimmu, schedule
+
+pytestmark = pytest.mark.device
+
+variants = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def on_device(a, b, slices, variant):
+    """The product by the GPU's verbs."""
+    how, n = VARIANTS[variant], a.shape[1]
+    a, b = (torch.from_numpy(np.ascontiguousarray(x)).to(ON) for x in (a, b))
+    cut = slices, system.beta(n), how.way
+    left, right = on_gpu.split(a, "left", *cut), on_gpu.split(b.mT, "right", *cut)
+    sums, c = schedule(slices, system.addends(n) if how.grouped else 1), None
+    for start in range(0, len(sums), slices):
+        some = sums[start : start + slices]
+        found = on_gpu.multiply(left, right, some)
+        last = start + slices >= len(sums)
+        c = on_gpu.accumulate(c, found, some, left, right, last)
+    return c.cpu().numpy()
+
+
+@variants
+def test_a_gpu_gives_the_same_bits(variant):
+    a, b = awkward(5, 19, 4)
+    b[2, 3] = np.nan
+    for scale in (0, -1030):
+        given = np.ldexp(a, scale)
+        assert_same_bits(on_device(given, b, 4, variant), ozimmu(given, b, 4, variant))
+
+
+@pytest.mark.gpu
+@variants
+@pytest.mark.parametrize("shape", [(5, 7, 3), (130, 1100, 67), (300, 256, 512), (70, 40000, 33)])
+def test_a_gpu_gives_the_same_bits_at_size(variant, shape):
+    a, b = awkward(*shape)
+    for slices in (3, 9):
+        wanted = ozimmu(a, b, slices, variant)
+        device = [torch.from_numpy(x).cuda() for x in (a, b)]
+        assert_same_bits(ozimmu(*device, slices, variant).cpu().numpy(), wanted)
+        views = device[0].mT.contiguous().mT, device[1].mT.contiguous().mT
+        assert_same_bits(ozimmu(*views, slices, variant).cpu().numpy(), wanted)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tile", HOPPER, ids=lambda tile: f"{tile.rows}x{tile.columns}")
+def test_every_tile_of_the_hopper_kernel_adds_every_pair(tile):
+    from widen.gpu.kernels.cuda.launcher import available
+    from widen.papers.ozimmu.kernels.cuda.sums import multiply_sums
+
+    if not available(torch.device("cuda")):
+        pytest.skip("this kernel needs a Hopper GPU")
+    m, k, n, sums = 333, 300, 410, ((0, 3, 4), (1, 2, 2), (3, 0, 1))
+    left, right = (
+        torch.randint(-128, 128, (4, 1, lines, 304), dtype=torch.int8, device="cuda")
+        for lines in (m, n)
+    )
+    out = torch.full((len(sums), 1, m, 416), -1, dtype=torch.int32, device="cuda")
+    multiply_sums(left, right, out, k, sums, tile)
+    planes = [x[:, 0, :, :k].double() for x in (left, right)]
+    for found, (first, last, count) in zip(out, sums, strict=True):
+        wanted = sum(planes[0][first + q] @ planes[1][last - q].mT for q in range(count))
+        assert torch.equal(found[0, :, :n].double(), wanted)
