@@ -9,7 +9,7 @@ import numpy as np
 
 from widen.calls import check, native
 from widen.calls.results import check_out
-from widen.calls.wings import wing_of
+from widen.calls.wings import on_gpu, wing_of
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats.arrays import format_of_array, is_tensor, library_of
@@ -26,7 +26,7 @@ def matmul(a: Any, b: Any, out: Any, options: Options) -> Any:
     if options.plan is not None:
         options = _planned(options, options.plan)
     if options.plain and _is_on_gpu(a):
-        result = wing_of("cuda").replayed(a, b, out, options)
+        result = on_gpu().replayed(a, b, out, options)
         if result is not None:
             return result
     if is_transformed(a, b, out):

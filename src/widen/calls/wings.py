@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, Protocol
 
 from widen.encoded import Encoded
@@ -52,11 +53,20 @@ class Wing(Protocol):
 
 def wing_of(place: str) -> Wing:
     """The wing where arrays or tensors of this place are multiplied."""
-    if place.startswith("cuda"):
-        with pytorch_and_triton():
-            from widen.gpu import products as on_gpu
+    return on_gpu() if place.startswith("cuda") else _on_cpu()
 
-            return on_gpu
-    from widen.cpu import products as on_cpu
 
-    return on_cpu
+@cache
+def on_gpu() -> Wing:
+    """The wing of tensors on a GPU; importing it anew would take 3 us of every call."""
+    with pytorch_and_triton():
+        from widen.gpu import products
+
+        return products
+
+
+@cache
+def _on_cpu() -> Wing:
+    from widen.cpu import products
+
+    return products
