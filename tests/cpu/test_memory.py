@@ -316,3 +316,12 @@ def test_products_after_the_main_thread_has_ended():
     """No thread starts then: those that there are do the work."""
     done = subprocess.run([sys.executable, "-c", AFTER_THE_END], capture_output=True, text=True)
     assert done.stdout.split() == ["thread", "True", "handler", "True"], done.stderr
+
+
+def test_a_plan_leaves_the_scratch_memory_where_it_was():
+    a = np.random.default_rng(0).standard_normal((200, 200))
+    widen.matmul(a, a)
+    kept = list(scratch_memory._kept)
+    assert len(kept) == 1
+    widen.plan(a, a)
+    assert scratch_memory._kept == kept

@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.formats import (
-    PLAIN,
-    Format,
-)
+from widen.formats import PLAIN, Format
 from widen.formats.arrays import dtype_name, is_tensor
 from widen.stages.call import Call
 from widen.words import Words

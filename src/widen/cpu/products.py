@@ -69,7 +69,10 @@ def plan(call: Call) -> Plan:
     left, right = _matrices(call, unread=False)
     nowhere = stack(np.empty(())).broadcast((*call.batch, call.m, call.n))
     first = next(pieces(left, right, call.batch, call.work.parts, out=nowhere))
-    return call.planned(stages.quantise(call.problem(first.left, first.right), Account()).plan)
+    with np.errstate(all="ignore"):
+        prepared = stages.quantise(call.problem(first.left, first.right), Account())
+    prepared.finish()
+    return call.planned(prepared.plan)
 
 
 def replayed(a: Any, b: Any, out: Any, options: Options) -> None:

@@ -88,9 +88,8 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
             )
         )
         if problem.test is not None and given.plan.system == "triangle":
-            given.plan = question.widest(
-                _held_widths(problem)
-            )  # nothing would be left out of what is not held
+            # Nothing would be left out of what is not held.
+            given.plan = question.widest(_held_widths(problem))
         return given.begun()
     if contract.name == "bits":
         given.plan = question.widest()
