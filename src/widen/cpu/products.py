@@ -90,7 +90,8 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
     bound = np.empty(dims) if options.info is True else None
     account = Account(bounds=bool(options.info))
     with ready(call, options):
-        ran = _run(call, replace(scalars, c=addend), target, bound, options, account)
+        whole = scalars if addend is None else replace(scalars, c=addend)
+        ran = _run(call, whole, target, bound, options, account)
     if out is not None and target is not out:
         for word, value in zip(stack(out).words, stack(target).words, strict=True):
             word[...] = value
@@ -156,6 +157,8 @@ def _run(
         problem = call.problem(piece.left, piece.right, scaling=scaling)
         ran = run(stages, problem, piece.out, account, bound=piece.bound, progress=report)
     assert ran is not None
+    if ran.shape[2] == call.k:
+        return ran
     return replace(ran, shape=(*ran.shape[:2], call.k, ran.shape[3]))
 
 

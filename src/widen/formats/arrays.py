@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -126,8 +127,14 @@ def _tensor_block(planes: Planes, size: int) -> Any:
 
 def format_of_array(x: Any) -> Format:
     """The format of an array's, a tensor's or a `Words`' numbers, which is one of ours."""
-    dtype = x.dtype
-    return dtype if isinstance(dtype, (Multiple, Complex)) else PLAIN[dtype_name(x)]
+    return _format_of(x.dtype)
+
+
+@lru_cache(maxsize=64)
+def _format_of(dtype: Any) -> Format:
+    if isinstance(dtype, (Multiple, Complex)):
+        return dtype
+    return PLAIN[getattr(dtype, "name", str(dtype).removeprefix("torch."))]
 
 
 def as_tensor(x: Any) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from widen import bounds
@@ -55,6 +54,8 @@ class Problem(Generic[L]):
         A plan made beforehand, or None.
     scaling
         alpha, beta and c, or None for the product alone.
+    shape
+        (batch, m, k, n).
     """
 
     left: L | Encoded
@@ -66,29 +67,29 @@ class Problem(Generic[L]):
     system: str | None = None
     plan: Plan | None = None
     scaling: Scaling | None = None
+    shape: tuple[int, int, int, int] = field(init=False)
 
-    @cached_property
+    def __post_init__(self) -> None:
+        ours, theirs = self.left.shape, self.right.shape
+        shape = max(ours[0], theirs[0]), ours[1], ours[2], theirs[1]
+        object.__setattr__(self, "shape", shape)  # a cached property takes 5 us
+
+    @property
     def sources(self) -> tuple[L | Encoded, L | Encoded]:
         """Both operands."""
         return self.left, self.right
 
-    @cached_property
+    @property
     def encoded(self) -> list[Encoded]:
         """The operands that come with their planes."""
         return [source for source in self.sources if isinstance(source, Encoded)]
-
-    @cached_property
-    def shape(self) -> tuple[int, int, int, int]:
-        """(batch, m, k, n)."""
-        ours, theirs = self.left.shape, self.right.shape
-        return max(ours[0], theirs[0]), ours[1], ours[2], theirs[1]
 
     def goal(self, cap: int | None) -> Goal | None:
         """How far lines are scaled; the triangle leaves out products of full lines."""
         precision, parts, full = self.fmt.precision, self.fmt.parts, self.system == "triangle"
         return bounds.goal(self.contract, precision, self.shape[2], parts, cap, full=full)
 
-    @cached_property
+    @property
     def test(self) -> Certificate | None:
         """The certificate that the contract asks for, if any."""
         return self.test_of(0)
