@@ -39,6 +39,14 @@ def test_names_that_are_gone_are_seen(monkeypatch):
     assert private._has("triton", "compiler.CompiledKernel.metadata")
 
 
+def test_doing_without_them_is_said(monkeypatch, caplog):
+    monkeypatch.setattr(private, "TRITON", {"no_such_module.thing": "nothing"})
+    assert not private.available.__wrapped__()
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("widen", "WARNING")
+    assert "triton.no_such_module.thing (nothing)" in record.getMessage()
+
+
 def test_private_names_stand_nowhere_else():
     """But in papers, whose products are the vendor's, and Dynamo's switch, which may be missing."""
     private_name = re.compile(r"torch\._C\b|\b_current_level\b|\b_init_handles\b|_python_dispatch")

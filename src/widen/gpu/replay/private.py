@@ -13,6 +13,8 @@ from functools import cache
 from inspect import getattr_static
 from typing import Any
 
+from widen.stages.compiling.notices import logger
+
 PYTORCH = {
     "_C._cuda_getCurrentRawStream": "the current stream, as a number",
     "_C._cuda_getDevice": "the current GPU, without asking whether there is one",
@@ -72,8 +74,14 @@ def _has(package: str, name: str) -> bool:
 
 @cache
 def available() -> bool:
-    """Whether launches may be made past Triton's own way, and recorded. Triton is imported."""
-    return not missing()
+    """Whether launches may be made past Triton's own way, and recorded. Triton is imported.
+
+    Where not, the logger says so once: results are the same, calls are slower.
+    """
+    lost = missing()
+    if lost:
+        logger.warning("launches are slower, and not recorded: there is no %s", "; ".join(lost))
+    return not lost
 
 
 def is_mapped() -> bool:
