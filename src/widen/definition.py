@@ -356,14 +356,16 @@ class Stages:
         alpha, beta = (_parts_of(x, len(product)) for x in (scaling.alpha, scaling.beta))
         return exact_dot([alpha, beta], [product, c])
 
-    def bound(self, repaired: Open, bound: np.ndarray) -> None:
-        """The error itself, rounded up: |c - AB|, of complex numbers its modulus."""
+    def bound(self, repaired: Open, bound: np.ndarray | None) -> None:
+        """Take the error itself, rounded up: |c - AB|, of complex numbers its modulus."""
+        left, right = self._numbers
         for i, j in _indices(len(self.rows), len(self.columns)):
-            left, right = self._numbers
             exact = self._scaled(i, j, exact_dot(left[i], right[j]))
             errors = [_sum(self.out[:, part, i, j]) - value for part, value in enumerate(exact)]
-            squared = sum((error * error for error in errors), Fraction(0))
-            bound[0, self.chosen_rows, self.chosen_columns][i, j] = _root_above(squared)
+            error = _root_above(sum((x * x for x in errors), Fraction(0)))
+            self.product.account.add_bounds(error, 1)
+            if bound is not None:
+                bound[0, self.chosen_rows, self.chosen_columns][i, j] = error
 
 
 def _parts_of(x: complex, parts: int) -> Number:

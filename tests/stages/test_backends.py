@@ -106,7 +106,12 @@ def test_the_definition_knows_its_error():
     sides = [definition.operand(x, side, 1) for x, side in ((a, "left"), (b, "right"))]
     problem = Problem(*sides, as_contract("fast"), FORMATS["float64"], 1 << 30)
     out, bound = np.empty((1, 1, 1, 2, 2)), np.empty((1, 2, 2))
-    run(definition, problem, out, Account(bounds=True), bound=bound)
+    account = Account(bounds=True)
+    run(definition, problem, out, account, bound=bound)
+    assert (account.largest, account.finite) == (bound.max(), 4)
+    without = Account(bounds=True)
+    run(definition, problem, out, without)
+    assert without.largest == account.largest
     exact = sum(
         (np.array([[Fraction(x) * Fraction(y) for y in b[h]] for x in a[:, h]]) for h in range(30)),
         Fraction(0),
