@@ -14,12 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from widen.cpu import stages
 from widen.cpu.operands import Array, Operand
 from widen.encoded import Encoded
-from widen.stages.call import matrix_dims
-from widen.stages.problem import Encoding
-from widen.stages.run import encode_operand
 from widen.words import Words
 
 Source = Operand | Encoded
@@ -203,16 +199,6 @@ def lines(matrices: Stack, side: str, parts: int) -> Operand:
             split.append(np.broadcast_to(np.zeros((), word.dtype), split[0].shape))
         words.append(tuple(x if side == "left" else x.swapaxes(1, 2) for x in split))
     return Operand(words[0], tuple(words[1:]))
-
-
-def encoded(array: Any, wanted: Encoding) -> Encoded:
-    """An operand encoded, from a copy of its own, so that it cannot go stale."""
-    x = stack(array)
-    dims = matrix_dims(x.shape, wanted.side)
-    matrices = x.copied((math.prod(dims[:-2]), *dims[-2:]))
-    operand = lines(matrices, wanted.side, wanted.fmt.parts)
-    with np.errstate(all="ignore"):
-        return encode_operand(stages, operand, x.shape, wanted)
 
 
 def _merge(x: Stack | Encoded, batch: tuple[int, ...]) -> Stack | Encoded | None:

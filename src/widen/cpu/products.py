@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from widen.cpu import stages
-from widen.cpu.batches import Stack, encoded, pieces, split, stack
+from widen.cpu.batches import Stack, lines, pieces, split, stack
 from widen.cpu.operands import Array
 from widen.cpu.scaling import Scaling
 from widen.encoded import Encoded
@@ -21,12 +21,10 @@ from widen.options import Options
 from widen.plan import Plan
 from widen.planner import DEFAULT_WORKSPACE, first_cap, make_plan, typical_needs
 from widen.stages.account import Account
-from widen.stages.call import Call, Scalars, dims_of, info_of
+from widen.stages.call import Call, Scalars, dims_of, info_of, matrix_dims
 from widen.stages.problem import Encoding
-from widen.stages.run import run
+from widen.stages.run import encode_operand, run
 from widen.words import Words
-
-encode = encoded
 
 
 def default_workspace(place: str) -> int:
@@ -73,6 +71,16 @@ def plan(call: Call) -> Plan:
         prepared = stages.quantise(call.problem(first.left, first.right), Account())
     prepared.finish()
     return call.planned(prepared.plan)
+
+
+def encode(array: Any, wanted: Encoding) -> Encoded:
+    """An operand encoded, from a copy of its own, so that it cannot go stale."""
+    x = stack(array)
+    dims = matrix_dims(x.shape, wanted.side)
+    matrices = x.copied((math.prod(dims[:-2]), *dims[-2:]))
+    operand = lines(matrices, wanted.side, wanted.fmt.parts)
+    with np.errstate(all="ignore"):
+        return encode_operand(stages, operand, x.shape, wanted)
 
 
 def replayed(a: Any, b: Any, out: Any, options: Options) -> None:
