@@ -3,7 +3,7 @@
 from widen.api import encode, gemm, matmul, plan
 from widen.contract import Contract
 from widen.encoded import Encoded
-from widen.formats.complex import (
+from widen.formats import (
     complex64x2,
     complex64x3,
     complex64x4,
@@ -13,8 +13,6 @@ from widen.formats.complex import (
     complex128x4,
     complex128x8,
     complex128x16,
-)
-from widen.formats.words import (
     float32x2,
     float32x3,
     float32x4,

@@ -7,16 +7,14 @@ from typing import Any, Literal, overload
 
 from widen.calls import check, dispatch
 from widen.calls.cpu_tensors import as_array
-from widen.calls.wings import wing_of
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import FORMATS, default_result
-from widen.gpu.optional import eager
+from widen.formats.arrays import eager
 from widen.options import Accuracy, Options, Progress, Wanted
 from widen.plan import Info, Plan
 from widen.planner import check_system, unit_for
-from widen.stages.call import Scalars, matrix_dims
-from widen.stages.problem import Encoding
+from widen.stages.problem import Encoding, Scalars, matrix_dims
 
 
 @overload
@@ -212,7 +210,7 @@ def plan(
     place = check.library(a=a, b=b)
     if place == "cpu":
         a, b, place = as_array(a), as_array(b), "numpy"
-    wing = wing_of(place)
+    wing = dispatch.wing_of(place)
     room = wing.default_workspace(place) if workspace is None else check.workspace_bytes(workspace)
     call = check.check_call(a, b, options, room)
     wing.check_unit(call.unit, place)
@@ -235,7 +233,7 @@ def _plan_of_shapes(
     if on_gpu:
         check.check_gpu(device)
     place = str(device) if on_gpu else "numpy"
-    wing = wing_of(place)
+    wing = dispatch.wing_of(place)
     wing.check_unit(options.unit)
     room = options.workspace
     room = wing.default_workspace(place) if room is None else check.workspace_bytes(room)
@@ -290,4 +288,4 @@ def encode(
     unit_for(unit)
     check_system(system)
     wanted = Encoding(side, as_contract(accuracy), fmt, unit, system)
-    return wing_of(place).encode(array, wanted)
+    return dispatch.wing_of(place).encode(array, wanted)

@@ -22,9 +22,8 @@ from widen.encoded import Encoded
 from widen.formats import BINARY, Binary, Multiple, Part
 from widen.plan import Layout, Plan, Product
 from widen.planner import Needs, make_plan
-from widen.stages.account import Account
 from widen.stages.backend import Block
-from widen.stages.problem import Problem
+from widen.stages.problem import Account, Problem
 
 Number = tuple[Fraction, ...]
 Words = tuple[np.ndarray, ...]

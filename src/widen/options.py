@@ -35,7 +35,7 @@ class Options:
     @property
     def plain(self) -> bool:
         """Whether nothing is asked for but the product."""
-        return not (self.info or self.native or self.progress is not None)
+        return self.info is False and not self.native and self.progress is None
 
     @property
     def key(self) -> tuple[Any, ...]:

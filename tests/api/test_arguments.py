@@ -17,7 +17,7 @@ from widen.calls.check import workspace_bytes
 from widen.contract import CONTRACTS, LARGEST_BUDGET, as_contract
 from widen.formats import PLAIN, PLAIN_RESULTS
 from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE
-from widen.stages.account import STAGES
+from widen.stages.problem import STAGES
 from widen.systems import SYSTEMS
 from widen.testing import FAMILIES
 from widen.units import UNITS

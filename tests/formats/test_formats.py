@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 import widen
-from widen.formats import BINARY, COMPLEX, FORMATS, PLAIN, WORDS, complex_of, default_result
-from widen.formats.words import Multiple
+from widen.formats import (
+    BINARY,
+    COMPLEX,
+    FORMATS,
+    PLAIN,
+    WORDS,
+    Multiple,
+    complex_of,
+    default_result,
+)
 
 PRECISIONS = {
     "float64x2": 107, "float64x3": 161, "float64x4": 215, "float64x8": 431, "float64x16": 863,

@@ -21,7 +21,7 @@ from widen.gpu.clock import Clock
 from widen.options import Options
 from widen.plan import Blocks
 from widen.stages import error_bounds
-from widen.stages.call import Scalars
+from widen.stages.problem import Scalars
 
 pytestmark = pytest.mark.device
 

@@ -10,8 +10,7 @@ import numpy as np
 from widen import definition
 from widen.contract import Contract
 from widen.formats import Part, complex_of
-from widen.stages.account import Account
-from widen.stages.problem import Problem
+from widen.stages.problem import Account, Problem
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.products import lines_of
 from widen.options import Options
-from widen.stages.call import Scalars
-from widen.stages.problem import Problem
+from widen.stages.problem import Problem, Scalars
 from widen.stages.run import run
 
 ON = "cuda" if torch.cuda.is_available() else "cpu"

@@ -21,9 +21,8 @@ from widen.gpu import arrays, operands
 from widen.gpu import scaling as gpu_scaling
 from widen.gpu import stages as gpu_stages
 from widen.gpu.clock import Clock
-from widen.stages.account import Account
 from widen.stages.backend import Backend
-from widen.stages.problem import Problem, Scaling
+from widen.stages.problem import Account, Problem, Scaling
 from widen.stages.run import run
 
 pytestmark = pytest.mark.device

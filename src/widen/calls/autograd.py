@@ -22,7 +22,7 @@ from widen.formats import PLAIN, PLAIN_RESULTS, complex_of
 from widen.gpu.optional import is_compiled, is_transformed
 from widen.options import Options
 from widen.planner import DEFAULT_WORKSPACE
-from widen.stages.call import Scalars
+from widen.stages.problem import Scalars
 from widen.words import Words
 
 Tensor = torch.Tensor

@@ -33,7 +33,7 @@ from widen.gpu.optional import is_transformed
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE, check_system, unit_for
-from widen.stages.call import Call, dims_of, format_of_operand, matrix_dims
+from widen.stages.problem import Call, dims_of, format_of_operand, matrix_dims
 from widen.words import Words
 
 _UNITS_OF_MEMORY = {

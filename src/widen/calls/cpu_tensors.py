@@ -11,7 +11,7 @@ import ml_dtypes
 from widen.formats.arrays import as_tensor as tensor_of
 from widen.formats.arrays import dtype_name, is_tensor, library_of
 from widen.options import Options
-from widen.stages.call import Scalars
+from widen.stages.problem import Scalars
 from widen.words import Words
 
 

@@ -2,51 +2,107 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from typing import Any, Protocol
 
 import numpy as np
 
 from widen.calls import check, native
 from widen.calls.results import check_out
-from widen.calls.wings import on_gpu, wing_of
 from widen.contract import as_contract
 from widen.encoded import Encoded
-from widen.formats.arrays import format_of_array, is_tensor, library_of
-from widen.gpu.optional import eager, is_transformed
+from widen.formats.arrays import eager, format_of_array, is_tensor, library_of
+from widen.gpu.optional import is_transformed, pytorch_and_triton
 from widen.options import Options, Wanted
 from widen.plan import Plan
-from widen.stages.call import Scalars
+from widen.stages.problem import Call, Encoding, Scalars
+
+
+class Wing(Protocol):
+    """`cpu.products` and `gpu.products`."""
+
+    def default_workspace(self, place: str) -> int:
+        """Bytes of workspace where the caller does not say."""
+
+    def check_unit(self, unit: str | None, place: Any = None) -> None:
+        """Whether the unit that was asked for runs there."""
+
+    def ordinary_is_fast(self, call: Call) -> bool:
+        """Whether the ordinary product of these operands may be the faster one."""
+
+    def ready(self, call: Call, options: Options) -> AbstractContextManager[None]:
+        """A context to compute in."""
+
+    def replayed(self, a: Any, b: Any, out: Any, options: Options) -> Any:
+        """The product by launches recorded of a call of this kind, or None."""
+
+    def product(self, call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
+        """The sum alpha a b + beta c, and an Info if asked for."""
+
+    def plan(self, call: Call) -> Plan:
+        """What a call would run."""
+
+    def typical_plan(
+        self,
+        wanted: Encoding,
+        shape: tuple[int, int, int, int],
+        workspace: int,
+        place: str | None = None,
+    ) -> Plan:
+        """A plan for rows and columns of similar magnitudes, made without looking at any."""
+
+    def encode(self, x: Any, wanted: Encoding) -> Encoded:
+        """An operand, encoded."""
+
+
+def wing_of(place: str) -> Wing:
+    """The wing where arrays or tensors of this place are multiplied."""
+    return on_gpu() if place.startswith("cuda") else _on_cpu()
+
+
+@cache
+def on_gpu() -> Wing:
+    """The wing of tensors on a GPU; importing it anew would take 3 us of every call."""
+    with pytorch_and_triton():
+        from widen.gpu import products
+
+        return products
+
+
+@cache
+def _on_cpu() -> Wing:
+    from widen.cpu import products
+
+    return products
 
 
 def matmul(a: Any, b: Any, out: Any, options: Options) -> Any:
     """`widen.matmul`."""
-    if options.info is not False:
-        options = replace(options, info=_wanted(options.info))
     if options.plan is not None:
         options = _planned(options, options.plan)
-    if options.plain and _is_on_gpu(a):
+    if _is_on_gpu(a) and options.plain:
         result = on_gpu().replayed(a, b, out, options)
         if result is not None:
             return result
-    if is_transformed(a, b, out):
-        from widen.calls import autograd
-
-        result = autograd.gemm(a, b, Scalars(), out, options)
-        if result is not None:
-            return result
-    return _product(a, b, Scalars(), out, options)
+    return _sum(a, b, Scalars(), out, options)
 
 
 def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
     """`widen.gemm`."""
-    if options.info is not False:
-        options = replace(options, info=_wanted(options.info))
     alpha, beta = check.scalar(scalars.alpha, "alpha"), check.scalar(scalars.beta, "beta")
     if beta != 0 and scalars.c is None:
         raise ValueError(f"beta={beta} but there is no c; give c, or beta=0")
-    scalars = Scalars(alpha, beta, None if beta == 0 else scalars.c)
-    if is_transformed(a, b, scalars.c, out):
+    return _sum(a, b, Scalars(alpha, beta, None if beta == 0 else scalars.c), out, options)
+
+
+def _sum(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
+    """The sum alpha a b + beta c, by PyTorch's operator where PyTorch looks on."""
+    if options.info is not False:
+        options = replace(options, info=_wanted(options.info))
+    given = (a, b, scalars.c, out)
+    if any(map(is_tensor, given)) and is_transformed(*given):
         from widen.calls import autograd
 
         result = autograd.gemm(a, b, scalars, out, options)

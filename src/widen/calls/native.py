@@ -18,7 +18,7 @@ from widen.formats import Binary
 from widen.formats.arrays import is_tensor
 from widen.options import Wanted
 from widen.plan import Blocks, Info, Layout, Plan
-from widen.stages.call import Call
+from widen.stages.problem import Call
 
 GAINED = {"float64": (1.8e-14, 1.4e-11, 0.9e-11), "float32": (3.0e-14, 1.1e-11, 0.5e-11)}
 """Seconds that "fast" gains over the ordinary product on a GPU for every term of its m k n, and

@@ -8,7 +8,7 @@ import numpy as np
 
 from widen.formats import PLAIN, Format
 from widen.formats.arrays import dtype_name, is_tensor
-from widen.stages.call import Call
+from widen.stages.problem import Call
 from widen.words import Words
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from widen.planner import KEPT
-from widen.stages.account import Account
+from widen.stages.problem import Account
 
 WIDTHS = {"float64": 8, "float32": 4}
 """Bytes of what scratch memory is taken for."""

@@ -20,9 +20,7 @@ from widen.formats.arrays import new_planes
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import DEFAULT_WORKSPACE, first_cap, make_plan, typical_needs
-from widen.stages.account import Account
-from widen.stages.call import Call, Scalars, dims_of, info_of, matrix_dims
-from widen.stages.problem import Encoding
+from widen.stages.problem import Account, Call, Encoding, Scalars, dims_of, info_of, matrix_dims
 from widen.stages.run import encode_operand, run
 from widen.words import Words
 

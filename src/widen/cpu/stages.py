@@ -22,10 +22,9 @@ from widen.cpu.scaling import ScaledBlock, Scaling, scale_special
 from widen.encoded import Encoded
 from widen.plan import Layout, Plan
 from widen.planner import Needs, choose_layout, every_bit_is_kept, first_cap, make_plan, unit_for
-from widen.stages.account import Account
 from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
-from widen.stages.problem import Encoding, Problem
+from widen.stages.problem import Account, Encoding, Problem
 from widen.units import UNITS
 
 Target = tuple[Array, ...]

@@ -1,24 +1,181 @@
-"""What the numbers are: one table of formats, and which format a product has."""
+"""What the numbers are: floats, sums of several floats, complex pairs of either; one table of all.
+
+The words of a number of several words do not overlap: each is the nearest float (ties to even) of
+the value less the words before it, largest first, so that equal values have equal words.
+"""
 
 from __future__ import annotations
 
-from widen.formats.binary import BINARY, Binary
-from widen.formats.complex import COMPLEX, Complex
-from widen.formats.words import WORDS, Multiple
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class _Named:
+    """A format prints as its name, which users write as ``dtype=``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Binary(_Named):
+    """An IEEE-like binary format: integers below 2^precision times 2^lowest or more.
+
+    Attributes
+    ----------
+    name
+        The name NumPy (or ml_dtypes) gives it.
+    precision
+        Bits of the significand, the hidden one included; u = 2^-precision.
+    lowest
+        Exponent of the smallest subnormal number: every value is a multiple of 2^lowest.
+    highest
+        Every finite value is below 2^highest.
+    result
+        Whether a product can be asked for in this format.
+    """
+
+    name: str
+    precision: int
+    lowest: int
+    highest: int
+    result: bool
+    parts: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        # Largest finite value (2^precision - 1) 2^(highest - precision) is above the smallest.
+        if not 0 < self.precision < self.highest - self.lowest:
+            raise ValueError(f"{self.name}: no room between 2^{self.lowest} and 2^{self.highest}")
+
+    def __repr__(self) -> str:
+        return f"widen.formats.PLAIN[{self.name!r}]"
+
+    @property
+    def part(self) -> Binary:
+        """The format of each part: itself."""
+        return self
+
+    @property
+    def words(self) -> tuple[Binary, ...]:
+        """One word: itself."""
+        return (self,)
+
+
+@dataclass(frozen=True)
+class Multiple(_Named):
+    """Numbers of several words, each of a binary format, largest first."""
+
+    name: str
+    words: tuple[Binary, ...]
+    parts: ClassVar[int] = 1
+    result: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if len(self.words) < 2:
+            raise ValueError(f"{self.name}: a number of one word is a Binary")
+
+    def __repr__(self) -> str:
+        return f"widen.{self.name}"
+
+    @property
+    def part(self) -> Multiple:
+        """The format of each part: itself."""
+        return self
+
+    @property
+    def precision(self) -> int:
+        """Bits that are always held: u = 2^-precision.
+
+        What is left after a word of p bits is at most half a unit in its last place, and has a
+        sign: every word but the first adds a bit to its own.
+        """
+        return sum(word.precision for word in self.words) + len(self.words) - 1
+
+    @property
+    def lowest(self) -> int:
+        """Exponent of the last word's smallest number: half of it may be lost in any rounding."""
+        return self.words[-1].lowest
+
+    @property
+    def highest(self) -> int:
+        """Every finite value is below 2^highest, or it would be infinite in its first word."""
+        return self.words[0].highest
+
 
 Part = Binary | Multiple
+
+
+@dataclass(frozen=True)
+class Complex(_Named):
+    """Complex numbers whose real and imaginary parts are of the format `part`."""
+
+    name: str
+    part: Part
+    parts: ClassVar[int] = 2
+
+    def __repr__(self) -> str:
+        several = isinstance(self.part, Multiple)
+        return f"widen.{self.name}" if several else f"widen.formats.PLAIN[{self.name!r}]"
+
+    @property
+    def precision(self) -> int:
+        """Bits of each part's significand."""
+        return self.part.precision
+
+    @property
+    def result(self) -> bool:
+        """Whether a product can be asked for in this format."""
+        return self.part.result
+
+
 Format = Part | Complex
 
+BINARY = {
+    "float64": Binary("float64", precision=53, lowest=-1074, highest=1024, result=True),
+    "float32": Binary("float32", precision=24, lowest=-149, highest=128, result=True),
+    "float16": Binary("float16", precision=11, lowest=-24, highest=16, result=False),
+    "bfloat16": Binary("bfloat16", precision=8, lowest=-133, highest=128, result=False),
+}
+
+
+def _of(word: str, count: int) -> Multiple:
+    return Multiple(f"{word}x{count}", (BINARY[word],) * count)
+
+
+float64x2, float64x3, float64x4 = _of("float64", 2), _of("float64", 3), _of("float64", 4)
+float64x8, float64x16 = _of("float64", 8), _of("float64", 16)
+float32x2, float32x3, float32x4 = _of("float32", 2), _of("float32", 3), _of("float32", 4)
+float64_float32 = Multiple("float64_float32", (BINARY["float64"], BINARY["float32"]))
+
+complex128x2, complex128x3 = Complex("complex128x2", float64x2), Complex("complex128x3", float64x3)
+complex128x4, complex128x8 = Complex("complex128x4", float64x4), Complex("complex128x8", float64x8)
+complex128x16 = Complex("complex128x16", float64x16)
+complex64x2, complex64x3 = Complex("complex64x2", float32x2), Complex("complex64x3", float32x3)
+complex64x4 = Complex("complex64x4", float32x4)
+complex128_complex64 = Complex("complex128_complex64", float64_float32)
+
+WORDS = {
+    fmt.name: fmt
+    for fmt in (
+        float64x2, float64x3, float64x4, float64x8, float64x16,
+        float32x2, float32x3, float32x4, float64_float32,
+    )
+}  # fmt: skip
+COMPLEX = {
+    fmt.name: fmt
+    for fmt in (
+        Complex("complex128", BINARY["float64"]), Complex("complex64", BINARY["float32"]),
+        complex128x2, complex128x3, complex128x4, complex128x8, complex128x16,
+        complex64x2, complex64x3, complex64x4, complex128_complex64,
+    )
+}  # fmt: skip
 FORMATS: dict[str, Format] = {**BINARY, **WORDS, **COMPLEX}
 PLAIN = {name: fmt for name, fmt in FORMATS.items() if len(fmt.part.words) == 1}
 """Formats of one word: those that are dtypes of arrays and tensors."""
 RESULTS = tuple(name for name, fmt in FORMATS.items() if fmt.result)
 PLAIN_RESULTS = tuple(name for name in RESULTS if name in PLAIN)
-
-__all__ = [
-    "BINARY", "COMPLEX", "FORMATS", "PLAIN", "PLAIN_RESULTS", "RESULTS", "WORDS",
-    "Binary", "Complex", "Format", "Multiple", "Part", "complex_of", "default_result",
-]  # fmt: skip
 
 
 def complex_of(part: Part) -> Complex:

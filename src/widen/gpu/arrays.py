@@ -10,11 +10,10 @@ from typing import Any
 import torch
 
 from widen.formats import FORMATS, PLAIN, Binary, Format
-from widen.formats.arrays import format_of_array, new_planes
-from widen.formats.strides import meaningful
+from widen.formats.arrays import format_of_array, meaningful, new_planes
 from widen.gpu import operands
 from widen.gpu.operands import Lines, Numbers, Target, Tensor
-from widen.stages.call import matrix_dims
+from widen.stages.problem import matrix_dims
 from widen.words import Words
 
 Array = Tensor | Words

@@ -12,7 +12,7 @@ from widen.encoded import Encoded
 from widen.gpu.arrays import expanded, lines_of, reshaped
 from widen.gpu.encode import held
 from widen.gpu.operands import INTEGERS, Lines
-from widen.stages.call import Call, matrix_dims
+from widen.stages.problem import Call, matrix_dims
 
 
 def merged(call: Call) -> tuple[Lines | Encoded, Lines | Encoded]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from widen.stages.account import Account
+from widen.stages.problem import Account
 
 NOT_TIMED = nullcontext()
 

@@ -1,18 +1,14 @@
-"""PyTorch and Triton, which may not be there: who looks on, what to hide, and what to say."""
+"""PyTorch and Triton, which may not be there: who looks on, and what to say."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from widen.formats.arrays import is_tensor
 from widen.gpu.replay import private
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def is_compiled() -> bool:
@@ -39,23 +35,6 @@ def is_transformed(*given: Any) -> bool:
         or (private.is_forward_mode() and dual.unpack_dual(x).tangent is not None)
         for x in tensors
     )
-
-
-def eager(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that torch.compile calls as it is: what it traced would be other arithmetic."""
-    untraced: Callable[P, R] | None = None
-
-    @wraps(function)
-    def called(*given: P.args, **options: P.kwargs) -> R:
-        nonlocal untraced
-        disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)
-        if disable is None:
-            return function(*given, **options)
-        if untraced is None:
-            untraced = disable(function)
-        return untraced(*given, **options)
-
-    return called
 
 
 @contextmanager

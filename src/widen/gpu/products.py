@@ -12,8 +12,7 @@ import torch
 
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN
-from widen.formats.arrays import format_of_array
-from widen.formats.strides import meaningful
+from widen.formats.arrays import format_of_array, meaningful
 from widen.gpu import hardware, stages
 from widen.gpu.arrays import (
     addend_lines,
@@ -40,8 +39,7 @@ from widen.gpu.scaling import Scaling
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import first_cap, typical_needs
-from widen.stages.call import Call, Scalars, info_of
-from widen.stages.problem import Encoding
+from widen.stages.problem import Call, Encoding, Scalars, info_of
 from widen.stages.run import encode_operand, run
 from widen.words import Words
 

@@ -32,10 +32,9 @@ from widen.gpu.scaling import Scaling
 from widen.gpu.units import in_blocks
 from widen.plan import Layout, Plan
 from widen.planner import block_slices, first_cap
-from widen.stages.account import Account
 from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
-from widen.stages.problem import Encoding, Problem
+from widen.stages.problem import Account, Encoding, Problem
 from widen.systems import Digits, Residues
 
 Planes = tuple[Tensor, Tensor]

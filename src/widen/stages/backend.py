@@ -12,8 +12,7 @@ from typing import Any, Protocol, TypeVar
 from widen.bounds import Goal
 from widen.encoded import Held
 from widen.plan import Layout, Plan
-from widen.stages.account import Account
-from widen.stages.problem import Encoding, Problem
+from widen.stages.problem import Account, Encoding, Problem
 
 Block = tuple[slice, slice, slice]
 """Batch items, rows and columns of a result."""

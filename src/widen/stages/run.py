@@ -9,9 +9,8 @@ from widen import bounds
 from widen.encoded import Encoded
 from widen.plan import Plan
 from widen.planner import block_slices, first_cap, inner_slices
-from widen.stages.account import Account
 from widen.stages.backend import Backend, Encoder, Stages
-from widen.stages.problem import Encoding, Lines, Problem
+from widen.stages.problem import Account, Encoding, Lines, Problem
 
 
 def run(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from widen.formats.binary import BINARY
+from widen.formats import BINARY
 from widen.papers.slicing.algorithm import Operands, Scheme, checked, gamma, length, run
 from widen.units import UNITS
 

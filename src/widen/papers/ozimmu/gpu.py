@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from widen.formats.strides import lines_near, meaningful
+from widen.formats.arrays import lines_near, meaningful
 from widen.gpu.constants import constant
 from widen.gpu.hardware import is_hopper, programs
 from widen.gpu.kernels.triton import groups as group_kernels

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widen.cpu.threads import launch
-from widen.formats.binary import BINARY
+from widen.formats import BINARY
 from widen.papers.slicing.algorithm import LANES, NOTHING, ROW_LANES, halved
 from widen.papers.slicing.kernels.cpu import slices as kernels
 from widen.papers.slicing.kernels.cpu import soft64
-from widen.stages.account import Account
+from widen.stages.problem import Account
 from widen.units import UNITS
 
 Array = NDArray[Any]
