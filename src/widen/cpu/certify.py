@@ -98,7 +98,7 @@ def sketch(operand: Operand, lines: Quantised, side: int) -> Array:
     bits, jobs = operand.bits()[0], batch * -(-count // SKETCH_TILE)
     survey = lines.survey
     launch(
-        kernels.sketch.sketch, jobs, bits.size,
+        kernels.certify.sketch, jobs, bits.size,
         bits, operand.lines_near, survey.top, survey.special, side == 0, out,
     )  # fmt: skip
     return out
@@ -107,7 +107,9 @@ def sketch(operand: Operand, lines: Quantised, side: int) -> Array:
 def sketch_products(ours: Array, theirs: Array, out: Array) -> Array:
     """Lower bounds of all products of leading integers, (batch, m, n), from sketches."""
     right = np.ascontiguousarray(theirs.swapaxes(1, 2))
-    launch(kernels.sketch.products, out.shape[0] * out.shape[1], 8 * out.size, ours, right, out)
+    launch(
+        kernels.certify.sketch_products, out.shape[0] * out.shape[1], 8 * out.size, ours, right, out
+    )
     return out
 
 

@@ -195,7 +195,7 @@ def special_values(left: Operand, right: Operand, rows: Array, columns: Array, o
     _, _, batch, m, n = out.shape
     work = batch * m * n * left.shape[2]
     launch(
-        kernels.repair_special.special, batch * m, work, left.joined_bits(), right.joined_bits(),
+        kernels.repair.special, batch * m, work, left.joined_bits(), right.joined_bits(),
         rows, columns, out[0],
     )  # fmt: skip
     if len(out) > 1:

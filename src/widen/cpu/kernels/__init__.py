@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from widen.cpu.kernels import lines as lines
     from widen.cpu.kernels import reconstruct as reconstruct
     from widen.cpu.kernels import repair as repair
-    from widen.cpu.kernels import repair_special as repair_special
     from widen.cpu.kernels import scaling as scaling
-    from widen.cpu.kernels import sketch as sketch
     from widen.cpu.kernels import totals as totals
     from widen.cpu.kernels import wide as wide
     from widen.cpu.kernels import words as words

@@ -22,11 +22,32 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import njit
+from numba import njit, types
 from numba.core import caching, serialize
 
 from widen.stages.compiling import kept
 from widen.stages.compiling.notices import CPU, logger
+
+INT, FLOAT, BOOL = types.int64, types.float64, types.boolean
+
+# Types of what kernels read and do not write: any strides, read-only arrays as well.
+BITS1, BITS2, BITS3, BITS4, BITS5 = (
+    types.Array(INT, ndim, "A", readonly=True) for ndim in (1, 2, 3, 4, 5)
+)
+
+
+def kernel(*arguments, instead=None):
+    """Compile a kernel for these argument types, or read it from the cache on disk.
+
+    Every kernel takes a range of its jobs first, so that threads can share them; it does not hold
+    the interpreter's lock. What a job is, its docstring says. `instead` is a second type that the
+    first argument may have.
+    """
+    signatures = [types.void(INT, INT, *arguments)]
+    if instead is not None:
+        signatures.append(types.void(INT, INT, instead, *arguments[1:]))
+
+    return lambda function: compiled(function, signatures)
 
 
 def compiled(function: Callable[..., Any], signatures: Sequence[Any] | None = None) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from widen.cpu.kernels.limbs import BITS2, BOOL, FLOAT, INT, bit_length, kernel, power_of_two
+from widen.cpu.kernels.cache import BITS2, BITS3, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.limbs import MAGNITUDE, bit_length, power_of_two
 from widen.cpu.kernels.lines import NORM_BITS, floor_log2_ratio
 
 
@@ -96,3 +97,127 @@ def certify(
             else:
                 bound <<= shift
             uncertified[b, i, j] = weight > 0 and weight > bound
+
+
+# ── sketches: lower bounds of sorted leading integers, from a histogram of magnitudes ──
+
+TILE = 64  # SKETCH_TILE of the backend: histograms of so many lines stay in a first-level cache
+OCTAVES = 6
+BINS = 16 * OCTAVES + 1
+LEAST_TOP = -1000
+
+
+@njit
+def _places(source, base, places):
+    """Bins of entries: sixteen an octave below 2^(top + 1), bin 0 for all that is smaller."""
+    for t in range(places.shape[0]):
+        places[t] = source[t]
+    for t in range(places.shape[0]):
+        places[t] = min(max(((places[t] & MAGNITUDE) >> 48) - base[t], 0), BINS - 1)
+
+
+@njit
+def _base(top):
+    """What to take from a float's leading bits to have its bin."""
+    return ((top + 1023) << 4) - (BINS - 16)
+
+
+@njit
+def _edge(place):
+    """The least leading integer floor(|x| 2^(14 - top)) of a bin, whole: 2^5 16 is the smallest."""
+    octave, fine = (place - 1) >> 4, (place - 1) & 15
+    return np.int64(0) if place == 0 else (16 + fine) << (15 - OCTAVES + octave - 4)
+
+
+@njit
+def _quantiles(counts, skipped, chunk, sums, out):
+    """Sorted entries in chunks, after some that are skipped: sums of edges, or first edges.
+
+    First edges are put down from the last chunk to the first.
+    """
+    total, filled, at = np.int64(0), -skipped, 0
+    chunks = out.shape[0]
+    for place in range(BINS):
+        left, edge = np.int64(counts[place]), _edge(place)
+        while left > 0 and at < chunks:
+            if filled < 0:
+                count = min(left, -filled)
+            else:
+                count = min(left, chunk - filled)
+                if filled == 0 and not sums:
+                    out[chunks - 1 - at] = np.float32(edge)
+                total += count * edge
+            filled += count
+            left -= count
+            if filled == chunk:
+                if sums:
+                    out[at] = np.float32(total)
+                total, filled, at = np.int64(0), np.int64(0), at + 1
+
+
+@kernel(BITS3, BOOL, BITS2, BOOL[:, :], BOOL, types.float32[:, :, ::1])
+def sketch(begin, end, bits, lines_near, top, skip, sums, out):
+    """Sketches of lines, (batch, lines, chunks): of the left operand with `sums`, else the right.
+
+    With entries of both sorted, one upwards and one downwards, a chunk of the left is summed and
+    meets the least of the right's. Lines to skip, and such of subnormal numbers, are 0. A job is
+    TILE lines.
+    """
+    _, lines, inner = bits.shape
+    tiles = (lines + TILE - 1) // TILE
+    chunk = inner // out.shape[2]
+    skipped = np.int64(0) if sums else inner - chunk * out.shape[2]
+    counts = np.empty((TILE, BINS), np.int32)
+    every = counts.reshape(TILE * BINS)
+    places, base = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
+    for job in range(begin, end):
+        b, start = job // tiles, job % tiles * TILE
+        size = min(TILE, lines - start)
+        counts[:] = 0
+        if lines_near:
+            for t in range(size):
+                base[t] = _base(top[b, start + t])
+            for h in range(inner):
+                _places(bits[b, start : start + size, h], base[:size], places[:size])
+                for t in range(size):
+                    every[np.uint64(BINS * t + places[t])] += 1  # unsigned: it cannot wrap
+        else:
+            for t in range(size):
+                base[:] = _base(top[b, start + t])
+                for first in range(0, inner, TILE):
+                    width = min(TILE, inner - first)
+                    source = bits[b, start + t, first : first + width]
+                    _places(source, base[:width], places[:width])
+                    count = counts[t]
+                    for s in range(width):
+                        count[np.uint64(places[s])] += 1
+        for t in range(size):
+            out[b, start + t] = 0
+            if not skip[b, start + t] and top[b, start + t] >= LEAST_TOP:
+                _quantiles(counts[t], skipped, chunk, sums, out[b, start + t])
+
+
+@njit
+def _add_four(target, a, b, c, d, w, x, y, z):
+    """Add four rows times a number each."""
+    for j in range(target.shape[0]):
+        target[j] += (a * w[j] + b * x[j]) + (c * y[j] + d * z[j])
+
+
+@kernel(types.float32[:, :, ::1], types.float32[:, :, ::1], types.float32[:, :, ::1])
+def sketch_products(begin, end, left, right, out):
+    """Products of sketches, right ones as (batch, chunks, lines); a job is a row.
+
+    Not by BLAS: its threads wait for each other, and on a busy machine 1 ms becomes 25.
+    """
+    rows = out.shape[1]
+    for job in range(begin, end):
+        b, i = job // rows, job % rows
+        ours, theirs = left[b if left.shape[0] > 1 else 0], right[b if right.shape[0] > 1 else 0]
+        target = out[b, i]
+        target[:] = 0
+        for q in range(0, ours.shape[1], 4):
+            _add_four(
+                target, ours[i, q], ours[i, q + 1], ours[i, q + 2], ours[i, q + 3],
+                theirs[q], theirs[q + 1], theirs[q + 2], theirs[q + 3],
+            )  # fmt: skip

@@ -5,17 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from widen.cpu.kernels.limbs import (
-    BITS2,
-    BITS3,
-    FLOAT,
-    INFINITY,
-    INT,
-    MAGNITUDE,
-    kernel,
-    times_power,
-    whole_mantissa,
-)
+from widen.cpu.kernels.cache import BITS2, BITS3, FLOAT, INT, kernel
+from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, times_power, whole_mantissa
 
 TILE = 256
 HALF = 2.0**26

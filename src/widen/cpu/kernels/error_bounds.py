@@ -8,17 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from widen.cpu.kernels.limbs import (
-    BITS2,
-    BOOL,
-    FLOAT,
-    FRACTION,
-    INFINITY,
-    INT,
-    MAGNITUDE,
-    kernel,
-    power_of_two,
-)
+from widen.cpu.kernels.cache import BITS2, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.limbs import FRACTION, INFINITY, MAGNITUDE, power_of_two
 
 VALUES = types.Array(FLOAT, 4, "A", readonly=True)
 MARKS = types.Array(BOOL, 3, "A", readonly=True)

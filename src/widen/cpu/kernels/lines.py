@@ -11,21 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from widen.cpu.kernels.limbs import (
-    BITS1,
-    BITS2,
-    BITS3,
-    BITS4,
-    BOOL,
-    FLOAT,
-    INFINITY,
-    INT,
-    MAGNITUDE,
-    bit_length,
-    kernel,
-    times_power,
-    whole_mantissa,
-)
+from widen.cpu.kernels.cache import BITS1, BITS2, BITS3, BITS4, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, bit_length, times_power, whole_mantissa
 
 TILE = 128  # LINES_TILE of the backend
 NORM_BITS = 15  # of bounds

@@ -5,18 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from widen.cpu.kernels.cache import BOOL, FLOAT, INT, kernel
 from widen.cpu.kernels.expansions import TILE, coefficients, gather_floats, round_total, total
-from widen.cpu.kernels.limbs import (
-    BOOL,
-    FLOAT,
-    INT,
-    MASK,
-    kernel,
-    place,
-    power_of_two,
-    round_magnitude,
-    settle,
-)
+from widen.cpu.kernels.limbs import MASK, place, power_of_two, round_magnitude, settle
 
 
 @njit

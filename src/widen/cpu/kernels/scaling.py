@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from widen.cpu.kernels.cache import BITS5, BOOL, FLOAT, INT, kernel
 from widen.cpu.kernels.expansions import TILE
-from widen.cpu.kernels.limbs import (
-    BITS5,
-    BOOL,
-    FLOAT,
-    INT,
-    LEAST_PRODUCT,
-    LIMBS,
-    kernel,
-    rounded_sum,
-)
+from widen.cpu.kernels.limbs import LEAST_PRODUCT, LIMBS, rounded_sum
 from widen.cpu.kernels.reconstruct import ARGUMENTS, gather, nudged, same, settle_all, slack
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from widen.cpu.kernels.cache import BITS4, BOOL, FLOAT, INT, kernel
 from widen.cpu.kernels.limbs import (
-    BITS4,
-    BOOL,
-    FLOAT,
-    INT,
     LIMBS,
     ZERO,
     bit_length,
     exponent,
-    kernel,
     mantissa,
     place,
     place_product,

@@ -9,18 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from widen.cpu.kernels.cache import BITS2, BITS3, BITS4, BOOL, FLOAT, INT, kernel
 from widen.cpu.kernels.encode import balance, half_is_negative
 from widen.cpu.kernels.expansions import TILE
 from widen.cpu.kernels.limbs import (
-    BITS2,
-    BITS3,
-    BITS4,
-    BOOL,
-    FLOAT,
     INFINITY,
-    INT,
     MAGNITUDE,
-    kernel,
     power_of_two,
     round_words,
     times_power,

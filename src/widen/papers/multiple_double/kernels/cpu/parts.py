@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from numba import types
 
+from widen.cpu.kernels.cache import FLOAT, kernel
 from widen.cpu.kernels.floats import fast_two_sum, two_sum
-from widen.cpu.kernels.limbs import FLOAT, kernel
 
 PARTS = types.Array(FLOAT, 2, "A", readonly=True)
 

@@ -10,15 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from widen.cpu.kernels.cache import BITS1, BITS2, BOOL, FLOAT, INT, kernel
 from widen.cpu.kernels.limbs import (
-    BITS1,
-    BITS2,
-    BOOL,
-    FLOAT,
     FRACTION,
-    INT,
     MAGNITUDE,
-    kernel,
     place,
     power_of_two,
     round_magnitude,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from widen.cpu.kernels.limbs import BITS2, FRACTION, INFINITY, INT, MAGNITUDE, kernel
+from widen.cpu.kernels.cache import BITS2, INT, kernel
+from widen.cpu.kernels.limbs import FRACTION, INFINITY, MAGNITUDE
 
 HIDDEN = np.int64(1 << 52)
 NAN = np.int64(0x7FF8000000000000)
