@@ -16,8 +16,9 @@ import widen
 from helpers import ROOT
 from widen.cli import main, measure, plot, results
 from widen.cli.errors import CommandError
+from widen.cli.exact import exact_products
 from widen.cli.machines import Cpu, Gpu
-from widen.cli.measure import Case, exact_dots, exact_products
+from widen.cli.measure import Case
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 SMALL = ["--sizes", "8,24", "--repeats", "1"]
@@ -253,7 +254,7 @@ def test_ceilings_are_known_where_they_were_measured():
 
 @pytest.mark.parametrize("phi", [0.0, 0.5, 6.0])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_exact_dots_are_exact(dtype, phi):
+def test_exact_products_are_exact(dtype, phi):
     machine = Cpu()
     generator = machine.generator(3)
     rows, columns = (machine.random(generator, (size, 50), dtype, phi) for size in (3, 4))
@@ -262,7 +263,7 @@ def test_exact_dots_are_exact(dtype, phi):
         for row in rows
         for column in columns
     ]
-    assert exact_dots(rows, columns) == expected
+    assert exact_products(rows, columns) == [(x,) for x in expected]
 
 
 def test_exact_products_of_lines_of_zeros():

@@ -1,14 +1,15 @@
-"""What the demonstration multiplies, and an exact reference that owes nothing to this library."""
+"""What the demonstration multiplies, and how well a product does on it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, log10
-from operator import mul
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
+
+from widen.cli.exact import exact_products
 
 Matrix = NDArray[np.float64]
 Product = Callable[[Matrix, Matrix], Matrix]
@@ -105,29 +106,6 @@ def sample(case: Case, rows: int = 20, columns: int = 10) -> tuple[list[int], li
     return random.permutation(m)[:rows].tolist(), random.permutation(n)[:columns].tolist()
 
 
-def exact_elements(case: Case, rows: Sequence[int], columns: Sequence[int]) -> list[list[Fraction]]:
-    """Return elements of the product exactly, in Python's integers.
-
-    >>> tiny = Case("", "", np.array([[1e16, 1.0, -1e16]]), np.ones((3, 1)))
-    >>> exact_elements(tiny, [0], [0])
-    [[Fraction(1, 1)]]
-    """
-    left = [over_one_denominator(case.a[i]) for i in rows]
-    right = [over_one_denominator(case.b[:, j]) for j in columns]
-    return [[Fraction(sum(map(mul, x, y)), p * q) for y, q in right] for x, p in left]
-
-
-def over_one_denominator(vector: Matrix) -> tuple[list[int], int]:
-    """Return integers and a denominator that give a vector exactly.
-
-    >>> over_one_denominator(np.array([0.5, 3.0, -0.125]))
-    ([4, 24, -1], 8)
-    """
-    ratios = [value.as_integer_ratio() for value in vector.tolist()]
-    common = max(q for _, q in ratios)  # powers of two: the largest is a multiple of all
-    return [p * (common // q) for p, q in ratios], common
-
-
 def correct_digits(value: float, exact: Fraction) -> float:
     """Return how many decimal digits of a value are right, from 0 to FULL.
 
@@ -152,10 +130,9 @@ def score(product: Product, case: Case, runs: int = 2) -> Score:
         c = product(case.a, case.b)
         seconds = min(seconds, perf_counter() - started)
     rows, columns = sample(case)
-    exact = exact_elements(case, rows, columns)
-    pairs = [
-        (float(c[i, j]), exact[r][s]) for r, i in enumerate(rows) for s, j in enumerate(columns)
-    ]
+    exact = exact_products(case.a[rows], case.b[:, columns].T)
+    values = c[np.ix_(rows, columns)].ravel().tolist()
+    pairs = [(value, truth) for value, (truth,) in zip(values, exact, strict=True)]
     return Score(
         digits=min(correct_digits(value, truth) for value, truth in pairs),
         # Python's int / int rounds to nearest even, subnormals included.
@@ -173,14 +150,14 @@ def elements_that_change(product: Product, a: Matrix, b: Matrix, rows: int = 20)
 
 
 def worst_digits(words: Sequence[Matrix], a: Matrix, b: Matrix, factor: float) -> float:
-    """Return the correct digits of the worst element on the diagonal of factor a b, by Fractions.
+    """Return the correct digits of the worst element on the diagonal of factor a b.
 
     The product is given by its words, whose sum it is.
     """
     worst = inf
     for i in range(len(a)):
-        pairs = zip(a[i].tolist(), b[:, i].tolist(), strict=True)
-        exact = Fraction(factor) * sum(Fraction(x) * Fraction(y) for x, y in pairs)
+        ((product,),) = exact_products(a[i : i + 1], b[:, i : i + 1].T)
+        exact = Fraction(factor) * product
         error = abs(sum(Fraction(float(word[i, i])) for word in words) / exact - 1)
         worst = min(worst, -log10(error) if error else inf)
     return max(worst, 0.0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from widen.cli.exact import Array, exact_products
 from widen.cli.machines import Cpu
 from widen.cli.results import STAGES
 
@@ -147,7 +148,7 @@ def described(
     def last(values: Any) -> Any:
         return values if case.batch == 1 else values[-1]
 
-    def sample(values: Any) -> "np.ndarray[Any, Any]":
+    def sample(values: Any) -> Array:
         return machine.fetch(last(values)[rows][:, columns])
 
     lines = machine.fetch(last(a)[rows]), machine.fetch(last(b)[:, columns]).T
@@ -174,11 +175,11 @@ def picked(size: int) -> list[int]:
 
 
 def checked(
-    rows: "np.ndarray[Any, Any]",
-    columns: "np.ndarray[Any, Any]",
-    values: "np.ndarray[Any, Any]",
-    bound: "np.ndarray[Any, Any] | None",
-    native: "np.ndarray[Any, Any]",
+    rows: Array,
+    columns: Array,
+    values: Array,
+    bound: Array | None,
+    native: Array,
 ) -> dict[str, Any]:
     """Return the largest errors and bounds of a sample, in units of u(|A||B|).
 
@@ -207,66 +208,7 @@ def checked(
     return facts
 
 
-def exact_products(
-    rows: "np.ndarray[Any, Any]", columns: "np.ndarray[Any, Any]"
-) -> list[tuple[Fraction, ...]]:
-    """Return the product of every row with every column, one exact number a part.
-
-    >>> exact_products(np.array([[1e16, 1.0, -1e16]]), np.ones((1, 3)))
-    [(Fraction(1, 1),)]
-    >>> exact_products(np.array([[1 + 2j]]), np.array([[3 - 1j]]))
-    [(Fraction(5, 1), Fraction(5, 1))]
-    """
-    if not np.iscomplexobj(rows):
-        return [(x,) for x in exact_dots(rows, columns)]
-    left = np.hstack([rows.real, rows.imag])
-    real = exact_dots(left, np.hstack([columns.real, -columns.imag]))
-    return list(zip(real, exact_dots(left, np.hstack([columns.imag, columns.real])), strict=True))
-
-
-def exact_dots(rows: "np.ndarray[Any, Any]", columns: "np.ndarray[Any, Any]") -> list[Fraction]:
-    """Return the exact product of every row with every column of real numbers.
-
-    Lines are cut into digits of so few bits that float64 sums k products of them exactly, in any
-    order: k (2^bits - 1)^2 < 2^53. Python's integers put the sums together.
-    """
-    bits = (53 - rows.shape[1].bit_length()) // 2
-    (ours, our_tops), (theirs, their_tops) = (
-        digits(x.astype(float), bits) for x in (rows, columns)
-    )
-    total: Any = np.zeros((len(rows), len(columns)), object)
-    last = len(ours) + len(theirs)
-    for i, x in enumerate(ours, start=1):
-        for j, y in enumerate(theirs, start=1):
-            total += (x @ y.T).astype(np.int64).astype(object) << bits * (last - i - j)
-    tops = our_tops[:, None] + their_tops - bits * last
-    pairs = zip(total.ravel().tolist(), tops.ravel().tolist(), strict=True)
-    return [x * Fraction(2) ** top for x, top in pairs]
-
-
-def digits(
-    lines: "np.ndarray[Any, Any]", bits: int
-) -> "tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]":
-    """Return digits d1, d2, ... and t of every line: it is (d1/2^bits + d2/4^bits + ...) 2^t.
-
-    Exact, for lines whose numbers are finite and within a factor of 2^900 of each other.
-
-    >>> [digit.tolist() for digit in digits(np.array([[6.5, 1.0]]), 2)[0]]
-    [[[3.0, 0.0]], [[1.0, 2.0]]]
-    """
-    tops = np.frexp(np.abs(lines).max(axis=1))[1]
-    rest, pieces = np.ldexp(lines, -tops[:, None]), []
-    while rest.any():
-        rest = np.ldexp(rest, bits)
-        digit = np.trunc(rest)
-        rest -= digit
-        pieces.append(digit)
-    return pieces, tops
-
-
-def squared_errors(
-    values: "np.ndarray[Any, Any]", exact: list[tuple[Fraction, ...]]
-) -> list[Fraction]:
+def squared_errors(values: Array, exact: list[tuple[Fraction, ...]]) -> list[Fraction]:
     """Return the square of every error's modulus, exactly."""
     parts = (values.real, values.imag) if np.iscomplexobj(values) else (values,)
     flat = zip(*(part.ravel().tolist() for part in parts), strict=True)
@@ -276,7 +218,7 @@ def squared_errors(
     ]
 
 
-def largest(squares: list[Fraction], scale: "np.ndarray[Any, Any]") -> float:
+def largest(squares: list[Fraction], scale: Array) -> float:
     """Return the largest error in units of a scale."""
     units = scale.ravel().tolist()
     return max(
