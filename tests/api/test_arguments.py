@@ -571,13 +571,13 @@ WITHOUT = """
 import sys
 sys.modules[sys.argv[1]] = None
 import numpy as np, widen
-from widen.calls import check as arguments
+from widen.calls import check
 from widen.gpu.optional import pytorch_and_triton
 def words_on_gpu():
     with pytorch_and_triton():
         from widen.words import elementwise_gpu
-library = arguments.library
-arguments.library = lambda **given: "cuda:0"
+library = check.library
+check.library = lambda **given: "cuda:0"
 for call in (
     lambda: widen.plan((2, 2), (2, 2), device="cuda", workspace="1GB"),
     lambda: widen.matmul(np.ones((2, 2)), np.ones((2, 2))),
@@ -587,7 +587,7 @@ for call in (
         call()
     except ImportError as error:
         print(error)
-arguments.library = library
+check.library = library
 assert widen.matmul(np.ones((2, 2)), np.ones((2, 2)))[0, 0] == 2
 """
 

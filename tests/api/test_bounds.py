@@ -14,7 +14,7 @@ import widen
 from helpers import ACCURACIES, assert_same_bits, draw, draw_words, word_arrays
 from widen.calls import native as ordinary
 from widen.calls.check import check_call
-from widen.cpu import certify as certificates
+from widen.cpu import certify as cpu_certify
 from widen.cpu import memory as scratch_memory
 from widen.cpu.operands import Quantised, Survey
 from widen.formats import FORMATS, PLAIN_RESULTS
@@ -154,7 +154,7 @@ def test_the_kernel_has_the_bits_of_the_definition(name):
     for dropped, alpha in ((0, 1.0), (0, 0.0), (12345, 3e300 - 4e300j), (1 << 200, 5e-324)):
         terms = error_bounds.terms_of(1000, parts, dropped, alpha)
         found = np.empty(shape)
-        largest, finite = certificates.error_bound(
+        largest, finite = cpu_certify.error_bound(
             rows, columns, fmt.part, out, repaired, terms, target=found
         )
         ours, theirs = (
@@ -218,7 +218,7 @@ def test_the_definition_is_the_formula(parts, alpha):
 def test_ulps_by_exponent_field(name):
     fmt = FORMATS[name]
     x = np.concatenate([np.ldexp(1.9, np.arange(-1080, 1023)), [5e-324, 2.0**-1030, 0.0]])
-    table = certificates.ulps_by_field(fmt)
+    table = cpu_certify.ulps_by_field(fmt)
     assert_same_bits(table[x.view(np.int64) >> 52], error_bounds.ulp(x, fmt))
 
 

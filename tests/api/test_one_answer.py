@@ -17,7 +17,7 @@ import widen
 import widen.testing as wt
 from helpers import ACCURACIES, VIEWS, assert_same_bits, draw, kernel_threads
 from widen.contract import as_contract
-from widen.cpu import threads as launch
+from widen.cpu import threads
 from widen.formats import FORMATS, PLAIN
 from widen.planner import Needs, choose_layout
 from widen.systems import SYSTEMS, digits, residues
@@ -163,7 +163,7 @@ def thread_count(count):
     with (
         kernel_threads(count),
         threadpool_limits(count),
-        mock.patch.object(launch, "SMALL", 0),
+        mock.patch.object(threads, "SMALL", 0),
     ):
         yield
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widen
-from widen.cpu import certify as certificates
-from widen.cpu import encode as numpy_encode
+from widen.cpu import certify as cpu_certify
+from widen.cpu import encode as cpu_encode
 from widen.cpu import lines as cpu_lines
 from widen.cpu import operands
 from widen.cpu import reconstruct as cpu_reconstruct
@@ -336,7 +336,7 @@ def noted_launches(monkeypatch):
 
         return noted_launch
 
-    for module in (cpu_lines, cpu_reconstruct, cpu_repair, numpy_encode, certificates, operands):
+    for module in (cpu_lines, cpu_reconstruct, cpu_repair, cpu_encode, cpu_certify, operands):
         monkeypatch.setattr(module, "launch", noting(module.launch))
     return noted
 

@@ -12,7 +12,7 @@ import widen.testing as wt
 from helpers import draw, same_bits
 from widen import bounds, definition
 from widen.contract import CONTRACTS
-from widen.cpu import certify as certificates
+from widen.cpu import certify as cpu_certify
 from widen.cpu import encode as cpu_encode
 from widen.cpu import lines as cpu_lines
 from widen.cpu import reconstruct as cpu_reconstruct
@@ -39,14 +39,14 @@ def test_sketches_bound_the_product_of_leading_integers(family, inner, order):
     goal = bounds.goal(CONTRACTS["standard"], 53, inner, 1, None)
     quantised = [cpu_lines.quantise(cpu_lines.survey(x, goal), goal) for x in operands]
     leads = [
-        certificates.leads(x, found, bounds.LEAD_BITS).astype(float)
+        cpu_certify.leads(x, found, bounds.LEAD_BITS).astype(float)
         for x, found in zip(operands, quantised, strict=True)
     ]
-    ours, theirs = (certificates.sketch(operands[i], quantised[i], i) for i in (0, 1))
-    found = certificates.sketch_products(ours, theirs, np.empty((1, 70, 66), np.float32))
+    ours, theirs = (cpu_certify.sketch(operands[i], quantised[i], i) for i in (0, 1))
+    found = cpu_certify.sketch_products(ours, theirs, np.empty((1, 70, 66), np.float32))
     exact = ours.astype(float) @ theirs.astype(float).swapaxes(1, 2)
     assert (exact <= leads[0] @ leads[1].swapaxes(1, 2)).all()
-    assert (found * (1 - 2.0**-23 * (certificates.SKETCH + 8)) <= exact).all()
+    assert (found * (1 - 2.0**-23 * (cpu_certify.SKETCH + 8)) <= exact).all()
 
 
 def test_sketches_say_what_they_can():
@@ -57,11 +57,11 @@ def test_sketches_say_what_they_can():
     for at, (x, side) in enumerate(((a, "left"), (b, "right"))):
         operand = lines(stack(x[None]), side, 1)
         quantised = cpu_lines.quantise(cpu_lines.survey(operand, goal), goal)
-        sketches.append(certificates.sketch(operand, quantised, at))
-        leads = np.sort(certificates.leads(operand, quantised, bounds.LEAD_BITS).astype(float))
+        sketches.append(cpu_certify.sketch(operand, quantised, at))
+        leads = np.sort(cpu_certify.leads(operand, quantised, bounds.LEAD_BITS).astype(float))
         ordered.append(leads if at == 0 else leads[..., ::-1])
     ours, theirs = sketches
-    found = certificates.sketch_products(ours, theirs, np.empty((1, 40, 40), np.float32))
+    found = cpu_certify.sketch_products(ours, theirs, np.empty((1, 40, 40), np.float32))
     assert (found > 0.85 * (ordered[0] @ ordered[1].swapaxes(1, 2))).all()
 
 
@@ -70,7 +70,7 @@ def test_sketches_say_what_they_can():
 def test_no_bit_depends_on_sketches(family, accuracy, monkeypatch):
     a, b = draw(family, (40, 530, 33), 5)
     with_them, info = widen.matmul(a, b, accuracy=accuracy, info=True)
-    monkeypatch.setattr(certificates, "LEAST_SKETCHED", 1 << 40)
+    monkeypatch.setattr(cpu_certify, "LEAST_SKETCHED", 1 << 40)
     without, other = widen.matmul(a, b, accuracy=accuracy, info=True)
     assert same_bits(with_them, without)
     assert info.repaired == other.repaired
@@ -84,13 +84,13 @@ def test_no_bit_depends_on_the_first_look(family, shape, monkeypatch):
     items = [draw(family, shape, seed) for seed in range(6)]
     a, b = (np.stack(pair) for pair in zip(*items, strict=True))
     found, info = widen.matmul(a, b, info=True)
-    definitive = certificates.uncertified
+    definitive = cpu_certify.uncertified
 
     def nothing_is_clear(lead, factor, *rest):
         marks = definitive(lead, factor, *rest)
         return marks if factor == 1 else np.full_like(marks, factor < 1)
 
-    monkeypatch.setattr(certificates, "uncertified", nothing_is_clear)
+    monkeypatch.setattr(cpu_certify, "uncertified", nothing_is_clear)
     wanted, other = widen.matmul(a, b, info=True)
     assert same_bits(found, wanted)
     assert info.repaired == other.repaired
@@ -172,7 +172,7 @@ def test_a_step_beyond_the_range_is_an_infinite_bound():
         for left, right, wanted in cases:
             never = np.zeros((1, 1, 1), bool)
             terms = error_bounds.terms_of(1, 1, 0)
-            certificates.error_bound(
+            cpu_certify.error_bound(
                 left, right, FORMATS["float64"], out, never, terms, target=target
             )
             assert target == wanted

@@ -405,9 +405,9 @@ def test_a_child_forked_while_a_thread_compiles_multiplies(tmp_path):
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_no_lock_stays_held_by_a_thread_that_a_child_does_not_have():
     """Every lock of a product, held for a moment by another thread while this one forks."""
-    from widen.cpu import threads as launch
+    from widen.cpu import threads
 
-    locks = [lock for lock in launch._locks() if lock is not None]
+    locks = [lock for lock in threads._locks() if lock is not None]
     assert len(locks) == 4  # ours, Numba's and LLVM's
     for lock in locks:
         held, free = threading.Event(), threading.Event()
@@ -427,4 +427,4 @@ def test_no_lock_stays_held_by_a_thread_that_a_child_does_not_have():
             os._exit(0 if inner.acquire(timeout=5) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         thread.join()
-        assert launch._at_fork.held == []
+        assert threads._at_fork.held == []

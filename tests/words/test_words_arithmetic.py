@@ -373,16 +373,16 @@ def test_a_gpu_gives_the_same_bits(name, operation):
 @pytest.mark.parametrize("operation", backend.OPERATIONS)
 def test_a_gpu_gives_the_same_bits_from_memory(operation, monkeypatch):
     """The kernel for eight and sixteen words, which are many for Triton's interpreter."""
-    from widen.words import elementwise_gpu as words_torch
+    from widen.words import elementwise_gpu
 
-    monkeypatch.setattr(words_torch, "MOST_IN_REGISTERS", 2)
+    monkeypatch.setattr(elementwise_gpu, "MOST_IN_REGISTERS", 2)
     assert_same_on_gpu("float64x3", operation)
     if operation == "multiply":
         assert_same_on_gpu("complex64x3", operation)
 
 
 def assert_same_on_gpu(name, operation):
-    from widen.words import elementwise_gpu as words_torch
+    from widen.words import elementwise_gpu
 
     fmt = {**WORDS, **COMPLEX}[name]
     part, rng, size = fmt.part, np.random.default_rng(12), 6
@@ -396,7 +396,7 @@ def assert_same_on_gpu(name, operation):
     given = [tuple(torch.from_numpy(p.copy()).to(device) for p in x) for x in planes]
     found = new_planes(part, (fmt.parts, size), device)
     with np.errstate(all="ignore"):
-        words_torch.apply(
+        elementwise_gpu.apply(
             operation, backend.kernel_of(part, operation, fmt.parts),
             [backend._operand(x, (size,)) for x in given], backend._blocks(found),
         )  # fmt: skip

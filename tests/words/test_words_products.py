@@ -29,7 +29,7 @@ from helpers import (
 )
 from widen import bounds, definition
 from widen.contract import CONTRACTS, as_contract
-from widen.cpu import certify as certificates
+from widen.cpu import certify as cpu_certify
 from widen.cpu import encode as cpu_encode
 from widen.cpu import lines as cpu_lines
 from widen.cpu import repair
@@ -169,9 +169,9 @@ def test_correct_of_some_size(name):
 def test_sketches_of_first_words_mark_what_leading_integers_do(name):
     a, b = draw_words("phi1", (24, 700, 20), 19, name)
     operands = [lines(stack(x)[None], side, 1) for x, side in ((a, "left"), (b, "right"))]
-    assert certificates.sketched(tuple(operands))
+    assert cpu_certify.sketched(tuple(operands))
     found, info = widen.matmul(a, b, info=True)
-    with mock.patch.object(certificates, "sketched", return_value=False):
+    with mock.patch.object(cpu_certify, "sketched", return_value=False):
         wanted, other = widen.matmul(a, b, info=True)
     assert_same_words(found, wanted)
     assert info.repaired == other.repaired
@@ -301,7 +301,7 @@ def test_lines_of_awkward_numbers(name, data):
         ]  # fmt: skip
         assert bool(found.exact[0, 0]) == wanted.exact
         leads = [math.floor(abs(x) * Fraction(2) ** (14 - wanted.top)) for (x,) in numbers]
-        assert certificates.leads(operand, found, 14).tolist() == [[leads]]
+        assert cpu_certify.leads(operand, found, 14).tolist() == [[leads]]
     # Any exponent: the rounding point falls anywhere among the words.
     last = definition.quantise_line(numbers, None).exponent
     exponent = data.draw(st.integers(min(-3, last), max(last, -2)))

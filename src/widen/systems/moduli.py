@@ -7,32 +7,17 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=256)
-def moduli(digit: int, bits: float) -> tuple[int, ...]:
+def long_moduli(digit: int, bits: float) -> tuple[tuple[int, int], ...]:
     """Fewest greedy moduli whose residues stay within `digit` and whose product passes 2^bits.
 
-    A balanced residue of p is at most p/2 in magnitude, so p <= 2 digit. The list for more bits
-    begins with the list for fewer, so encoded planes can be added to.
+    Pairs (p, base). A balanced residue of p is at most p/2 in magnitude, so p <= 2 digit, and the
+    residue is one entry: the base is 0. Where these do not suffice, numbers below digit^2 follow,
+    in two digits of base `digit`, which take three products (`two_digits` says why their entries
+    stay within `digit`). The list for more bits begins with the list for fewer, so encoded planes
+    can be added to.
 
-    >>> moduli(128, 47.0)
-    (256, 255, 253, 251, 247, 241)
-    >>> len(moduli(128, 341.8)), round(math.log2(math.prod(moduli(128, 341.8))), 1)
-    (49, 341.9)
-    """
-    pairs = long_moduli(digit, bits)
-    short = tuple(p for p, base in pairs if not base)
-    if len(short) < len(pairs):
-        held = math.log2(math.prod(short))
-        raise ValueError(_too_few(f"residues with entries up to {digit}", held, bits))
-    return short
-
-
-@lru_cache(maxsize=256)
-def long_moduli(digit: int, bits: float) -> tuple[tuple[int, int], ...]:
-    """`moduli` while there are any, then numbers below digit^2 in two digits: pairs (p, base).
-
-    A base of 0 says that a residue is one entry; the others, of base `digit`, take three products
-    (`two_digits` says why their entries stay within `digit`).
-
+    >>> long_moduli(128, 47.0)
+    ((256, 0), (255, 0), (253, 0), (251, 0), (247, 0), (241, 0))
     >>> long_moduli(128, 347.0)[47:]
     ((37, 0), (29, 0), (16381, 128))
     """
