@@ -16,6 +16,8 @@ from widen.plan import Info, Plan
 from widen.planner import check_system, unit_for
 from widen.stages.problem import Encoding, Scalars, matrix_dims
 
+# Parameters are written out, in the overloads and in `gemm` again: editors and `help` show them.
+
 
 @overload
 def matmul(
@@ -211,8 +213,7 @@ def plan(
     if place == "cpu":
         a, b, place = as_array(a), as_array(b), "numpy"
     wing = dispatch.wing_of(place)
-    room = wing.default_workspace(place) if workspace is None else check.workspace_bytes(workspace)
-    call = check.check_call(a, b, options, room)
+    call = check.check_call(a, b, options, dispatch.workspace_of(place, workspace))
     wing.check_unit(call.unit, place)
     return wing.plan(call)
 
@@ -235,8 +236,7 @@ def _plan_of_shapes(
     place = str(device) if on_gpu else "numpy"
     wing = dispatch.wing_of(place)
     wing.check_unit(options.unit)
-    room = options.workspace
-    room = wing.default_workspace(place) if room is None else check.workspace_bytes(room)
+    room = dispatch.workspace_of(place, options.workspace)
     return wing.typical_plan(wanted, shape, room, place if on_gpu else None)
 
 

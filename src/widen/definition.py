@@ -125,9 +125,11 @@ def round_once(value: Fraction, fmt: Binary) -> float:
     """The nearest number of a format, ties to even; zero is +0, beyond the range +-infinity."""
     if not value:
         return 0.0
-    length = bounds.floor_log2_ratio(*abs(value).as_integer_ratio()) + 1
-    unit = max(length - fmt.precision, fmt.lowest)
-    whole = round(abs(value) / Fraction(2) ** unit)
+    top, bottom = abs(value.numerator), value.denominator
+    unit = max(bounds.floor_log2_ratio(top, bottom) + 1 - fmt.precision, fmt.lowest)
+    one = bottom << max(unit, 0)
+    whole, rest = divmod(top << max(-unit, 0), one)
+    whole += 2 * rest + (whole & 1) > one
     magnitude = math.inf if whole >= 2 ** (fmt.highest - unit) else math.ldexp(whole, unit)
     return -magnitude if value < 0 else magnitude
 
@@ -141,21 +143,22 @@ def round_words(value: Fraction, fmt: Part) -> tuple[float, ...]:
     """
     if isinstance(fmt, Binary):
         return (round_once(value, fmt),)
-    words = _nearest_words(value, fmt)
-    return _nearest_words(_sum(words), fmt) if math.isfinite(words[0]) else words
+    words, rest = _nearest_words(value, fmt)
+    return _nearest_words(value - rest, fmt)[0] if rest and words[0] else words
 
 
-def _nearest_words(value: Fraction, fmt: Multiple) -> tuple[float, ...]:
+def _nearest_words(value: Fraction, fmt: Multiple) -> tuple[tuple[float, ...], Fraction]:
+    """Words, and what is left after the last."""
     words: list[float] = []
     for word in fmt.words:
         x = round_once(value, word) + 0.0  # -0.0 + 0.0 is 0.0
         if math.isinf(x) and not words:
-            return (x, *(0.0,) * (len(fmt.words) - 1))
+            return (x, *(0.0,) * (len(fmt.words) - 1)), Fraction(0)
         if math.isinf(x):  # a float32 after a large float64: the nearest there is
             x = math.copysign(math.ldexp(2.0 - 2.0 ** (1 - word.precision), word.highest - 1), x)
         words.append(x)
         value -= Fraction(x)
-    return tuple(words)
+    return tuple(words), value
 
 
 def lead_product(left: Sequence[Number], row: Line, right: Sequence[Number], column: Line) -> int:

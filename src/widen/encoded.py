@@ -11,7 +11,10 @@ from widen.plan import Layout
 
 
 class Held(Protocol):
-    """What a wing keeps of an encoded operand: its numbers, its lines and their planes."""
+    """What a wing keeps of an encoded operand: its numbers, its lines and their planes.
+
+    `Encoded` shows these to users, and each wing has its own kind of it (`EncodedLines`).
+    """
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 
 import widen
 from helpers import VIEWS, assert_same_bits
+from widen import definition
 from widen.formats import COMPLEX, WORDS
 from widen.words import products
-from widen.words.numbers import nearest, words_of_exact
+from widen.words.numbers import words_of_exact
 from widen.words.text import digits_held
 
 Words = widen.Words
@@ -58,10 +59,10 @@ def test_renormalisation_is_exact(terms, name):
     fmt = WORDS[name]
     value, found = sum(map(Fraction, terms)), Words.from_words(np.array(terms), fmt)
     # The nearest word, then the nearest of the rest: the definition.
-    assert [float(plane[0]) for plane in found.planes] == words_of_exact(value, fmt.words)
+    assert [float(plane[0]) for plane in found.planes] == words_of_exact(value, fmt)
     rest = found.to_fraction()
     for word, plane in zip(fmt.words, found.planes, strict=True):
-        assert float(plane[0]) == nearest(rest, word)
+        assert float(plane[0]) == definition.round_once(rest, word)
         rest -= Fraction(float(plane[0]))
     assert rest == 0
 
@@ -228,7 +229,9 @@ def test_to_numpy_rounds_once(name):
     exact = x.to_fraction()
     wanted = np.array([float(value) for value in exact])
     assert_same_bits(x.to_numpy(np.float64), wanted)
-    single = np.array([nearest(v, WORDS["float32x2"].words[0]) for v in exact], np.float32)
+    single = np.array(
+        [definition.round_once(v, WORDS["float32x2"].words[0]) for v in exact], np.float32
+    )
     assert_same_bits(x.to_numpy("float32"), single)
     assert float(x[3]) == wanted[3]
     tie = Words.from_words(np.array([1.0, 2.0**-24, 2.0**-60]), "float64x2")
@@ -247,7 +250,7 @@ def test_astype_rounds_once(name):
     for value, words in zip(
         x.to_fraction(), zip(*[p[0] for p in y.planes], strict=True), strict=True
     ):
-        assert [float(word) for word in words] == words_of_exact(value, WORDS[name].words)
+        assert [float(word) for word in words] == words_of_exact(value, WORDS[name])
     assert (y.astype("complex128x16").imag == 0).all()
 
 

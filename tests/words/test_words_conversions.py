@@ -151,7 +151,7 @@ def test_many_ratios_are_rounded_as_one(name):
     ratios += [(top, 3 * bottom, 0) for top, bottom, _ in ratios[: len(values)]]
     ratios += [(-top << 1000, 5**400 * bottom, 3) for top, bottom, _ in ratios[: len(values)]]
     exact = [Fraction(top, bottom) * Fraction(2) ** power for top, bottom, power in ratios]
-    assert_rounded(words_of_ratios(ratios, fmt.words), exact, fmt)
+    assert_rounded(words_of_ratios(ratios, fmt), exact, fmt)
 
 
 whole = st.integers(-(2**70), 2**70) | st.builds(
@@ -184,7 +184,7 @@ def test_any_ratios_are_rounded_once(ratios, name):
         Fraction(top, bottom) * Fraction(2) ** max(min(power, 9999), -9999)
         for top, bottom, power in ratios
     ]
-    assert_rounded(words_of_ratios(ratios, fmt.words), exact, fmt)
+    assert_rounded(words_of_ratios(ratios, fmt), exact, fmt)
 
 
 def decimal_texts():

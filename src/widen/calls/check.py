@@ -28,7 +28,7 @@ from widen.formats import (
     complex_of,
     default_result,
 )
-from widen.formats.arrays import is_tensor
+from widen.formats.arrays import format_of_dtype, is_tensor
 from widen.gpu.optional import is_transformed
 from widen.options import Options
 from widen.plan import Plan
@@ -134,11 +134,9 @@ def as_operand(x: Any, name: str) -> Any:
 @lru_cache(maxsize=64)
 def format_of(dtype: Any, name: str) -> Format:
     """The format of an array's (or a tensor's) numbers."""
-    if isinstance(dtype, (Multiple, Complex)):
-        return dtype
+    with suppress(KeyError):
+        return format_of_dtype(dtype)
     word = getattr(dtype, "name", str(dtype).removeprefix("torch."))
-    if word in PLAIN:
-        return PLAIN[word]
     known = f"widen multiplies {', '.join(PLAIN)} and widen.Words"
     if not isinstance(dtype, np.dtype):
         wide = "complex128" if word.startswith("complex") else "float64"
@@ -304,7 +302,7 @@ def scalar(value: Any, name: str) -> complex | float:
 def check_call(
     a: Any, b: Any, options: Options, workspace: int, *, complex_scalars: bool = False
 ) -> Call:
-    """Check what every function of the interface takes; `workspace` is that of the place."""
+    """Check what every function of the interface takes; `workspace` is the default."""
     left = a if isinstance(a, Encoded) else as_operand(a, "a")
     right = b if isinstance(b, Encoded) else as_operand(b, "b")
     encoded = [x for x in (left, right) if isinstance(x, Encoded)]

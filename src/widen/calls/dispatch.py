@@ -35,9 +35,6 @@ class Wing(Protocol):
     def ready(self, call: Call, options: Options) -> AbstractContextManager[None]:
         """A context to compute in."""
 
-    def replayed(self, a: Any, b: Any, out: Any, options: Options) -> Any:
-        """The product by launches recorded of a call of this kind, or None."""
-
     def product(self, call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
         """The sum alpha a b + beta c, and an Info if asked for."""
 
@@ -59,11 +56,19 @@ class Wing(Protocol):
 
 def wing_of(place: str) -> Wing:
     """The wing where arrays or tensors of this place are multiplied."""
-    return on_gpu() if place.startswith("cuda") else _on_cpu()
+    wing: Wing = on_gpu() if place.startswith("cuda") else _on_cpu()
+    return wing
+
+
+def workspace_of(place: str, workspace: Any) -> int:
+    """Bytes of workspace: what the caller says, or what the wing has by default."""
+    if workspace is None:
+        return wing_of(place).default_workspace(place)
+    return check.workspace_bytes(workspace)
 
 
 @cache
-def on_gpu() -> Wing:
+def on_gpu() -> Any:
     """The wing of tensors on a GPU; importing it anew would take 3 us of every call."""
     with pytorch_and_triton():
         from widen.gpu import products
@@ -127,9 +132,8 @@ def _product(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> An
     if scalars.c is not None:
         scalars = replace(scalars, c=check.as_addend(scalars.c))
         complex_scalars |= format_of_array(scalars.c).parts == 2
-    room = options.workspace
-    default = wing.default_workspace(place) if room is None else check.workspace_bytes(room)
-    call = check.check_call(a, b, options, default, complex_scalars=complex_scalars)
+    room = workspace_of(place, options.workspace)
+    call = check.check_call(a, b, options, room, complex_scalars=complex_scalars)
     wing.check_unit(call.unit, place)
     if options.plan is not None:
         check.check_plan(call, options.plan)

@@ -1,4 +1,7 @@
-"""The options that `widen matmul` and `widen plan` share, and the library's words for them."""
+"""The options that `widen matmul` and `widen plan` share, and the library's words for them.
+
+Each command lists its options again, as parameters: Typer reads them from there.
+"""
 
 from typing import Annotated, Any
 

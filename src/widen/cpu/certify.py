@@ -35,15 +35,8 @@ def weights(lines: Quantised, test: Certificate) -> tuple[Array, Array]:
     """`Certificate.weight` and `Certificate.level` of every line."""
     weighed, levels = (np.empty(lines.exponents.shape, np.int64) for _ in range(2))
     settings = np.array([test.divisor, test.unit, test.goal.root, test.goal.shift])
-    launch(
-        kernels.certify.weights,
-        len(weighed),
-        weighed.size,
-        lines.survey.q1,
-        settings,
-        weighed,
-        levels,
-    )
+    jobs, q1 = len(weighed), lines.survey.q1
+    launch(kernels.certify.weights, jobs, weighed.size, q1, settings, weighed, levels)
     return weighed, levels
 
 
@@ -57,18 +50,8 @@ def leads(
     out = memory((batch, inner, count) if near else (batch, count, inner))
     survey, jobs = lines.survey, batch * out.shape[1]
     for at, bits in enumerate(operand.bits()):
-        launch(
-            kernels.lines.leads,
-            jobs,
-            bits.size,
-            bits,
-            near,
-            survey.top,
-            survey.special,
-            kept,
-            at > 0,
-            out,
-        )
+        lines_known = bits, near, survey.top, survey.special
+        launch(kernels.lines.leads, jobs, bits.size, *lines_known, kept, at > 0, out)
     return out.swapaxes(1, 2) if near else out
 
 

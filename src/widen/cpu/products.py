@@ -81,10 +81,6 @@ def encode(array: Any, wanted: Encoding) -> Encoded:
         return encode_operand(stages, operand, x.shape, wanted)
 
 
-def replayed(a: Any, b: Any, out: Any, options: Options) -> None:
-    """Nothing is recorded on a CPU."""
-
-
 def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
     """The sum alpha a b + beta c, and an Info if asked for."""
     dims = call.dims

@@ -95,23 +95,13 @@ def reconstruct(
     jobs, words = -(-unsettled.size // ELEMENTS_TILE), word_table(fmt)
     if scaling is not None:
         scalars = (scaling.alpha, scaling.beta, scaling.addend)
-        launch(
-            kernels.scaling.scaled,
-            jobs,
-            8 * groups.size,
-            *arguments,
-            words,
-            out,
-            unsettled,
-            *scalars,
-        )
+        results = (words, out, unsettled, *scalars)
+        launch(kernels.scaling.scaled, jobs, 8 * groups.size, *arguments, *results)
     elif len(words) > 1:
         launch(kernels.wide.rounded, jobs, 8 * groups.size, *arguments, words, out, unsettled)
     else:
-        launch(
-            kernels.reconstruct.plain, jobs, groups.size,
-            *arguments, words[0], out[0], unsettled, *_expansion(layout),
-        )  # fmt: skip
+        results = (words[0], out[0], unsettled, *_expansion(layout))
+        launch(kernels.reconstruct.plain, jobs, groups.size, *arguments, *results)
     return unsettled
 
 

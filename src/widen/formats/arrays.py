@@ -136,11 +136,12 @@ def _tensor_block(planes: Planes, size: int) -> Any:
 
 def format_of_array(x: Any) -> Format:
     """The format of an array's, a tensor's or a `Words`' numbers, which is one of ours."""
-    return _format_of(x.dtype)
+    return format_of_dtype(x.dtype)
 
 
 @lru_cache(maxsize=64)
-def _format_of(dtype: Any) -> Format:
+def format_of_dtype(dtype: Any) -> Format:
+    """The format that a dtype, or `Words`' own, is; a KeyError if it is none."""
     if isinstance(dtype, (Multiple, Complex)):
         return dtype
     return PLAIN[getattr(dtype, "name", str(dtype).removeprefix("torch."))]

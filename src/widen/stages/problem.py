@@ -101,11 +101,7 @@ class Problem(Generic[L]):
 
     def test_of(self, dropped: int) -> Certificate | None:
         """The same where products were left out; it has the same weights of lines."""
-        if not self.contract.certified_by_data:
-            return None
-        return bounds.certificate(
-            self.contract, self.fmt.precision, self.shape[2], self.fmt.parts, dropped
-        )
+        return _certificate(self.contract, self.fmt, self.shape[2], dropped)
 
 
 @dataclass(frozen=True)
@@ -125,9 +121,13 @@ class Encoding:
 
     def test(self, k: int) -> Certificate | None:
         """The certificate that products with it will ask for, if any."""
-        if not self.contract.certified_by_data:
-            return None
-        return bounds.certificate(self.contract, self.fmt.precision, k, self.fmt.parts, 0)
+        return _certificate(self.contract, self.fmt, k, 0)
+
+
+def _certificate(contract: Contract, fmt: Format, k: int, dropped: int) -> Certificate | None:
+    if not contract.certified_by_data:
+        return None
+    return bounds.certificate(contract, fmt.precision, k, fmt.parts, dropped)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def planes_of_values(values: Any, fmt: Wide) -> Planes:
         if fmt.parts == 1:
             _check_real(pairs, chunk, fmt)
         for at, column in zip(range(fmt.parts), zip(*pairs, strict=True), strict=False):
-            words = words_of_ratios(column, fmt.part.words)
+            words = words_of_ratios(column, fmt.part)
             for target, word in zip(targets, words, strict=True):
                 target[at, start : start + CHUNK] = word
     return planes

@@ -115,8 +115,7 @@ def totals(
 ) -> tuple[Array, Array]:
     """Words (count, outputs) of exact sums of x, or of products x y, and the powers of 4 taken out.
 
-    Operands are float64 arrays (terms, words, outputs, inner), of finite numbers. The last word may
-    have been rounded to a tie.
+    Operands are float64 arrays (terms, words, outputs, inner), of finite numbers.
     """
     terms, count, outputs, inner = x.shape
     out, shifts = np.zeros((len(part.words), outputs)), np.zeros(outputs, np.int64)

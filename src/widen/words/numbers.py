@@ -1,4 +1,4 @@
-"""Numbers of any kind as exact ratios, and ratios as canonical words, one number at a time.
+"""Numbers of any kind as exact ratios, and exact numbers as canonical words, one at a time.
 
 Nothing is imported that the caller has not: a number of another library is known by the name of its
 type's module. `words.rounding` does many numbers at once.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from widen.formats import Binary
+from widen.definition import round_words
+from widen.formats import Part
 
 Exact = Fraction | float
 """A fraction, or a float that is none: NaN, an infinity, the negative zero."""
@@ -240,43 +241,14 @@ def _from_arb(value: Any) -> Ratio:
     return int(mantissa), 1, int(exponent)
 
 
-def nearest(value: Fraction, word: Binary) -> float:
-    """The float of a format that is nearest to a fraction, ties to even.
+def words_of_exact(value: Exact, fmt: Part) -> list[float]:
+    """Canonical words of a number, by the definition; a zero keeps the sign of the number.
 
-    >>> from widen.formats import BINARY
-    >>> nearest(Fraction(1, 10), BINARY["float64"]) == 0.1
-    True
+    >>> from widen.formats import WORDS
+    >>> words_of_exact(Fraction(1, 10), WORDS["float64x2"])
+    [0.1, -5.551115123125783e-18]
     """
-    top, bottom = abs(value.numerator), value.denominator
-    if top == 0:
-        return 0.0
-    size = top.bit_length() - bottom.bit_length()
-    size -= (top << max(-size, 0)) < (bottom << max(size, 0))  # 2^size <= |value|
-    unit = max(size + 1 - word.precision, word.lowest)
-    whole, rest = divmod(top << max(-unit, 0), bottom << max(unit, 0))
-    twice, one = 2 * rest, bottom << max(unit, 0)
-    whole += twice > one or (twice == one and whole & 1)
-    sign = -1.0 if value < 0 else 1.0
-    if whole.bit_length() + unit > word.highest:
-        return sign * math.inf
-    return sign * math.ldexp(float(whole), unit)
-
-
-def words_of_exact(value: Exact, words: Sequence[Binary]) -> list[float]:
-    """Canonical words of a number: the nearest, then the nearest of the rest, and so on."""
     if isinstance(value, float):
-        return [value] + [0.0] * (len(words) - 1)
-    result: list[float] = []
-    for word in words:
-        near = nearest(value, word)
-        if math.isinf(near) and result:  # beyond a later word's range: the largest is the nearest
-            near = math.copysign(
-                math.ldexp(2.0 - 2.0 ** (1 - word.precision), word.highest - 1), near
-            )
-        result.append(near + 0.0 if result else near)
-        if math.isinf(near):
-            return result + [0.0] * (len(words) - len(result))
-        value -= Fraction(near)
-    if value and result[0]:  # the last word, or the last in range, may have been rounded to a tie
-        return words_of_exact(sum(map(Fraction, result)), words)
-    return result
+        return [value] + [0.0] * (len(fmt.words) - 1)
+    first, *rest = round_words(value, fmt)
+    return [-0.0 if first == 0 and value < 0 else first, *rest]

@@ -4,7 +4,7 @@ A ratio becomes an integer q times a power of two: exactly, or cut off `GUARD` b
 format's last one, with the last bit of q set if anything was. Then a word is the float nearest to
 q, and q less that word is what is left for the next. Integers of Python know no range, and a cut
 may be too early for words with gaps between them. So the numbers that this may concern are found
-afterwards, and done again one at a time by the definition (`numbers.words_of_exact`).
+afterwards, and done again one at a time, by the definition (`numbers.words_of_exact`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.formats import Binary
+from widen.formats import Binary, Part
 from widen.words.numbers import Ratio, exact, words_of_exact
 from widen.words.renormalise import ties_broken
 
@@ -24,16 +24,16 @@ FAR = 1 << 13
 """Exponents within this are added up in arrays; numbers with others are done one at a time."""
 
 
-def words_of_ratios(ratios: Sequence[Ratio], words: Sequence[Binary]) -> list[Any]:
+def words_of_ratios(ratios: Sequence[Ratio], fmt: Part) -> list[Any]:
     """Canonical words of numbers: one array for each word.
 
     >>> from widen.formats import WORDS
-    >>> words_of_ratios([(1, 3, 0), (-1, 1, 7)], WORDS["float64x2"].words)[1].tolist()
+    >>> words_of_ratios([(1, 3, 0), (-1, 1, 7)], WORDS["float64x2"])[1].tolist()
     [1.850371707708594e-17, 0.0]
     """
-    planes, fine = _rounded(ratios, words)
+    planes, fine = _rounded(ratios, fmt.words)
     for at in np.flatnonzero(~fine).tolist():
-        for plane, word in zip(planes, words_of_exact(exact(ratios[at]), words), strict=True):
+        for plane, word in zip(planes, words_of_exact(exact(ratios[at]), fmt), strict=True):
             plane[at] = word
     return planes
 

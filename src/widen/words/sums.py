@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from widen.formats.arrays import cast, is_tensor, part_of, words_of
-from widen.words import arithmetic, conversions, elementwise, products, renormalise
+from widen.words import arithmetic, conversions, elementwise, products
 from widen.words.promotion import common_format, with_parts
 
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ..
     """Words (count, parts, outputs) as an array like another, special values as plain has them."""
     names = words_of(fmt)
     planes = [cast(word, name) for word, name in zip(words, names, strict=True)]
-    with np.errstate(invalid="ignore", over="ignore"):  # at and after an infinity
-        planes = renormalise.ties_broken(planes)
     special = ~np.isfinite(plain) | ~np.isfinite(words[0])
     first = np.where(~np.isfinite(plain), plain, planes[0] + 0).astype(names[0])  # no -0
     planes = [

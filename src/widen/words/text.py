@@ -30,11 +30,11 @@ def shortest(value: Exact, fmt: Wide) -> str:
     """As many digits as the format holds, or more if it takes more to read the same number back."""
     if isinstance(value, float):
         return repr(value)
-    exact, words = decimal_of(value), words_of_exact(value, fmt.part.words)
+    exact, words = decimal_of(value), words_of_exact(value, fmt.part)
     digits = digits_held(fmt)
     while True:
         text = _stripped(format(exact, f".{digits}g"))
-        if words_of_exact(exact_parts(text)[0], fmt.part.words) == words:
+        if words_of_exact(exact_parts(text)[0], fmt.part) == words:
             return text
         digits += 1 if digits < digits_held(fmt) + 3 else digits // 4
         # it ends: the exact number has finitely many digits

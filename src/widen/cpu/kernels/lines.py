@@ -177,9 +177,7 @@ def survey(begin, end, bits, lines_near, goal, top, last, q1, q2, special):
             one[:] = 0
             for p in range(parts):
                 for h in range(inner):
-                    source = bits[p, b, start:stop, h]
-                    for t in range(stop - start):
-                        buffer[t] = source[t]
+                    _copy(bits[p, b, start:stop, h], buffer[: stop - start])
                     _largest(buffer, stop - start, one)
             for t in range(stop - start):
                 special[b, start + t] = one[t] >= INFINITY
@@ -199,9 +197,7 @@ def survey(begin, end, bits, lines_near, goal, top, last, q1, q2, special):
                 for p in range(parts):
                     for first in range(0, inner, TILE):
                         size = min(TILE, inner - first)
-                        source = bits[p, b, i, first : first + size]
-                        for t in range(size):
-                            buffer[t] = source[t]
+                        _copy(bits[p, b, i, first : first + size], buffer[:size])
                         _largest(buffer, size, one)
                 largest = one.max()
                 special[b, i] = largest >= INFINITY
@@ -211,9 +207,7 @@ def survey(begin, end, bits, lines_near, goal, top, last, q1, q2, special):
                 for p in range(0 if nothing else parts):
                     for first in range(0, inner, TILE):
                         size = min(TILE, inner - first)
-                        source = bits[p, b, i, first : first + size]
-                        for t in range(size):
-                            buffer[t] = source[t]
+                        _copy(bits[p, b, i, first : first + size], buffer[:size])
                         _norms(buffer, tops, size, one, two)
                 q1[b, i], q2[b, i] = one.sum(), two.sum()
         for i in range(start, stop):

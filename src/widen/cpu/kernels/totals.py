@@ -14,7 +14,7 @@ from widen.cpu.kernels.limbs import (
     mantissa,
     place,
     place_product,
-    round_magnitude,
+    round_words,
     settle,
 )
 
@@ -48,31 +48,6 @@ def _top(limbs, low, high):
     return 32 * high + bit_length(limbs[high, 0]) - 1 - ZERO
 
 
-@njit
-def _words(limbs, low, high, shift, settings, out):
-    """Canonical words of what is in the limbs, times 2^-shift, but for a tie of the last one."""
-    sign = settle(limbs, low, high)
-    for l in range(settings.shape[0]):
-        precision, lowest, highest = settings[l, 0], settings[l, 1], settings[l, 2]
-        if sign == 0:
-            return
-        base = 32 * low - ZERO - shift
-        word = round_magnitude(limbs, 0, low, high, base, precision, lowest, highest)
-        if np.isinf(word):
-            if l == 0:
-                out[l] = sign * word
-                return
-            # beyond a later word's range: the largest is the nearest
-            word = (2.0 - 2.0 ** (1 - precision)) * 2.0 ** (highest - 1)
-        out[l] = sign * word
-        bits = np.float64(word).view(np.int64)
-        if bits != 0:
-            bit = exponent(bits) + ZERO + shift
-            place(limbs[:, 0], -mantissa(bits), bit)
-            low = min(low, bit >> 5)
-        sign *= settle(limbs, low, high)
-
-
 @kernel(BITS4, BITS4, INT[::1], BOOL, INT[:, ::1], FLOAT[:, ::1], INT[::1])
 def totals(begin, end, x, y, signs, scaled, settings, out, shifts):
     """out[:, o] = words of the sum over q and h of signs[q] x[q, :, o, h] y[q, :, o, h].
@@ -90,11 +65,12 @@ def totals(begin, end, x, y, signs, scaled, settings, out, shifts):
         words[:] = 0.0
         if low < LIMBS:
             high = min(high + 6, np.int64(LIMBS - 1))
-            shift = np.int64(0)
-            if scaled:
-                sign = settle(limbs, low, high)  # a sum of squares is not negative
-                shift = _top(limbs, low, high) & ~np.int64(1) if sign != 0 else np.int64(0)
-            _words(limbs, low, high, shift, settings, words)
+            sign, shift = settle(limbs, low, high), np.int64(0)
+            if scaled and sign != 0:  # a sum of squares is not negative
+                shift = _top(limbs, low, high) & ~np.int64(1)
+            if sign != 0:
+                base = 32 * low - ZERO - shift
+                round_words(limbs, 0, low, high, base, sign, settings, words)
             shifts[o] = shift >> 1
         for l in range(out.shape[0]):
             out[l, o] = words[l]

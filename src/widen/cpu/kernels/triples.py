@@ -1,7 +1,8 @@
 """Numbers of three words of float32: the listings of "triple-single arithmetic" (paper 003).
 
 Sums and products end in four terms; how these become three words again is a choice: canonical
-words (`cpu.kernels.word_rows`), or listing 7 for the paper's own products.
+words (`cpu.kernels.word_rows`), or listing 7 for the paper's own products. The GPU has the same
+lines in Triton (`gpu.kernels.triton.triples`): neither compiler reads the other's.
 """
 
 from __future__ import annotations

@@ -283,7 +283,10 @@ def rounded(
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
     always, fmt, out, unsettled,
 ):  # fmt: skip
-    """`reconstruct.plain` into several words, (words, parts, batch, rows, columns)."""
+    """`reconstruct.plain` into several words, (words, parts, batch, rows, columns).
+
+    A tile begins as it does there: Numba has no records to hand so many arrays on in.
+    """
     count, parts, batch, rows, columns = out.shape
     total_size = batch * rows * columns
     width = modulus.shape[0]

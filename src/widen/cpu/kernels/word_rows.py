@@ -153,24 +153,12 @@ def root(x, z, sums, digits, spare):
 
 
 @njit
-def add_triples(x, y, z, sums, spare):
-    """Sums of three words of float32, listing 8: `sums` has four rows."""
+def combine_triples(product, x, y, z, sums, spare):
+    """Products or sums of three words of float32, listings 10 and 8: `sums` has four rows."""
     plain = spare[2]
     for t in range(plain.shape[0]):
-        sums[0, t], sums[1, t], sums[2, t], sums[3, t] = sum_terms(
-            x[0, t], x[1, t], x[2, t], y[0, t], y[1, t], y[2, t]
-        )
-        plain[t] = sums[0, t]
-    _rounded(sums, z, plain, spare)
-
-
-@njit
-def multiply_triples(x, y, z, sums, spare):
-    """Products of three words of float32, listing 10: `sums` has four rows."""
-    plain = spare[2]
-    for t in range(plain.shape[0]):
-        sums[0, t], sums[1, t], sums[2, t], sums[3, t] = product_terms(
-            x[0, t], x[1, t], x[2, t], y[0, t], y[1, t], y[2, t]
-        )
+        six = x[0, t], x[1, t], x[2, t], y[0, t], y[1, t], y[2, t]
+        four = product_terms(*six) if product else sum_terms(*six)
+        sums[0, t], sums[1, t], sums[2, t], sums[3, t] = four
         plain[t] = sums[0, t]
     _rounded(sums, z, plain, spare)

@@ -149,10 +149,7 @@ def triples(begin, end, operation, xa, xb, ya, yb, za, zb):
         _operands(operation, part, start, xa, xb, ya, yb, x, y, x, y)
         if operation == SUBTRACT:
             _negate(y)
-        if operation == MULTIPLY:
-            word_rows.multiply_triples(x, y, z, sums, spare)
-        else:
-            word_rows.add_triples(x, y, z, sums, spare)
+        word_rows.combine_triples(operation == MULTIPLY, x, y, z, sums, spare)
         _store(z, za, zb, part, start)
 
 
