@@ -2,7 +2,8 @@
 
 Integers of few bytes are multiplied by the residues of 256^i four bytes at a time; the bytes of
 longer ones times these are a product of int8 matrices, elements by moduli, which tensor cores
-compute. What is left is a reduction of every sum.
+compute. What is left is a reduction of every sum. The kernel stands apart from `encode`, whose
+integers are always eight bytes and which reads both operands in one launch.
 
 The integer is round(x 2^s), to nearest even, of the value x: its words are put, in two's
 complement, into limbs of 64 bits, the lowest of which is below the point, and the sum is rounded.
