@@ -375,7 +375,7 @@ def test_a_gpu_gives_the_same_bits_from_memory(operation, monkeypatch):
     """The kernel for eight and sixteen words, which are many for Triton's interpreter."""
     from widen.words import elementwise_gpu
 
-    monkeypatch.setattr(elementwise_gpu, "MOST_IN_REGISTERS", 2)
+    monkeypatch.setattr(elementwise_gpu, "BLOCKS", {2: elementwise_gpu.BLOCKS[2]})
     assert_same_on_gpu("float64x3", operation)
     if operation == "multiply":
         assert_same_on_gpu("complex64x3", operation)

@@ -14,7 +14,7 @@ from widen.gpu import constants, tiles, unit_constants
 from widen.gpu.hardware import assembly
 from widen.gpu.kernels.triton import encode as encode_kernels
 from widen.gpu.kernels.triton import encode_words as word_kernels
-from widen.gpu.kernels.triton import planes_words
+from widen.gpu.kernels.triton import planes as plane_kernels
 from widen.gpu.operands import Lines, Tensor, on_sides
 from widen.gpu.replay.launch import general, launch
 from widen.plan import Layout
@@ -134,22 +134,17 @@ def encode_words(
         columns = 1 if few_limbs else tiles.WORDS_COLUMNS
         room = limbs if few_limbs else max(4, 1 << (limbs - 1).bit_length())
         known, weights = constants.words_encoding(layout, 8 * room, columns, planes.device)
-        kernel = word_kernels.residues_of_few
-        more: dict[str, Any] = {}
-        if not few_limbs:
-            kernel = word_kernels.residues
-            more = {
-                "LONG_MODULI": bool(layout.bases), "ROOM": room,
-                "NEAR": x.lines_near and not x.small, "COLUMNS": columns,
-            }  # fmt: skip
+        kernel = word_kernels.residues
         launch(
             general(kernel) if x.small else kernel,
             (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
             {
-                **x.named_words, **named_encoding(x, table, planes), **tile.named, **more,
+                **x.named_words, **named_encoding(x, table, planes), **tile.named,
                 "planes": planes.view(torch.int32), "constants": known, "weights": weights,
                 "moduli": short, "long_moduli": len(layout.moduli) - short, "WORDS": len(x.words),
                 "PARTS": layout.parts, "LONGS": limbs, "ASSEMBLY": assembly(planes.device),
+                "LONG_MODULI": bool(layout.bases), "ROOM": room, "COLUMNS": columns,
+                "NEAR": x.lines_near and not x.small and not few_limbs,
             },
             warps=tile.warps, registers=tiles.WORDS_REGISTERS.get(room),
         )  # fmt: skip
@@ -179,7 +174,7 @@ def encode_words_any(
     tile, device = tiles.ENCODE_WORDS, planes.device
     more: dict[str, Any]
     if isinstance(layout, Residues):
-        kernel = planes_words.residues
+        kernel = plane_kernels.residues_of_words
         known, weights = unit_constants.words_remainders(layout, limbs, device)
         more = {
             "constants": known, "weights": weights, "moduli": len(layout.moduli),
@@ -188,7 +183,7 @@ def encode_words_any(
         }  # fmt: skip
     else:
         assert isinstance(layout, Digits)
-        kernel = planes_words.digits
+        kernel = plane_kernels.digits_of_words
         more = {
             "parts": layout.parts, "beta": layout.beta, "digits_a_part": layout.counts[side],
             "offset": unit_constants.words_offset(layout, side, limbs, device),

@@ -15,7 +15,8 @@ from widen.bounds import Certificate, Goal
 from widen.encoded import Encoded
 from widen.gpu import tiles
 from widen.gpu.encode import held
-from widen.gpu.kernels.triton import lines, lines_words, short_lines
+from widen.gpu.kernels.triton import lines, lines_words
+from widen.gpu.kernels.triton import quantise as quantise_kernels
 from widen.gpu.operands import Lines, Tensor, on_sides
 from widen.gpu.replay.launch import general, launch
 
@@ -100,7 +101,7 @@ def quantise(
     divisor, unit = (1 << 23, 0) if test is None else (test.divisor, test.unit)
     blocks = [-(-x.count // 256) for x in operands]
     launch(
-        lines.scale, (sum(blocks),),
+        quantise_kernels.scale, (sum(blocks),),
         {
             **on_sides(left.named_fields, right.named_fields), "left_table": tables[0],
             "left_needs": needs[0], "left_count": left.count, "right_table": tables[-1],
@@ -182,7 +183,7 @@ def survey_short(
         for x, table, t in zip((left, right), (tables[0], tables[-1]), shapes, strict=True)
     )
     launch(
-        short_lines.survey, (sum(blocks[: len(operands)]),),
+        lines.survey, (sum(blocks[: len(operands)]),),
         {
             **on_sides(ours, theirs), **_named_leads(tables, leads, kept), "left_blocks": blocks[0],
             "inner": inner, "pitch": left.pitch, "zeros": zeros, "cleared": zeros.numel(),

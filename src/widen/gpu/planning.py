@@ -31,7 +31,7 @@ def first_kept(k: int, parts: int) -> int:
 
 
 class Side(NamedTuple):
-    """What a side needs, as `gpu.kernels.triton.lines.scale` leaves it."""
+    """What a side needs, as `gpu.kernels.triton.quantise.scale` leaves it."""
 
     norm: int
     sigma: int

@@ -88,9 +88,10 @@ def reconstruct_any(
     count = layout.bases.count(0) if layout.bases else len(layout.moduli)
     room = parts * limbs if limbs else constants.any_room(table, parts)
     scratch = torch.empty(programs * room * columns, dtype=torch.int32, device=out.device)
-    more: dict[str, Any] = {}
+    more: dict[str, Any]
     if scaling is None:
         kernel = general(crt.round_any) if small else crt.round_any
+        more = {"held": layout.modulus.bit_length()}
     else:
         kernel = crt_scaling.round_any_scaled
         span = room // parts + tiles.FURTHEST_LIMBS
@@ -106,8 +107,8 @@ def reconstruct_any(
             "batch": batch, "pitch": short.shape[-1], "stream": short.stride(0),
             "limit": constants.limit_of(layout), "always": bounds.least_error(layout.dropped),
             "slack": int(slack), "marked": int(not fresh), "basis": table, "moduli": count,
-            "length": table.shape[1], "held": layout.modulus.bit_length(), "scratch": scratch,
-            "room": room, "long_groups": long, "long_stream": long.stride(0),
+            "length": table.shape[1], "scratch": scratch, "room": room,
+            "long_groups": long, "long_stream": long.stride(0),
             "long_moduli": len(layout.moduli) - count, "COLUMNS": columns,
             "ASSEMBLY": assembly(out.device), "LIMBS": limbs,
             "LONG": limbs > 0 and len(layout.moduli) > count,

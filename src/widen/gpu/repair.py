@@ -53,11 +53,12 @@ def _repair_words(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     count = programs(out.device, -(-batch * m * n // tile.marks), tile.warps)
     room = torch.empty(count * tiles.DOT_LIMBS, dtype=torch.int32, device=out.device)
     addend = (block.scaling or NOTHING_ADDED).named_words(out.device)
+    addend["C_PARTS"] = addend.pop("c_parts")
     launch(
         word_kernels.repair, (count,),
         {
             **block.named, **block.named_test, **block.numbers.named, **on_sides(ours, theirs),
-            **addend, "SCALED": block.scaling is not None, "C_PARTS": addend["c_parts"],
+            **addend, "SCALED": block.scaling is not None,
             "marks": marks, "repaired": repaired, "room": room, "inner": k, "batch": batch,
             "parts": parts, "INNER": tile.terms, "ELEMENTS": tile.marks, "LIMBS": tiles.DOT_LIMBS,
         },

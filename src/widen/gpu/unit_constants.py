@@ -47,13 +47,13 @@ def _moduli(layout: Residues) -> list[list[int]]:
 
 
 def _added(limbs: int) -> int:
-    """What `gpu.kernels.triton.planes_words.limbs_of` adds: 128 in every byte."""
+    """What `gpu.kernels.triton.planes.limbs_of` adds: 128 in every byte."""
     return ((1 << 32 * limbs) - 1) // 255 * 128
 
 
 @once
 def words_remainders(layout: Residues, limbs: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Constants and weights of `gpu.kernels.triton.planes_words.residues`."""
+    """Constants and weights of `gpu.kernels.triton.planes.residues_of_words`."""
     weights = [
         [*(pow(2, 32 * j, p) for j in range(limbs)), -_added(limbs) % p] for p in layout.moduli
     ]
@@ -62,7 +62,7 @@ def words_remainders(layout: Residues, limbs: int, device: torch.device) -> tupl
 
 @once
 def words_offset(layout: Digits, side: int, limbs: int, device: torch.device) -> Tensor:
-    """The offset of `gpu.kernels.triton.planes_words.digits`."""
+    """The offset of `gpu.kernels.triton.planes.digits_of_words`."""
     beta = layout.beta
     every = sum(1 << beta * d + beta - 1 for d in range(layout.counts[side]))
     offset = every - _added(limbs)

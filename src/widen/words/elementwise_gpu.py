@@ -6,15 +6,16 @@ from typing import Any
 
 import torch
 
-from widen.gpu.kernels.triton.word_pairs import pairs, triples
 from widen.gpu.kernels.triton.word_rows import several
 from widen.gpu.kernels.triton.word_tuples import tuples
 from widen.gpu.replay.launch import launch
 from widen.words.elementwise import OPERATIONS
 
-BLOCK = 1024
-MOST_IN_REGISTERS = 4
-"""Words that stay in registers. Of eight they would too, but the compiler takes minutes."""
+BLOCKS = {2: 1024, 3: 512, 4: 256}
+"""Elements of a block, by the words that stay in registers. Eight would too, but the compiler takes
+minutes."""
+LISTED_BLOCK = 1024
+"""The same for three words of float32, whose sums and products have fewer steps."""
 ROWS = 128
 """Elements of a block whose expansions lie in memory: one for each thread, which reads back what it
 wrote."""
@@ -35,31 +36,21 @@ def apply(
     }  # fmt: skip
     double = za.dtype == torch.float64
     with torch.cuda.device(za.device) if za.is_cuda else torch.no_grad():
-        if kernel == "pairs":
-            mixed = zb.shape[0] > 0
+        mixed = zb.shape[0] > 0
+        words = count + mixed
+        if words in BLOCKS:
             if not mixed:
                 xb, yb, zb = xa, ya, za
-            grid = (-(-size // BLOCK), parts)
+            listed = kernel == "triples"
+            block = LISTED_BLOCK if listed else BLOCKS[words]
             launch(
-                pairs, grid,
+                tuples, (-(-size // block), parts),
                 {
-                    **common, "xb": xb, "yb": yb, "zb": zb, "DOUBLE": double, "MIXED": mixed,
-                    "BLOCK": BLOCK,
+                    **common, "xb": xb, "yb": yb, "zb": zb, "DOUBLE": double, "COUNT": words,
+                    "MIXED": mixed, "LISTED": listed, "BLOCK": block,
                 },
                 exact=True,
             )  # fmt: skip
-        elif kernel == "triples":
-            grid = (-(-size // BLOCK), parts)
-            launch(triples, grid, {**common, "BLOCK": BLOCK}, exact=True)
-        elif count <= MOST_IN_REGISTERS:
-            block = 512 if count == 3 else 256
-            grid = (-(-size // block), parts)
-            launch(
-                tuples,
-                grid,
-                {**common, "DOUBLE": double, "COUNT": count, "BLOCK": block},
-                exact=True,
-            )
         else:
             blocks = -(-size // ROWS)
             programs = min(blocks, PROGRAMS // parts)

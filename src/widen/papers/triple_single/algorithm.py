@@ -2,8 +2,8 @@
 
 A TS number is an unevaluated sum of three float32, a DF number of two, a D+S number of a float64
 and a float32, a DD number of two float64. Their additions and multiplications are the library's
-(`triples` and `pairs` of cpu/kernels, `triples` and `word_pairs` of gpu/kernels/triton) but for the
-renormalisation of TS numbers, which is the paper's own (kernels/cpu/triples.py).
+(`triples` and `word_pairs` of cpu/kernels, `triples` and `word_tuples` of gpu/kernels/triton) but
+for the renormalisation of TS numbers, which is the paper's own (kernels/cpu/triples.py).
 """
 
 from __future__ import annotations

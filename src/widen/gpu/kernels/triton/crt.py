@@ -19,7 +19,7 @@ from widen.gpu.kernels.triton.crt_groups import (
 from widen.gpu.kernels.triton.limbs import NEVER, last_bit, store_words, with_negated
 from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, NORM, SCALE, SIGMA, SPECIAL, SUM, wide
 from widen.gpu.kernels.triton.packed import times_add
-from widen.gpu.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNFIT, UNSETTLED, magnitude_bits
+from widen.gpu.kernels.triton.reconstruct import code_of, magnitude_bits
 
 SPARE_BITS = tl.constexpr(12)  # |X| is at least 2^-9 P away from P/2, and P has all but one bit
 START = tl.constexpr(8)  # first limb of a row, where X is put together in memory
@@ -223,6 +223,17 @@ def integer_stored(
 
 
 @triton.jit
+def element_facts(at_row, at_column, heights, widths, real):
+    """-(s + t) of elements of a row, flags of the row and of the columns, and sums of norms."""
+    t = tl.load(at_column + SCALE * widths, real, other=0).to(tl.int32)
+    column_flags = tl.load(at_column + FLAGS * widths, real, other=0).to(tl.int32)
+    row_flags = tl.load(at_row + FLAGS * heights).to(tl.int32)
+    base = -(tl.load(at_row + SCALE * heights).to(tl.int32) + t)
+    norm = tl.load(at_row + NORM * heights) + tl.load(at_column + NORM * widths, real, other=0)
+    return base, row_flags, column_flags, norm
+
+
+@triton.jit
 def error_of(at_row, at_column, heights, widths, real, row_flags, column_flags, always):
     """Exponents e with |error of X| <= 2^e as in `bounds`, for elements of a row; -1 if exact."""
     sigma = tl.load(at_row + SIGMA * heights).to(tl.int32)
@@ -276,11 +287,9 @@ def round_any(
         real, there = j < n, j < pitch
         at_row = rows_table + left * m + i
         at_column = columns_table + right * n + j
-        t = tl.load(at_column + SCALE * widths, real, other=0).to(tl.int32)
-        column_flags = tl.load(at_column + FLAGS * widths, real, other=0).to(tl.int32)
-        row_flags = tl.load(at_row + FLAGS * heights).to(tl.int32)
-        base = -(tl.load(at_row + SCALE * heights).to(tl.int32) + t)
-        norm = tl.load(at_row + NORM * heights) + tl.load(at_column + NORM * widths, real, other=0)
+        base, row_flags, column_flags, norm = element_facts(
+            at_row, at_column, heights, widths, real
+        )
         error = tl.full((COLUMNS,), -1, tl.int32)
         if slack != 0:
             error = error_of(
@@ -341,9 +350,7 @@ def round_any(
                         some_are_not = tl.max((real & ~sure).to(tl.int32), 0) > 0
                         first = tl.where((first > 0) & some_are_not, 0, -1)
         special = ((row_flags | column_flags) & SPECIAL) > 0
-        wrong = tl.where(slack != 0, UNSETTLED, UNFIT)
-        code = tl.where(open_element, UNSETTLED, tl.where(norm > limit, wrong, 0))
-        code = tl.where(special, SPECIAL_ELEMENT, code)
+        code = code_of(open_element, norm > limit, special, slack != 0)
         tl.store(marks + wide(row) * n + j, code.to(tl.uint8), real & (code >= marked))
         # The tile so many programs on, without a division.
         over = (column + columns_on >= tiles).to(tl.int32)

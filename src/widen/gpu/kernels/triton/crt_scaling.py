@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 from widen.gpu.kernels.triton.crt import (
+    element_facts,
     error_of,
     groups_stored,
     integer_held,
@@ -19,8 +20,8 @@ from widen.gpu.kernels.triton.crt import (
     store_limbs,
 )
 from widen.gpu.kernels.triton.limbs import NEVER, last_bit, store_words
-from widen.gpu.kernels.triton.numbers import FLAGS, NORM, SCALE, SPECIAL, decode, is_special, wide
-from widen.gpu.kernels.triton.reconstruct import SPECIAL_ELEMENT, UNFIT, UNSETTLED
+from widen.gpu.kernels.triton.numbers import SPECIAL, decode, is_special, wide
+from widen.gpu.kernels.triton.reconstruct import code_of
 from widen.gpu.kernels.triton.scaling import ADDEND_WORDS, NOWHERE, addend_words, words_of_factor
 
 
@@ -92,7 +93,7 @@ def chosen(real, imaginary, which):
 SIZES = [
     "m", "n", "pitch", "stream", "left_batch", "right_batch", "limit", "always", "part_stride",
     "batch_stride", "row_stride", "column_stride", "word_stride", "words", "batch", "slack",
-    "marked", "moduli", "length", "held", "room", "long_stream", "long_moduli", "c_word_stride",
+    "marked", "moduli", "length", "room", "long_stream", "long_moduli", "c_word_stride",
     "span_held", "c_part_stride", "c_batch_stride", "c_row_stride", "c_column_stride", "c_words",
     "c_parts", "alpha", "alpha_i", "beta", "beta_i", "alpha_bits",
 ]  # fmt: skip
@@ -102,7 +103,7 @@ SIZES = [
 def round_any_scaled(
     groups, out, marks, rows_table, columns_table, m, n, pitch, stream, left_batch, right_batch,
     limit, always, part_stride, batch_stride, row_stride, column_stride, word_stride, words, batch,
-    slack, marked, basis, moduli, length, held, scratch, room, long_groups, long_stream,
+    slack, marked, basis, moduli, length, scratch, room, long_groups, long_stream,
     long_moduli, second, sums, span_held, c, c_word_stride, c_part_stride, c_batch_stride,
     c_row_stride, c_column_stride, c_words, c_parts, alpha, alpha_i, beta, beta_i, alpha_bits,
     PARTS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr,
@@ -131,11 +132,9 @@ def round_any_scaled(
         real, there = j < n, j < pitch
         at_row = rows_table + b % left_batch * m + i
         at_column = columns_table + b % right_batch * n + j
-        t = tl.load(at_column + SCALE * widths, real, other=0).to(tl.int32)
-        column_flags = tl.load(at_column + FLAGS * widths, real, other=0).to(tl.int32)
-        row_flags = tl.load(at_row + FLAGS * heights).to(tl.int32)
-        base = -(tl.load(at_row + SCALE * heights).to(tl.int32) + t)
-        norm = tl.load(at_row + NORM * heights) + tl.load(at_column + NORM * widths, real, other=0)
+        base, row_flags, column_flags, norm = element_facts(
+            at_row, at_column, heights, widths, real
+        )
         special = ((row_flags | column_flags) & SPECIAL) > 0
         addend = c + wide(b) * c_batch_stride + wide(i) * c_row_stride
         addend += j.to(tl.int64) * c_column_stride
@@ -230,7 +229,5 @@ def round_any_scaled(
                     MIXED, False, ASSEMBLY,
                 )  # fmt: skip
                 open_element |= other
-        wrong = tl.where(slack != 0, UNSETTLED, UNFIT)
-        code = tl.where(open_element, UNSETTLED, tl.where(norm > limit, wrong, 0))
-        code = tl.where(special, SPECIAL_ELEMENT, code)
+        code = code_of(open_element, norm > limit, special, slack != 0)
         tl.store(marks + wide(row) * n + j, code.to(tl.uint8), real & (code >= marked))

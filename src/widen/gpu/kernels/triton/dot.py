@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.gpu.kernels.triton.numbers import decode, scaled_integer
+from widen.gpu.kernels.triton.numbers import decode, long_product, scaled_integer
 from widen.gpu.kernels.triton.rounding import leading_bits
 
 WINDOW = tl.constexpr(8)  # words of an exact sum that one pass over the terms finds
@@ -30,9 +30,20 @@ def term(
         m, e = scaled_integer(m, e, s)
         w, f = scaled_integer(w, f, t)
         e, f = e - s, f - t
-    low = (m * w).to(tl.uint64)
-    high = tl.umulhi(m.to(tl.uint64), w.to(tl.uint64))
+    low, high = long_product(m, w)
     return low, high, e + f, ((x < 0) != (y < 0)) != negated
+
+
+@triton.jit
+def times_alpha(low, high, e, negative, alpha, negated):
+    """Terms of 128 bits times alpha (its bits): as `scaled_term` gives them."""
+    m, f = decode(alpha, 52, 11)
+    factor = tl.zeros_like(low) + m.to(tl.uint64)
+    middle = tl.umulhi(low, factor)
+    top = tl.umulhi(high, factor)
+    high = high * factor + middle
+    top += (high < middle).to(tl.uint64)
+    return low * factor, high, top, e + f, (negative != (alpha < 0)) != negated
 
 
 @triton.jit
@@ -53,27 +64,24 @@ def scaled_term(
     top = tl.zeros_like(high)
     if SCALED:
         alpha = tl.where(q == PART, scalars[0], scalars[1])
-        m, f = decode(alpha, 52, 11)
-        factor = tl.zeros_like(low) + m.to(tl.uint64)
-        middle = tl.umulhi(low, factor)
-        top = tl.umulhi(high, factor)
-        low *= factor
-        high = high * factor + middle
-        top += (high < middle).to(tl.uint64)
-        e += f
-        negative = (negative != (alpha < 0)) != ((PART == 0) & (q == 1))
+        negated = (PART == 0) & (q == 1)
+        low, high, top, e, negative = times_alpha(low, high, e, negative, alpha, negated)
     return low, high, top, e, negative
 
 
 @triton.jit
-def addend_term(scalars, Q: tl.constexpr, PART: tl.constexpr, C_FIELDS: tl.constexpr):
-    """Part Q of c times beta as it enters part PART: a piece of 64 bits, another, the exponent."""
-    beta, c = scalars[2 + (PART ^ Q)], scalars[4 + Q]
+def addend_term(beta, c, negated, C_FIELDS: tl.constexpr):
+    """Beta times c, given their bits: a piece of 64 bits, another, the exponent, and the sign."""
     m, e = decode(beta, 52, 11)
     w, f = decode(c, C_FIELDS[0], C_FIELDS[1])
-    high = tl.umulhi(m.to(tl.uint64), w.to(tl.uint64))
-    negative = ((beta < 0) != (c < 0)) != (PART == 0 and Q == 1)
-    return (m * w).to(tl.uint64), high, e + f, negative
+    low, high = long_product(m, w)
+    return low, high, e + f, ((beta < 0) != (c < 0)) != negated
+
+
+@triton.jit
+def addend_of_part(scalars, Q: tl.constexpr, PART: tl.constexpr, C_FIELDS: tl.constexpr):
+    """`addend_term` of part Q of c as it enters part PART."""
+    return addend_term(scalars[2 + (PART ^ Q)], scalars[4 + Q], PART == 0 and Q == 1, C_FIELDS)
 
 
 @triton.jit
@@ -131,6 +139,13 @@ def pushed(word, here, high, middle, low, below, index):
 
 
 @triton.jit
+def stretched(lowest, highest, e, given):
+    """The lowest and the highest exponent, with those of terms that are not 0."""
+    lowest = tl.minimum(lowest, tl.where(given, e, FAR))
+    return lowest, tl.maximum(highest, tl.where(given, e, -FAR))
+
+
+@triton.jit
 def exact_dot(
     left, right, left_part, right_part, left_inner, right_inner, inner, rounding, s, column_s,
     scalars, PARTS: tl.constexpr, PART: tl.constexpr, FRACTION: tl.constexpr,
@@ -155,16 +170,12 @@ def exact_dot(
                 right_inner, rounding, s, column_s, scalars, pair // PARTS, pair % PARTS, PART,
                 SCALED, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
             )  # fmt: skip
-            nonzero = (low | high | top) != 0
-            lowest = tl.minimum(lowest, tl.where(nonzero, e, FAR))
-            highest = tl.maximum(highest, tl.where(nonzero, e, -FAR))
+            lowest, highest = stretched(lowest, highest, e, (low | high | top) != 0)
     base, last = tl.min(lowest, 0), tl.max(highest, 0)
     if SCALED:
         for q in tl.static_range(C_PARTS):
-            c_low, c_high, c_exponent, down_c = addend_term(scalars, q, PART, C_FIELDS)
-            given = (c_low | c_high) != 0
-            base = tl.minimum(base, tl.where(given, c_exponent, FAR))
-            last = tl.maximum(last, tl.where(given, c_exponent, -FAR))
+            c_low, c_high, c_exponent, down_c = addend_of_part(scalars, q, PART, C_FIELDS)
+            base, last = stretched(base, last, c_exponent, (c_low | c_high) != 0)
     # 159 bits of a product of three, 31 of their sum, a sign: no words at all if every term is 0.
     bits: tl.constexpr = (159 if SCALED else 106) + 31
     words = tl.where(last < base, 0, (last - base + bits) // 32 + 2)
@@ -199,7 +210,7 @@ def exact_dot(
             total = tl.sum(sums[t], 0) + ups
             if SCALED:
                 for q in tl.static_range(C_PARTS):
-                    c_low, c_high, c_exponent, down_c = addend_term(scalars, q, PART, C_FIELDS)
+                    c_low, c_high, c_exponent, down_c = addend_of_part(scalars, q, PART, C_FIELDS)
                     c_place = tl.maximum(c_exponent - base, 0)
                     c_pieces = in_window(
                         spread(c_low, c_high, c_high & 0, c_place), c_place // 32 - window

@@ -1,6 +1,7 @@
 """Exact dot products of numbers of several words, limb by limb into memory: device functions only.
 
-As `dot`, with every word of one factor times every word of the other.
+As `dot`, with every word of one factor times every word of the other. Apart from it because all
+limbs are wanted here: `dot` keeps the highest in registers, and writes nothing to memory.
 """
 
 from __future__ import annotations
@@ -8,9 +9,17 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.gpu.kernels.triton.dot import FAR, WINDOW, in_window, spread
+from widen.gpu.kernels.triton.dot import (
+    FAR,
+    WINDOW,
+    addend_term,
+    in_window,
+    spread,
+    stretched,
+    times_alpha,
+)
 from widen.gpu.kernels.triton.limbs import NEVER, last_bit
-from widen.gpu.kernels.triton.numbers import decode, wide
+from widen.gpu.kernels.triton.numbers import decode, long_product, wide
 
 
 @triton.jit
@@ -57,11 +66,7 @@ def term_of(
     FRACTION: tl.constexpr, EXPONENT: tl.constexpr, RIGHT_FRACTION: tl.constexpr,
     RIGHT_EXPONENT: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
-    """Terms number `index` of a part: two words' product, times alpha if SCALED.
-
-    Three pieces of 64 bits, lowest first, exponents, and whether they count down. Part 0 of a
-    product (and of alpha times a number) is re re - im im, part 1 re im + im re.
-    """
+    """Terms number `index` of a part, as `dot.scaled_term`: two words' product."""
     pair = index // (left_words * right_words)
     ours, theirs = index // right_words % left_words, index % right_words
     q, r = pair // PARTS, pair % PARTS
@@ -76,36 +81,24 @@ def term_of(
         right + wide(r ^ q) * right_part, h.to(tl.int64) * right_inner, inside, theirs, right_words,
         right_word, rounding, t, RIGHT_FRACTION, RIGHT_EXPONENT,
     )  # fmt: skip
-    low = (m * w).to(tl.uint64)
-    high = tl.umulhi(m.to(tl.uint64), w.to(tl.uint64))
+    low, high = long_product(m, w)
     top = tl.zeros_like(high)
     negative = (minus != down) != ((q == 0) & (r == 1))
     e += f
     if SCALED:
         factor = tl.where(q == part, wide(alpha), wide(alpha_i))
-        u, g = decode(factor, 52, 11)
-        times = tl.zeros_like(low) + u.to(tl.uint64)
-        middle = tl.umulhi(low, times)
-        top = tl.umulhi(high, times)
-        low *= times
-        high = high * times + middle
-        top += (high < middle).to(tl.uint64)
-        e += g
-        negative = (negative != (factor < 0)) != ((part == 0) & (q == 1))
+        negated = (part == 0) & (q == 1)
+        low, high, top, e, negative = times_alpha(low, high, e, negative, factor, negated)
     return low, high, top, e, negative
 
 
 @triton.jit
-def addend_term(c, at, part, c_part, c_word, c_words, beta, beta_i, C_FIELDS: tl.constexpr):
-    """Word number `at` of c, times beta, as it enters a part: 128 bits, exponent, and sign."""
+def word_of_addend(c, at, part, c_part, c_word, c_words, beta, beta_i, C_FIELDS: tl.constexpr):
+    """`dot.addend_term` of word number `at` of c as it enters a part."""
     of_part = at // c_words
     bits = tl.load(c + wide(of_part) * c_part + wide(at % c_words) * c_word).to(tl.int64)
     factor = tl.where(part == of_part, wide(beta), wide(beta_i))
-    m, e = decode(factor, 52, 11)
-    w, f = decode(bits, C_FIELDS[0], C_FIELDS[1])
-    high = tl.umulhi(m.to(tl.uint64), w.to(tl.uint64))
-    negative = ((factor < 0) != (bits < 0)) != ((part == 0) & (of_part == 1))
-    return (m * w).to(tl.uint64), high, e + f, negative
+    return addend_term(factor, bits, (part == 0) & (of_part == 1), C_FIELDS)
 
 
 @triton.jit
@@ -140,17 +133,14 @@ def exact_dot(
                 s, t, alpha, alpha_i, PARTS, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
                 SCALED,
             )  # fmt: skip
-            nonzero = (low | high | top) != 0
-            lowest = tl.minimum(lowest, tl.where(nonzero, e, FAR))
-            highest = tl.maximum(highest, tl.where(nonzero, e, -FAR))
+            lowest, highest = stretched(lowest, highest, e, (low | high | top) != 0)
     base, last = tl.min(lowest, 0), tl.max(highest, 0)
     if SCALED:
         for at in range(C_PARTS * c_words):
-            low, high, e, _ = addend_term(
+            low, high, e, _ = word_of_addend(
                 c, at, part, c_part, c_word, c_words, beta, beta_i, C_FIELDS
             )
-            base = tl.minimum(base, tl.where((low | high) != 0, e, FAR))
-            last = tl.maximum(last, tl.where((low | high) != 0, e, -FAR))
+            base, last = stretched(base, last, e, (low | high) != 0)
     # 159 bits of a product of three, 31 and 9 of their sum, a sign: none if every term is 0.
     bits: tl.constexpr = (159 if SCALED else 106) + 40
     count = tl.where(last < base, 0, (last - base + bits) // 32 + 2)
@@ -177,7 +167,7 @@ def exact_dot(
             totals = totals + (tl.sum(sums[i], 0),)
         if SCALED:
             for at in range(C_PARTS * c_words):
-                low, high, e, minus = addend_term(
+                low, high, e, minus = word_of_addend(
                     c, at, part, c_part, c_word, c_words, beta, beta_i, C_FIELDS
                 )
                 up = tl.maximum(e - base, 0)

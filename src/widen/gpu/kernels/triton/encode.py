@@ -44,18 +44,38 @@ def weighed(number, weights, FAR: tl.constexpr, ASSEMBLY: tl.constexpr):
     """An integer x with the residue of a number, |x| < 2^18."""
     low, high, skipped = number
     at = weights + 4 * skipped if FAR else weights
-    inner = dot4(low, tl.load(at), tl.load(at + 2), ASSEMBLY)
-    return dot4(high, tl.load(at + 1), inner, ASSEMBLY)
+    inner = dot4(low, tl.load(at), tl.load(at + 2), False, ASSEMBLY)
+    return dot4(high, tl.load(at + 1), inner, False, ASSEMBLY)
 
 
 @triton.jit
 def balanced(x, minus_p, inverse):
-    """The residue of smallest magnitude of an integer, |x| < 2^20, in the lowest byte.
+    """The residue x - p rint(x/p), and a multiple of 2^22 more: the quotient in float32.
 
-    x/p errs by less than 2^-9 and is 1/(2p) or more from a midpoint unless it is one.
+    For |x| < 2^20 and p <= 256 it is the residue of smallest magnitude: x/p errs by less than 2^-9
+    and is 1/(2p) or more from a midpoint unless it is one.
     """
     quotient = x.to(tl.float32) * inverse + MAGIC
     return quotient.to(tl.int32, bitcast=True) * minus_p + x
+
+
+@triton.jit
+def balanced_parts(x, y, minus_p, inverse, PARTS: tl.constexpr):
+    """`balanced` of a number; of complex numbers that of x, of y and of x + y."""
+    if PARTS == 1:
+        return (balanced(x, minus_p, inverse),)
+    else:
+        real, imaginary = balanced(x, minus_p, inverse), balanced(y, minus_p, inverse)
+        return real, imaginary, balanced(x + y, minus_p, inverse)
+
+
+@triton.jit
+def store_four(to, four, apart, written, ASSEMBLY: tl.constexpr):
+    """Store what `balanced_parts` gave of four neighbours, in planes so many words `apart`."""
+    for part in tl.static_range(len(four[0])):
+        word = four_bytes(four[0][part], four[1][part], four[2][part], four[3][part], ASSEMBLY)
+        tl.store(to, word, written)
+        to += apart
 
 
 @triton.jit
@@ -82,22 +102,12 @@ def _tile(
         minus_p = tl.load(constants + 2 * c)
         inverse = tl.load(constants + 2 * c + 1).to(tl.float32, bitcast=True)
         at = weights + 4 * BYTES * c
-        real, imaginary, both = (), (), ()
+        four = ()
         for i in tl.static_range(4):
             x = weighed(ours[i], at, FAR, ASSEMBLY)
-            real = real + (balanced(x, minus_p, inverse),)
-            if PARTS == 2:
-                y = weighed(theirs[i], at, FAR, ASSEMBLY)
-                imaginary = imaginary + (balanced(y, minus_p, inverse),)
-                both = both + (balanced(x + y, minus_p, inverse),)
-        to = target + wide(c) * plane
-        tl.store(to, four_bytes(real[0], real[1], real[2], real[3], ASSEMBLY), written)
-        if PARTS == 2:
-            to += wide(moduli) * plane
-            word_of = four_bytes(imaginary[0], imaginary[1], imaginary[2], imaginary[3], ASSEMBLY)
-            tl.store(to, word_of, written)
-            to += wide(moduli) * plane
-            tl.store(to, four_bytes(both[0], both[1], both[2], both[3], ASSEMBLY), written)
+            y = weighed(theirs[i], at, FAR, ASSEMBLY) if PARTS == 2 else x
+            four = four + (balanced_parts(x, y, minus_p, inverse, PARTS),)
+        store_four(target + wide(c) * plane, four, wide(moduli) * plane, written, ASSEMBLY)
 
 
 @triton.jit

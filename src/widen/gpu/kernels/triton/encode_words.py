@@ -2,7 +2,8 @@
 
 Integers of few bytes are multiplied by the residues of 256^i four bytes at a time; the bytes of
 longer ones times these are a product of int8 matrices, elements by moduli, which tensor cores
-compute. What is left is a reduction of every sum.
+compute. What is left is a reduction of every sum. The kernel stands apart from `encode`, whose
+integers are always eight bytes and which reads both operands in one launch.
 
 The integer is round(x 2^s), to nearest even, of the value x: its words are put, in two's
 complement, into limbs of 64 bits, the lowest of which is below the point, and the sum is rounded.
@@ -22,8 +23,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.gpu.kernels.triton.numbers import MAGIC, SCALE, decode, wide
-from widen.gpu.kernels.triton.packed import four_bytes, quads, signed_dot4, xor_where
+from widen.gpu.kernels.triton.encode import balanced, balanced_parts, store_four
+from widen.gpu.kernels.triton.numbers import SCALE, decode, wide
+from widen.gpu.kernels.triton.packed import dot4, four_bytes, quads, xor_where
 
 
 @triton.jit
@@ -177,13 +179,6 @@ def store_bytes(place, values, written, FORM: tl.constexpr):
 
 
 @triton.jit
-def reduced(x, minus_p, inverse):
-    """The residue x - p rint(x/p), and a multiple of 2^22 more: the quotient in float32."""
-    quotient = x.to(tl.float32) * inverse + MAGIC
-    return quotient.to(tl.int32, bitcast=True) * minus_p + x
-
-
-@triton.jit
 def store_digits(place, r, plane, long_moduli, written, FORM: tl.constexpr):
     """Store residues below 8256 in two digits of base 128, and their sums: 64 and 128 at most."""
     high = (r + 64) >> 7
@@ -198,9 +193,12 @@ def store_digits(place, r, plane, long_moduli, written, FORM: tl.constexpr):
 @triton.jit
 def tile_of(
     bits, table, count, planes, lines, inner, pitch, batch_stride, line_stride, inner_stride,
-    LINES: tl.constexpr, INNER: tl.constexpr,
+    PACKED: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    """Where a program's first words are, s, which are there; and its words of a plane, likewise."""
+    """Where a program's first words are, s, which are there; and its part of a plane, likewise.
+
+    A word of a plane has PACKED entries. `pitch` is a multiple of 16.
+    """
     tiles, stretches = tl.cdiv(lines, LINES), tl.cdiv(pitch, INNER)
     tile, stretch = tl.program_id(0) // stretches, tl.program_id(0) % stretches
     b, first = tile // tiles, tile % tiles * LINES
@@ -209,10 +207,10 @@ def tile_of(
     at = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
     at += h.to(tl.int64)[None, :] * inner_stride
     s = tl.load(table + SCALE * count + b * lines + line, line < lines, other=0).to(tl.int32)
-    word = stretch * (INNER // 4) + tl.arange(0, INNER // 4)
-    quarter = tl.multiple_of(pitch // 4, 4)
-    target = (planes + (wide(b) * lines + line) * quarter)[:, None] + word[None, :]
-    written = (line < lines)[:, None] & (word < quarter)[None, :]
+    word = stretch * (INNER // PACKED) + tl.arange(0, INNER // PACKED)
+    words = tl.multiple_of(pitch // PACKED, 4)
+    target = (planes + (wide(b) * lines + line) * words)[:, None] + word[None, :]
+    written = (line < lines)[:, None] & (word < words)[None, :]
     return at, s[:, None], inside, target, written
 
 
@@ -233,53 +231,84 @@ def weighed(limbs, at, ASSEMBLY: tl.constexpr):
     """The sum of the bytes of limbs times their weights."""
     total = tl.zeros(limbs[0].shape, tl.int32)
     for j in tl.static_range(len(limbs)):
-        total = signed_dot4(limbs[j], tl.load(at + j), total, ASSEMBLY)
+        total = dot4(limbs[j], tl.load(at + j), total, True, ASSEMBLY)
     return total
 
 
-SIZES = ["count", "pitch", "plane_stride", "moduli", "long_moduli"]
-
-
-@triton.jit(do_not_specialize=SIZES)
-def residues_of_few(
-    bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
-    batch_stride, line_stride, inner_stride, constants, weights, moduli, long_moduli,
-    WORDS: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
-    LONGS: tl.constexpr, ASSEMBLY: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+@triton.jit
+def store_by_bytes(
+    sides, target, written, plane_stride, constants, weights, moduli, PARTS: tl.constexpr,
+    LONGS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """The same as `residues` for few limbs and moduli up to 256; COLUMNS are 1."""
-    at, s, inside, target, written = tile_of(
-        bits, table, count, planes, lines, inner, pitch, batch_stride, line_stride, inner_stride,
-        LINES, INNER,
-    )  # fmt: skip
-    sides = ()
-    for part in tl.static_range(PARTS):
-        limbs = integer_of(
-            at + part * wide(part_stride), s, wide(word_stride), inside, WORDS, FRACTION, EXPONENT,
-            LONGS, ASSEMBLY,
-        )  # fmt: skip
-        sides = sides + (quarters_of(limbs, LINES, INNER),)
+    """Store the residues of `quarters_of` every part, modulo p <= 256."""
     plane = wide(plane_stride // 4)
     rows = weights.to(tl.pointer_type(tl.int32), bitcast=True)
     for c in range(moduli):
         minus_p = tl.load(constants + c)
         inverse = tl.load(constants + moduli + c).to(tl.float32, bitcast=True)
-        ours, theirs, sums = (), (), ()
+        four = ()
         for i in tl.static_range(4):
             x = weighed(sides[0][i], rows + c * (2 * LONGS), ASSEMBLY)
-            ours = ours + (reduced(x, minus_p, inverse),)
-            if PARTS == 2:
-                y = weighed(sides[1][i], rows + c * (2 * LONGS), ASSEMBLY)
-                theirs = theirs + (reduced(y, minus_p, inverse),)
-                sums = sums + (reduced(x + y, minus_p, inverse),)
-        place = target + wide(c) * plane
-        tl.store(place, four_bytes(ours[0], ours[1], ours[2], ours[3], ASSEMBLY), written)
+            y = weighed(sides[1][i], rows + c * (2 * LONGS), ASSEMBLY) if PARTS == 2 else x
+            four = four + (balanced_parts(x, y, minus_p, inverse, PARTS),)
+        store_four(target + wide(c) * plane, four, wide(moduli) * plane, written, ASSEMBLY)
+
+
+@triton.jit
+def store_by_products(
+    sides, target, written, plane_stride, constants, weights, moduli, long_moduli,
+    PARTS: tl.constexpr, LONG_MODULI: tl.constexpr, ROOM: tl.constexpr, FORM: tl.constexpr,
+):  # fmt: skip
+    """Store the residues of `bytes_of` every part."""
+    plane = wide(tl.multiple_of(plane_stride // 4, 4))
+    target, written = target[:, :, None], written[:, :, None]
+    columns: tl.constexpr = FORM[3]
+    column = tl.arange(0, columns)
+    stream = (moduli + 3 * long_moduli) * plane
+    filled = tl.cdiv(moduli, columns) * columns
+    rows = filled + tl.cdiv(long_moduli, columns) * columns
+    at_weights = weights + column[None, :] * (8 * ROOM) + tl.arange(0, 8 * ROOM)[:, None]
+    for start in range(0, moduli, columns):
+        c = start + column
+        minus_p = tl.load(constants + c)[None, :]
+        inverse = tl.load(constants + rows + c).to(tl.float32, bitcast=True)[None, :]
+        factors = tl.load(at_weights)
+        at_weights += columns * 8 * ROOM
+        place = target + (c.to(tl.int64) * plane)[None, None, :]
+        there = written & (c < moduli)[None, None, :]
+        r = balanced(tl.dot(sides[0], factors, out_dtype=tl.int32), minus_p, inverse)
+        store_bytes(place, r, there, FORM)
         if PARTS == 2:
-            place += wide(moduli) * plane
-            packed = four_bytes(theirs[0], theirs[1], theirs[2], theirs[3], ASSEMBLY)
-            tl.store(place, packed, written)
-            place += wide(moduli) * plane
-            tl.store(place, four_bytes(sums[0], sums[1], sums[2], sums[3], ASSEMBLY), written)
+            x = tl.dot(sides[1], factors, out_dtype=tl.int32)
+            both = balanced(r.to(tl.int8).to(tl.int32) + x, minus_p, inverse)
+            store_bytes(place + stream, balanced(x, minus_p, inverse), there, FORM)
+            store_bytes(place + 2 * stream, both, there, FORM)
+    if LONG_MODULI:
+        for start in range(0, long_moduli, columns):
+            c = start + column
+            minus_p = tl.load(constants + filled + c)[None, :]
+            inverse = tl.load(constants + rows + filled + c).to(tl.float32, bitcast=True)[None, :]
+            lows = tl.load(at_weights)
+            at_weights += columns * 8 * ROOM
+            highs = tl.load(at_weights)
+            at_weights += columns * 8 * ROOM
+            place = target + ((moduli + c).to(tl.int64) * plane)[None, None, :]
+            there = written & (c < long_moduli)[None, None, :]
+            high = tl.dot(sides[0], highs, out_dtype=tl.int32)
+            # A difference: the compiler would start the product from a sum.
+            x = tl.dot(sides[0], lows, out_dtype=tl.int32) - high * -128
+            r = balanced(x, minus_p, inverse)
+            store_digits(place, r, plane, long_moduli, there, FORM)
+            if PARTS == 2:
+                high = tl.dot(sides[1], highs, out_dtype=tl.int32)
+                x = tl.dot(sides[1], lows, out_dtype=tl.int32) - high * -128
+                both = balanced(((r << 10) >> 10) + x, minus_p, inverse)
+                r = balanced(x, minus_p, inverse)
+                store_digits(place + stream, r, plane, long_moduli, there, FORM)
+                store_digits(place + 2 * stream, both, plane, long_moduli, there, FORM)
+
+
+SIZES = ["count", "pitch", "plane_stride", "moduli", "long_moduli"]
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -299,6 +328,9 @@ def residues(
     have three planes: low digits, with the other residues, high digits, and sums. Complex numbers
     have planes of real parts, of imaginary parts, and of their sums.
 
+    COLUMNS are moduli of one product of matrices; 1 if integers are so short, and moduli as well,
+    that bytes are multiplied four at a time instead. ROOM is LONGS then.
+
     Up to 256 digits and weights of 128 at most, and of 127 where p < 256, are a sum below 2^22:
     x/p errs by less than 2 |x|/p 2^-24 < 1/(2p), so residues are balanced. In two digits, |128 w' +
     w| <= p/2 with both within 64: sums are below 2^28, and for p > 2^13 the quotient errs by less
@@ -306,7 +338,7 @@ def residues(
     """
     at, s, inside, target, written = tile_of(
         bits, table, count, planes, lines, inner, pitch, batch_stride, line_stride, inner_stride,
-        LINES, INNER,
+        4, LINES, INNER,
     )  # fmt: skip
     sides = ()
     for part in tl.static_range(PARTS):
@@ -314,50 +346,17 @@ def residues(
             at + part * wide(part_stride), s, wide(word_stride), inside, WORDS, FRACTION, EXPONENT,
             LONGS, ASSEMBLY,
         )  # fmt: skip
-        sides = sides + (bytes_of(limbs, ROOM, NEAR, LINES, INNER),)
-    plane = wide(tl.multiple_of(plane_stride // 4, 4))
-    target, written = target[:, :, None], written[:, :, None]
-    form: tl.constexpr = (NEAR, LINES, INNER, COLUMNS, ASSEMBLY)
-    column = tl.arange(0, COLUMNS)
-    stream = (moduli + 3 * long_moduli) * plane
-    filled = tl.cdiv(moduli, COLUMNS) * COLUMNS
-    rows = filled + tl.cdiv(long_moduli, COLUMNS) * COLUMNS
-    at_weights = weights + column[None, :] * (8 * ROOM) + tl.arange(0, 8 * ROOM)[:, None]
-    for start in range(0, moduli, COLUMNS):
-        c = start + column
-        minus_p = tl.load(constants + c)[None, :]
-        inverse = tl.load(constants + rows + c).to(tl.float32, bitcast=True)[None, :]
-        factors = tl.load(at_weights)
-        at_weights += COLUMNS * 8 * ROOM
-        place = target + (c.to(tl.int64) * plane)[None, None, :]
-        there = written & (c < moduli)[None, None, :]
-        r = reduced(tl.dot(sides[0], factors, out_dtype=tl.int32), minus_p, inverse)
-        store_bytes(place, r, there, form)
-        if PARTS == 2:
-            x = tl.dot(sides[1], factors, out_dtype=tl.int32)
-            both = reduced(r.to(tl.int8).to(tl.int32) + x, minus_p, inverse)
-            store_bytes(place + stream, reduced(x, minus_p, inverse), there, form)
-            store_bytes(place + 2 * stream, both, there, form)
-    if LONG_MODULI:
-        for start in range(0, long_moduli, COLUMNS):
-            c = start + column
-            minus_p = tl.load(constants + filled + c)[None, :]
-            inverse = tl.load(constants + rows + filled + c).to(tl.float32, bitcast=True)[None, :]
-            lows = tl.load(at_weights)
-            at_weights += COLUMNS * 8 * ROOM
-            highs = tl.load(at_weights)
-            at_weights += COLUMNS * 8 * ROOM
-            place = target + ((moduli + c).to(tl.int64) * plane)[None, None, :]
-            there = written & (c < long_moduli)[None, None, :]
-            high = tl.dot(sides[0], highs, out_dtype=tl.int32)
-            # A difference: the compiler would start the product from a sum.
-            x = tl.dot(sides[0], lows, out_dtype=tl.int32) - high * -128
-            r = reduced(x, minus_p, inverse)
-            store_digits(place, r, plane, long_moduli, there, form)
-            if PARTS == 2:
-                high = tl.dot(sides[1], highs, out_dtype=tl.int32)
-                x = tl.dot(sides[1], lows, out_dtype=tl.int32) - high * -128
-                both = reduced(((r << 10) >> 10) + x, minus_p, inverse)
-                r = reduced(x, minus_p, inverse)
-                store_digits(place + stream, r, plane, long_moduli, there, form)
-                store_digits(place + 2 * stream, both, plane, long_moduli, there, form)
+        if COLUMNS == 1:
+            sides = sides + (quarters_of(limbs, LINES, INNER),)
+        else:
+            sides = sides + (bytes_of(limbs, ROOM, NEAR, LINES, INNER),)
+    if COLUMNS == 1:
+        store_by_bytes(
+            sides, target, written, plane_stride, constants, weights, moduli, PARTS, LONGS,
+            ASSEMBLY,
+        )  # fmt: skip
+    else:
+        store_by_products(
+            sides, target, written, plane_stride, constants, weights, moduli, long_moduli, PARTS,
+            LONG_MODULI, ROOM, (NEAR, LINES, INNER, COLUMNS, ASSEMBLY),
+        )  # fmt: skip

@@ -24,6 +24,24 @@ from widen.gpu.kernels.triton.repair import holds
 TOP = tl.constexpr(1000)  # exponent that the largest number of a balanced line gets
 LEFT_OUT = tl.constexpr(1 << 16)  # in place of a shift: this term is 0 in every element
 
+
+@triton.jit
+def shifts_at(shifts, line, start, lines, inner, INNER: tl.constexpr):
+    """Terms from `start` on, which numbers of lines are there, and how far terms are shifted."""
+    h = start + tl.arange(0, INNER)
+    inside = (line < lines)[:, None] & (h < inner)[None, :]
+    return h, inside, tl.load(shifts + h, h < inner, other=LEFT_OUT)[None, :]
+
+
+@triton.jit
+def numbers_at(source, h, inside, inner_stride, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """Bits of numbers, m and e of |x| = m 2^e."""
+    at = source + h.to(tl.int64)[None, :] * inner_stride
+    x = tl.load(at, inside, other=0).to(tl.int64)
+    m, e = decode(x, FRACTION, EXPONENT)
+    return x, m, e
+
+
 SIZES = ["lines", "inner", "part_stride", "batch_stride"]
 
 
@@ -45,26 +63,20 @@ def balance(
     target = out + wide(b) * out_batch_stride + line.to(tl.int64)[:, None] * out_line_stride
     highest = tl.full((LINES, INNER), NOTHING, tl.int32)
     for start in range(0, inner, INNER):
-        h = start + tl.arange(0, INNER)
-        inside = (line < lines)[:, None] & (h < inner)[None, :]
-        shift = tl.load(shifts + h, h < inner, other=LEFT_OUT)[None, :]
+        h, inside, shift = shifts_at(shifts, line, start, lines, inner, INNER)
         for part in tl.static_range(PARTS):
-            at = source + part * part_stride + h.to(tl.int64)[None, :] * inner_stride
-            x = tl.load(at, inside, other=0).to(tl.int64)
-            m, e = decode(x, FRACTION, EXPONENT)
+            of_part = source + part * part_stride
+            x, m, e = numbers_at(of_part, h, inside, inner_stride, FRACTION, EXPONENT)
             counts = (m > 0) & ~is_special(x, FRACTION, EXPONENT) & (shift < LEFT_OUT)
             highest = tl.maximum(highest, tl.where(counts, highest_bit(m) + e + shift, NOTHING))
     top = tl.max(highest, 1)
     move = tl.where(top > NOTHING, TOP - top, 0)
     gone = tl.zeros((LINES, INNER), tl.int32)
     for start in range(0, inner, INNER):
-        h = start + tl.arange(0, INNER)
-        inside = (line < lines)[:, None] & (h < inner)[None, :]
-        shift = tl.load(shifts + h, h < inner, other=LEFT_OUT)[None, :]
+        h, inside, shift = shifts_at(shifts, line, start, lines, inner, INNER)
         for part in tl.static_range(PARTS):
-            at = source + part * part_stride + h.to(tl.int64)[None, :] * inner_stride
-            x = tl.load(at, inside, other=0).to(tl.int64)
-            m, e = decode(x, FRACTION, EXPONENT)
+            of_part = source + part * part_stride
+            x, m, e = numbers_at(of_part, h, inside, inner_stride, FRACTION, EXPONENT)
             special = is_special(x, FRACTION, EXPONENT)
             place = highest_bit(m)
             field = place + e + shift + move[:, None] + 1023
@@ -102,8 +114,8 @@ def leads(
         inside = (line < lines)[:, None] & (h < inner)[None, :]
         total = tl.zeros((LINES, INNER), tl.int32)
         for part in tl.static_range(PARTS):
-            at = source + part * part_stride + h.to(tl.int64)[None, :] * inner_stride
-            m, e = decode(tl.load(at, inside, other=0).to(tl.int64), FRACTION, EXPONENT)
+            of_part = source + part * part_stride
+            _, m, e = numbers_at(of_part, h, inside, inner_stride, FRACTION, EXPONENT)
             total += leading(m, top[:, None] - e, kept).to(tl.int32)
         to = target + h.to(tl.int64)[None, :] * out_inner_stride
         tl.store(to, total.to(tl.float32).to(tl.int32, bitcast=True), inside)

@@ -1,4 +1,4 @@
-"""Rows and columns looked at: largest magnitude, integer norms, last bit, exponents, weights.
+"""Rows and columns looked at: largest magnitude, integer norms, last bit, leading integers.
 
 Lines are (parts, batch, lines, inner) of any strides, both operands' in one launch. A program takes
 LINES lines and a share of the inner dimension; shares meet in atomic integer sums and maxima, whose
@@ -13,20 +13,10 @@ import triton.language as tl
 from widen.gpu.kernels.triton.numbers import (
     DEPTH,
     FAR_OFF,
-    FLAGS,
-    INEXACT,
     LARGEST,
-    LEVEL,
-    NORM,
-    NORM_BITS,
     NOTHING,
-    SCALE,
-    SIGMA,
-    SPECIAL,
     SQUARES,
     SUM,
-    WEIGHT,
-    ZERO_LINE,
     decode,
     highest_bit,
     is_special,
@@ -130,6 +120,21 @@ def store_leads(
 
 
 @triton.jit
+def counted(
+    q1, q2, lead, bits, more, less, top, FAR: tl.constexpr, LEAD: tl.constexpr,
+    FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+):  # fmt: skip
+    """Sums with q, q^2 and leads of numbers added, and the places of their last bits (`look`)."""
+    if FAR:
+        q, one, place = look(bits, more, less, top[:, None], LEAD, FRACTION, EXPONENT)
+    else:
+        q, one, place = look_near(bits, more, less, top[:, None], LEAD, FRACTION, EXPONENT)
+    q1 += q
+    q2 += q.to(tl.uint32, bitcast=True).to(tl.uint64) * q.to(tl.uint32, bitcast=True)
+    return q1, q2, lead + one, place
+
+
+@triton.jit
 def sums_of(
     base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
     inner_stride, FAR: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr,
@@ -152,14 +157,10 @@ def sums_of(
         lead = tl.zeros((LINES, INNER), tl.int32)
         for part in tl.static_range(PARTS):
             bits = x if part == 0 else y
-            if FAR:
-                q, one, place = look(bits, 0, 0, top[:, None], LEAD, FRACTION, EXPONENT)
-            else:
-                q, one, place = look_near(bits, 0, 0, top[:, None], LEAD, FRACTION, EXPONENT)
-            q1 += q
-            q2 += q.to(tl.uint32, bitcast=True).to(tl.uint64) * q.to(tl.uint32, bitcast=True)
+            q1, q2, lead, place = counted(
+                q1, q2, lead, bits, 0, 0, top, FAR, LEAD, FRACTION, EXPONENT
+            )
             last = tl.minimum(last, place)
-            lead += one
         if LEAD > 7:  # too long for an int8: two planes of seven bits
             store_leads(target, lead >> 7, line, first, pitch, lines, NEAR, LINES, INNER)
             low = target + wide(count) * pitch
@@ -173,19 +174,31 @@ def sums_of(
 
 
 @triton.jit
+def tops_of(magnitude, line, lines, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """Exponents of lines, which lines count, and whether one is near the subnormal numbers."""
+    m, e = decode(magnitude, FRACTION, EXPONENT)
+    top = highest_bit(m) + e
+    counts = (line < lines) & (m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
+    lowest: tl.constexpr = 64 - (1 << (EXPONENT - 1))
+    far = tl.min(tl.where(counts, top, 0), 0) < lowest
+    return tl.where(counts, top, 1 << 20), counts, far  # so that the others' leads are 0
+
+
+@triton.jit
+def depth_of(place, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
+    """What the table keeps of the place of a line's last bit."""
+    depth = tl.where(place < FAR_OFF, lowest_place(FRACTION, EXPONENT) - NOTHING - place, 0)
+    return depth.to(tl.int64)
+
+
+@triton.jit
 def norms_of(
     base, target, magnitude, line, start, stop, inner, pitch, lines, count, line_stride,
     inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
     LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """(q1, q2, depth, which lines count) of a stretch of lines, given their largest magnitudes."""
-    m, e = decode(magnitude, FRACTION, EXPONENT)
-    top = highest_bit(m) + e
-    counts = (line < lines) & (m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
-    # Lines near the subnormal numbers take the long way.
-    lowest: tl.constexpr = 64 - (1 << (EXPONENT - 1))
-    far = tl.min(tl.where(counts, top, 0), 0) < lowest
-    top = tl.where(counts, top, 1 << 20)  # so that the others' leads are 0
+    top, counts, far = tops_of(magnitude, line, lines, FRACTION, EXPONENT)
     if far:
         q1, q2, place = sums_of(
             base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
@@ -196,8 +209,7 @@ def norms_of(
             base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
             inner_stride, False, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
         )  # fmt: skip
-    depth = tl.where(place < FAR_OFF, lowest_place(FRACTION, EXPONENT) - NOTHING - place, 0)
-    return q1, q2, depth.to(tl.int64), counts
+    return q1, q2, depth_of(place, FRACTION, EXPONENT), counts
 
 
 @triton.jit
@@ -251,122 +263,58 @@ def norms(
 
 
 @triton.jit
-def ceil_sqrt(square):
-    """ceil(sqrt(x)) of int64 numbers below 2^62, bit by bit."""
-    root = tl.zeros(square.shape, tl.int64)
-    for bit in tl.static_range(30, -1, -1):
-        tried = root | (1 << bit)
-        root = tl.where(tried * tried <= square, tried, root)
-    return root + (root * root < square).to(tl.int64)
-
-
-@triton.jit
-def floor_log2_ratio(numerator, denominator):
-    """`bounds.floor_log2_ratio` of positive integers below 2^53."""
-    ours, theirs = highest_bit(numerator), highest_bit(denominator)
-    less = (numerator << (60 - ours).to(tl.int64)) < (denominator << (60 - theirs).to(tl.int64))
-    return ours - theirs - less.to(tl.int32)
-
-
-@triton.jit
-def weight_of(q1, level, divisor, unit):
-    """`Certificate.weight` of lines."""
-    reduced = tl.maximum(highest_bit(q1) - 23, 0)
-    one = tl.full(q1.shape, 1, tl.int64)
-    rounded = (q1 + (one << reduced.to(tl.int64)) - 1) >> reduced.to(tl.int64)
-    quotient = ((rounded << 22) + divisor - 1) // divisor
-    shift = reduced + level + unit - NORM_BITS - 22
-    down = tl.minimum(tl.maximum(-shift, 0), 61).to(tl.int64)
-    up = tl.minimum(tl.maximum(shift, 0), 38).to(tl.int64)
-    return tl.where(shift >= 0, quotient << up, (quotient + (one << down) - 1) >> down)
-
-
-@triton.jit
-def _scale(
-    block, table, needs, count, goal_norm, root, goal_shift, divisor, unit, rounding, entries, full,
-    FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LINES: tl.constexpr,
+def _survey(
+    block, bits, table, leads, count, lines, inner, pitch, batch_stride, line_stride, inner_stride,
+    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LEAD: tl.constexpr,
+    NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    line = block * LINES + tl.arange(0, LINES)
-    real = line < count
-    at = table + line
-    magnitude = tl.load(at + LARGEST * count, real, other=0)
-    q1 = tl.load(at + SUM * count, real, other=0)
-    q2 = tl.load(at + SQUARES * count, real, other=0)
-    m, e = decode(magnitude, FRACTION, EXPONENT)
-    special = is_special(magnitude, FRACTION, EXPONENT)
-    empty = special | (m == 0)
-    top = tl.where(empty, 0, highest_bit(m) + e)
-    depth = tl.load(at + DEPTH * count, real, other=0).to(tl.int32)
-    s = tl.where(empty, 0, depth + NOTHING)
-    norm = q1
-    if goal_norm == 2:
-        norm = ceil_sqrt(q2)
-    wide_root = tl.full((LINES,), 0, tl.int64) + root
-    wanted = floor_log2_ratio(wide_root, tl.maximum(norm, 1)) + goal_shift + NORM_BITS - top
-    if goal_norm == 0:
-        wanted = s
-    inexact = (q1 > 0) & (wanted < s)
-    at_goal = (q1 > 0) & (inexact | (full != 0))
-    s = tl.where(special, NOTHING, tl.where(at_goal, wanted, s))
-    sigma, level = s + top, tl.where(special, NOTHING, wanted) + top
-    # ||a'|| <= 2^(sigma - 15) sqrt(q2) + sqrt(2k)/2; a margin of 2/256 covers the floats.
-    length = sigma.to(tl.float32) - 15.0 + 0.5 * tl.log2(tl.maximum(q2, 1).to(tl.float32))
-    high, low = tl.maximum(length, rounding), tl.minimum(length, rounding)
-    length = high + tl.log2(1.0 + tl.exp2(low - high))
-    bound = tl.where(empty, NOTHING, tl.ceil(length * 256.0).to(tl.int32) + 2)
-    flags = tl.where(special, SPECIAL, tl.where(empty, ZERO_LINE, 0)) | tl.where(
-        inexact, INEXACT, 0
-    )
-    tl.store(at + SCALE * count, s.to(tl.int64), real)
-    tl.store(at + SIGMA * count, sigma.to(tl.int64), real)
-    tl.store(at + FLAGS * count, flags.to(tl.int64), real)
-    tl.store(at + WEIGHT * count, weight_of(q1, level, divisor, unit), real)
-    tl.store(at + LEVEL * count, level.to(tl.int64), real)
-    tl.store(at + NORM * count, bound.to(tl.int64), real)
-    held = real & ~empty
-    tl.atomic_max(needs, tl.max(tl.where(held, bound, NOTHING), 0).to(tl.int64), sem="relaxed")
-    tl.atomic_max(needs + 1, tl.max(tl.where(held, sigma, NOTHING), 0).to(tl.int64), sem="relaxed")
-    all_flags = tl.max((real & (flags & SPECIAL > 0)).to(tl.int32), 0) * SPECIAL
-    all_flags |= tl.max((real & inexact).to(tl.int32), 0) * INEXACT
-    tl.atomic_or(needs + 2, all_flags.to(tl.int64), sem="relaxed")
-    # V is more than half of what the goal allows: that share tells how much of |A||B| is needed.
-    room = wide_root.to(tl.float32) * tl.exp2((goal_shift + NORM_BITS - sigma).to(tl.float32))
-    inverse = (65536.0 * room / tl.maximum(q1, 1).to(tl.float32)).to(tl.int32) + 1
-    tl.atomic_max(
-        needs + 4, tl.max(tl.where(held & at_goal, inverse, 0), 0).to(tl.int64), sem="relaxed"
-    )
-    sparse = (tl.full((LINES,), 1 << 24, tl.int64) * entries) // tl.maximum(q1, 1)
-    tl.atomic_max(needs + 3, tl.max(tl.where(held, sparse, 0), 0), sem="relaxed")
+    b, line, start, stop = piece_of(block, lines, inner, inner, LINES)
+    base = pairs(bits, b, batch_stride, PARTS)
+    magnitude = largest_of(
+        base, line, start, stop, inner, lines, line_stride, inner_stride, PARTS,
+        1 + FRACTION + EXPONENT, NEAR, LINES, INNER,
+    )  # fmt: skip
+    q1, q2, depth, counts = norms_of(
+        base, leads + wide(b) * lines * pitch, magnitude, line, start, stop, inner, pitch, lines,
+        count, line_stride, inner_stride, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
+    )  # fmt: skip
+    at_line = table + b * lines + line
+    tl.store(at_line + LARGEST * count, magnitude, line < lines)
+    tl.store(at_line + SUM * count, tl.where(counts, q1, 0), line < lines)
+    tl.store(at_line + SQUARES * count, tl.where(counts, q2, 0), line < lines)
+    tl.store(at_line + DEPTH * count, tl.where(counts, depth, 0), line < lines)
 
 
-GOALS = [
-    "left_count", "right_count", "left_blocks", "goal_norm", "root", "goal_shift", "divisor",
-    "unit", "rounding", "entries", "full",
-]  # fmt: skip
-
-
-@triton.jit(do_not_specialize=GOALS)
-def scale(
-    left_table, left_needs, left_count, right_table, right_needs, right_count, left_blocks,
-    goal_norm, root, goal_shift, divisor, unit, rounding, entries, full,
-    LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr, RIGHT_FRACTION: tl.constexpr,
-    RIGHT_EXPONENT: tl.constexpr, LINES: tl.constexpr,
+@triton.jit(do_not_specialize=["left_count", "right_count", "left_blocks", "cleared"])
+def survey(
+    left_bits, left_table, left_leads, left_count, left_lines, left_batch_stride, left_line_stride,
+    left_inner_stride, right_bits, right_table, right_leads, right_count, right_lines,
+    right_batch_stride, right_line_stride, right_inner_stride, left_blocks, inner, pitch, zeros,
+    cleared,
+    PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
+    RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, LEAD: tl.constexpr,
+    LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr,
+    RIGHT_NEAR: tl.constexpr, RIGHT_LINES: tl.constexpr, RIGHT_INNER: tl.constexpr,
 ):  # fmt: skip
-    """The rest of the table: exponents by the goal, but no further than a line's last bit.
+    """What `largest` and `norms` do, in one launch: for short lines.
 
-    With `full`, by the goal alone. A `goal_norm` of 0 keeps every bit. `rounding` is
-    log2(sqrt(2k)/2), what rounding may add to a norm; a line has `entries` numbers. `needs` gets
-    (largest NORM, largest SIGMA, flags of all lines, the smallest mean of q, inverted and times
-    2^24, and the smallest share of the goal that a line uses, inverted and times 2^16).
+    A program takes whole lines and reads them twice, the second time from the cache. Nobody else
+    adds to their sums, so nothing has to be zero before. `cleared` words of `zeros`, up to 64,
+    become zero for those who count later.
     """
     block = tl.program_id(0)
+    if block == 0:
+        word = tl.arange(0, 64)
+        tl.store(zeros + word, tl.zeros((64,), tl.int64), word < cleared)
     if block < left_blocks:
-        _scale(
-            block, left_table, left_needs, left_count, goal_norm, root, goal_shift, divisor, unit,
-            rounding, entries, full, LEFT_FRACTION, LEFT_EXPONENT, LINES,
+        _survey(
+            block, left_bits, left_table, left_leads, left_count, left_lines, inner, pitch,
+            left_batch_stride, left_line_stride, left_inner_stride, PARTS, LEFT_FRACTION,
+            LEFT_EXPONENT, LEAD, LEFT_NEAR, LEFT_LINES, LEFT_INNER,
         )  # fmt: skip
     else:
-        _scale(
-            block - left_blocks, right_table, right_needs, right_count, goal_norm, root, goal_shift,
-            divisor, unit, rounding, entries, full, RIGHT_FRACTION, RIGHT_EXPONENT, LINES,
+        _survey(
+            block - left_blocks, right_bits, right_table, right_leads, right_count, right_lines,
+            inner, pitch, right_batch_stride, right_line_stride, right_inner_stride, PARTS,
+            RIGHT_FRACTION, RIGHT_EXPONENT, LEAD, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
         )  # fmt: skip

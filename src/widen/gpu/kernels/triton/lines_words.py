@@ -5,6 +5,9 @@ nearest of what the words before it leave. So all but the last bit is known from
 and the sign of the second: the value is x and less than half a unit in its last place more or less.
 The second is read where x ends in zeros and that little decides; further words for the place of a
 line's last bit alone, until it is known to be far enough.
+
+Kernels stand apart from those of `lines`: whether a second word is read depends on the first, so
+numbers cannot be on their way while others are looked at, as they are there.
 """
 
 from __future__ import annotations
@@ -12,20 +15,15 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.gpu.kernels.triton.lines import piece_of
+from widen.gpu.kernels.triton.lines import counted, depth_of, piece_of, tops_of
 from widen.gpu.kernels.triton.numbers import (
     DEPTH,
     FAR_OFF,
     LARGEST,
     NORM_BITS,
-    NOTHING,
     SQUARES,
     SUM,
     decode,
-    highest_bit,
-    is_special,
-    look,
-    look_near,
     lowest_bit,
     lowest_place,
     wide,
@@ -115,13 +113,9 @@ def sums_of(
             at = base + h.to(tl.int64)[None, :] * inner_stride + part * part_stride
             x = tl.load(at, inside, other=0)
             more, less = side_of(x.to(tl.int64), at, word_stride, words, inside, FRACTION, EXPONENT)
-            if FAR:
-                q, one, _ = look(x, more, less, top[:, None], LEAD, FRACTION, EXPONENT)
-            else:
-                q, one, _ = look_near(x, more, less, top[:, None], LEAD, FRACTION, EXPONENT)
-            q1 += q
-            q2 += q.to(tl.uint32, bitcast=True).to(tl.uint64) * q.to(tl.uint32, bitcast=True)
-            lead += one
+            q1, q2, lead, _ = counted(
+                q1, q2, lead, x, more, less, top, FAR, LEAD, FRACTION, EXPONENT
+            )
             if looking > 0:
                 place = last_place(at, word_stride, words, inside, FRACTION, EXPONENT)
                 last = tl.minimum(last, tl.min(place, 1))
@@ -151,14 +145,8 @@ def norms(
     base = bits + wide(b) * batch_stride + line.to(tl.int64)[:, None] * line_stride
     at_line = table + b * lines + line
     magnitude = tl.load(at_line + LARGEST * count, line < lines, other=0)
-    m, e = decode(magnitude, FRACTION, EXPONENT)
-    top = highest_bit(m) + e
-    counts = (line < lines) & (m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
-    top = tl.where(counts, top, 1 << 20)  # so that the others' leads are 0
+    top, counts, far = tops_of(magnitude, line, lines, FRACTION, EXPONENT)
     target = leads + wide(b) * lines * pitch + line.to(tl.int64)[:, None] * pitch
-    # Lines near the subnormal numbers take the long way.
-    lowest: tl.constexpr = 64 - (1 << (EXPONENT - 1))
-    far = tl.min(top, 0) < lowest
     if far:
         q1, q2, place = sums_of(
             base, target, line, counts, top, start, stop, inner, pitch, lines, count,
@@ -173,5 +161,5 @@ def norms(
         )  # fmt: skip
     tl.atomic_add(at_line + SUM * count, q1, counts, sem="relaxed")
     tl.atomic_add(at_line + SQUARES * count, q2, counts, sem="relaxed")
-    depth = tl.where(place < FAR_OFF, lowest_place(FRACTION, EXPONENT) - NOTHING - place, 0)
-    tl.atomic_max(at_line + DEPTH * count, depth.to(tl.int64), counts, sem="relaxed")
+    depth = depth_of(place, FRACTION, EXPONENT)
+    tl.atomic_max(at_line + DEPTH * count, depth, counts, sem="relaxed")

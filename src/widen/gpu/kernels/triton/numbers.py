@@ -79,6 +79,12 @@ def shift_left(x, by):
 
 
 @triton.jit
+def long_product(m, w):
+    """The product of two int64 numbers that are not negative: its low and high 64 bits."""
+    return (m * w).to(tl.uint64), tl.umulhi(m.to(tl.uint64), w.to(tl.uint64))
+
+
+@triton.jit
 def scaled_integer(m, e, s):
     """round-to-nearest-even(m 2^(e + s)) = r 2^left as (r, left): r <= 2^53, left >= 0."""
     left = e + s

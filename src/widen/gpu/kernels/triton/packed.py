@@ -13,30 +13,18 @@ from widen.gpu.kernels.triton.numbers import wide
 
 
 @triton.jit
-def dot4(word, weights, start, ASSEMBLY: tl.constexpr):
-    """Start + the sum of a word's four bytes, unsigned, times the weights' four, signed."""
+def dot4(word, weights, start, SIGNED: tl.constexpr, ASSEMBLY: tl.constexpr):
+    """Start + the sum of a word's four bytes (SIGNED or not) times the weights' four, signed."""
     if ASSEMBLY:
+        multiply: tl.constexpr = "dp4a.s32.s32" if SIGNED else "dp4a.u32.s32"
         total = tl.inline_asm_elementwise(
-            "dp4a.u32.s32 $0, $1, $2, $3;", "=r,r,r,r", [word, weights, start], tl.int32, True, 1
+            multiply + " $0, $1, $2, $3;", "=r,r,r,r", [word, weights, start], tl.int32, True, 1
         )
     else:
         total = start
         for i in tl.static_range(4):
-            total += ((word >> (8 * i)) & 255) * ((weights << (24 - 8 * i)) >> 24)
-    return total
-
-
-@triton.jit
-def signed_dot4(word, weights, start, ASSEMBLY: tl.constexpr):
-    """The same of signed bytes."""
-    if ASSEMBLY:
-        total = tl.inline_asm_elementwise(
-            "dp4a.s32.s32 $0, $1, $2, $3;", "=r,r,r,r", [word, weights, start], tl.int32, True, 1
-        )
-    else:
-        total = start
-        for i in tl.static_range(4):
-            total += ((word << (24 - 8 * i)) >> 24) * ((weights << (24 - 8 * i)) >> 24)
+            byte = (word << (24 - 8 * i)) >> 24 if SIGNED else (word >> (8 * i)) & 255
+            total += byte * ((weights << (24 - 8 * i)) >> 24)
     return total
 
 

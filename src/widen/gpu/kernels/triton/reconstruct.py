@@ -262,6 +262,34 @@ def round_part(
     return tl.where(nonzero, bits, 0), negative, length, head, nonzero
 
 
+@triton.jit
+def facts_of(at, count, inside):
+    """Exponents, flags and norms of lines at these places of a table of `count` lines."""
+    s = tl.load(at + SCALE * count, inside, other=0).to(tl.int32)
+    flags = tl.load(at + FLAGS * count, inside, other=0).to(tl.int32)
+    return s, flags, tl.load(at + NORM * count, inside, other=0).to(tl.int32)
+
+
+@triton.jit
+def code_of(is_open, unfit, special, slack):
+    """Marks of elements: of one that is unfit, the error may be unknown as well (`slack`)."""
+    wrong = tl.where(slack, UNSETTLED, UNFIT)
+    code = tl.where(is_open, UNSETTLED, tl.where(unfit, wrong, 0))
+    return tl.where(special, SPECIAL_ELEMENT, code)
+
+
+@triton.jit
+def store_marks(
+    marks, is_open, unfit, special, inside, SLACK: tl.constexpr, MARKED: tl.constexpr
+):  # fmt: skip
+    """Store what is not final; with MARKED only that."""
+    code = code_of(is_open, unfit, special, SLACK)
+    if MARKED:
+        tl.store(marks, code.to(tl.uint8), inside & (code > 0))
+    else:
+        tl.store(marks, code.to(tl.uint8), inside)
+
+
 SIZES = ["m", "left_batch", "right_batch", "limit", "always", "height"]
 
 
@@ -288,9 +316,7 @@ def round_residues(
     start, j = tile // tiles * height, tile % tiles * COLUMNS + tl.arange(0, COLUMNS)
     heights, widths = left_batch * m, right_batch * n
     at_column = columns_table + b % right_batch * n + j
-    t = tl.load(at_column + SCALE * widths, j < n, other=0).to(tl.int32)
-    column_flags = tl.load(at_column + FLAGS * widths, j < n, other=0).to(tl.int32)
-    column_norm = tl.load(at_column + NORM * widths, j < n, other=0).to(tl.int32)
+    t, column_flags, column_norm = facts_of(at_column, widths, j < n)
     most, least = tl.max(t, 0), tl.min(t, 0)
     some_special = tl.max(column_flags & SPECIAL, 0)
     largest_norm = tl.max(column_norm, 0)
@@ -300,9 +326,7 @@ def round_residues(
         inside = (i < m)[:, None] & (j < n)[None, :]
         loaded = (i < m)[:, None] & (j < pitch)[None, :]
         at_row = rows_table + b % left_batch * m + i
-        s = tl.load(at_row + SCALE * heights, i < m, other=0).to(tl.int32)
-        row_flags = tl.load(at_row + FLAGS * heights, i < m, other=0).to(tl.int32)
-        row_norm = tl.load(at_row + NORM * heights, i < m, other=0).to(tl.int32)
+        s, row_flags, row_norm = facts_of(at_row, heights, i < m)
         base = -(s[:, None] + t[None, :])
         # Nothing to mark, and normal numbers whatever X is.
         plain = (tl.max(row_flags & SPECIAL, 0) | some_special) == 0
@@ -336,11 +360,5 @@ def round_residues(
         if SLACK or not MARKED or not plain:
             unfit = row_norm[:, None] + column_norm[None, :] > limit
             special = ((row_flags & SPECIAL)[:, None] | (column_flags & SPECIAL)[None, :]) > 0
-            wrong: tl.constexpr = UNSETTLED if SLACK else UNFIT
-            code = tl.where(open_element, UNSETTLED, tl.where(unfit, wrong, 0))
-            code = tl.where(special, SPECIAL_ELEMENT, code)
             at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
-            if MARKED:
-                tl.store(at, code.to(tl.uint8), inside & (code > 0))
-            else:
-                tl.store(at, code.to(tl.uint8), inside)
+            store_marks(at, open_element, unfit, special, inside, SLACK, MARKED)

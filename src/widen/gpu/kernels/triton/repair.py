@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from widen.gpu.kernels.triton.dot import exact_dot
+from widen.gpu.kernels.triton.lines_words import side_of
 from widen.gpu.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
@@ -65,11 +66,15 @@ def top_of(table, count, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
 @triton.jit
 def is_certified(
     left, right, row_table, column_table, heights, widths, left_part, right_part, left_inner,
-    right_inner, inner, kept, shift, both, always,
+    right_inner, left_word, right_word, left_words, right_words, inner, kept, shift, both, always,
     PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, INNER: tl.constexpr,
+    SEVERAL: tl.constexpr,
 ):  # fmt: skip
-    """The definitive test of `bounds.Certificate` for one element."""
+    """The definitive test of `bounds.Certificate` for one element.
+
+    SEVERAL: numbers have so many words, and those after the first may make it smaller.
+    """
     top = top_of(row_table, heights, FRACTION, EXPONENT)
     other_top = top_of(column_table, widths, RIGHT_FRACTION, RIGHT_EXPONENT)
     total = tl.zeros((INNER,), tl.int64)
@@ -78,10 +83,17 @@ def is_certified(
         at, to = left + h.to(tl.int64) * left_inner, right + h.to(tl.int64) * right_inner
         ours, theirs = tl.zeros((INNER,), tl.int64), tl.zeros((INNER,), tl.int64)
         for part in tl.static_range(PARTS):
-            x = tl.load(at + part * left_part, h < inner, other=0).to(tl.int64)
-            y = tl.load(to + part * right_part, h < inner, other=0).to(tl.int64)
+            from_left, from_right = at + part * left_part, to + part * right_part
+            x = tl.load(from_left, h < inner, other=0).to(tl.int64)
+            y = tl.load(from_right, h < inner, other=0).to(tl.int64)
             mx, ex = decode(x, FRACTION, EXPONENT)
             my, ey = decode(y, RIGHT_FRACTION, RIGHT_EXPONENT)
+            if SEVERAL:
+                mx -= side_of(x, from_left, left_word, left_words, h < inner, FRACTION, EXPONENT)[1]
+                my -= side_of(
+                    y, from_right, right_word, right_words, h < inner, RIGHT_FRACTION,
+                    RIGHT_EXPONENT,
+                )[1]  # fmt: skip
             ours += leading(mx, top - ex, kept)
             theirs += leading(my, other_top - ey, kept)
         total += ours * theirs
@@ -89,35 +101,47 @@ def is_certified(
 
 
 @triton.jit
-def special_sum(
-    left, right, left_part, right_part, left_inner, right_inner, inner,
-    PARTS: tl.constexpr, PART: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
-    RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, INNER: tl.constexpr,
+def special_sums(
+    left, right, left_part, right_part, left_inner, right_inner, inner, PARTS: tl.constexpr,
+    FRACTION: tl.constexpr, EXPONENT: tl.constexpr, RIGHT_FRACTION: tl.constexpr,
+    RIGHT_EXPONENT: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    """(any NaN, any +infinity, any -infinity) among the terms of one part of a dot product."""
-    nan = tl.zeros((INNER,), tl.int32)
-    up, down = tl.zeros((INNER,), tl.int32), tl.zeros((INNER,), tl.int32)
+    """(any NaN, any +infinity, any -infinity) among the terms of a dot product, part by part."""
     all_ones: tl.constexpr = (1 << EXPONENT) - 1
     other_ones: tl.constexpr = (1 << RIGHT_EXPONENT) - 1
-    for start in range(0, inner, INNER):
-        h = start + tl.arange(0, INNER)
-        at, to = left + h.to(tl.int64) * left_inner, right + h.to(tl.int64) * right_inner
-        for q in tl.static_range(PARTS):
-            x = tl.load(at + q * left_part, h < inner, other=0).to(tl.int64)
-            y = tl.load(to + (q ^ PART) * right_part, h < inner, other=0).to(tl.int64)
-            x_zero = (x << (63 - FRACTION - EXPONENT)) << 1 == 0
-            y_zero = (y << (63 - RIGHT_FRACTION - RIGHT_EXPONENT)) << 1 == 0
-            x_odd = ((x >> FRACTION) & all_ones) == all_ones
-            y_odd = ((y >> RIGHT_FRACTION) & other_ones) == other_ones
-            x_nan = x_odd & ((x & ((1 << FRACTION) - 1)) != 0)
-            y_nan = y_odd & ((y & ((1 << RIGHT_FRACTION) - 1)) != 0)
-            infinite = (x_odd | y_odd) & ~x_nan & ~y_nan
-            invalid = infinite & (x_zero | y_zero)
-            negative = ((x < 0) != (y < 0)) != (PART == 0 and q == 1)
-            nan |= (x_nan | y_nan | invalid).to(tl.int32)
-            up |= (infinite & ~invalid & ~negative).to(tl.int32)
-            down |= (infinite & ~invalid & negative).to(tl.int32)
-    return tl.max(nan, 0) > 0, tl.max(up, 0) > 0, tl.max(down, 0) > 0
+    sums = ()
+    for part in tl.static_range(PARTS):
+        nan = tl.zeros((INNER,), tl.int32)
+        up, down = tl.zeros((INNER,), tl.int32), tl.zeros((INNER,), tl.int32)
+        for start in range(0, inner, INNER):
+            h = start + tl.arange(0, INNER)
+            at, to = left + h.to(tl.int64) * left_inner, right + h.to(tl.int64) * right_inner
+            for q in tl.static_range(PARTS):
+                x = tl.load(at + q * left_part, h < inner, other=0).to(tl.int64)
+                y = tl.load(to + (q ^ part) * right_part, h < inner, other=0).to(tl.int64)
+                x_zero = (x << (63 - FRACTION - EXPONENT)) << 1 == 0
+                y_zero = (y << (63 - RIGHT_FRACTION - RIGHT_EXPONENT)) << 1 == 0
+                x_odd = ((x >> FRACTION) & all_ones) == all_ones
+                y_odd = ((y >> RIGHT_FRACTION) & other_ones) == other_ones
+                x_nan = x_odd & ((x & ((1 << FRACTION) - 1)) != 0)
+                y_nan = y_odd & ((y & ((1 << RIGHT_FRACTION) - 1)) != 0)
+                infinite = (x_odd | y_odd) & ~x_nan & ~y_nan
+                invalid = infinite & (x_zero | y_zero)
+                negative = ((x < 0) != (y < 0)) != (part == 0 and q == 1)
+                nan |= (x_nan | y_nan | invalid).to(tl.int32)
+                up |= (infinite & ~invalid & ~negative).to(tl.int32)
+                down |= (infinite & ~invalid & negative).to(tl.int32)
+        sums = sums + (tl.max(nan, 0) > 0, tl.max(up, 0) > 0, tl.max(down, 0) > 0)
+    return sums
+
+
+@triton.jit
+def scalars_of(alpha, alpha_i, beta, beta_i, addend, part_stride, C_PARTS: tl.constexpr):
+    """Bits of alpha and beta, two parts each, and of the parts of c (first words of them)."""
+    scalars = (wide(alpha), wide(alpha_i), wide(beta), wide(beta_i))
+    for q in tl.static_range(C_PARTS):
+        scalars = scalars + (tl.load(addend + q * part_stride).to(tl.int64),)
+    return scalars
 
 
 @triton.jit
@@ -203,11 +227,19 @@ def place_of(number, tile, tiles):
 
 
 @triton.jit
+def stop_of(marks, elements, first, tiles, ELEMENTS: tl.constexpr):
+    """Where a program that is at tile `first` stops: GLANCE of its tiles on, or at once."""
+    marked = any_mark(marks, elements, first, tiles, ELEMENTS)
+    return tl.where(marked, tl.minimum(first + GLANCE * tl.num_programs(0), tiles), first)
+
+
+@triton.jit
 def codes_of(marks, elements, tile, tiles, ELEMENTS: tl.constexpr):
-    """What is to be done about the elements of a tile, 0 for nothing."""
+    """What is to be done about the elements of a tile, 0 for nothing; and `first_of` these."""
     places = place_of(order_of(ELEMENTS), tile, tiles)
     codes = tl.load(marks + places, places < elements, other=0).to(tl.int32)
-    return tl.where(codes < REPAIRED, codes, 0)
+    codes = tl.where(codes < REPAIRED, codes, 0)
+    return codes, first_of(codes, ELEMENTS)
 
 
 @triton.jit
@@ -217,10 +249,13 @@ def first_of(codes, ELEMENTS: tl.constexpr):
 
 
 @triton.jit
-def taken(codes, number, ELEMENTS: tl.constexpr):
-    """The code of an element, and the codes of the others."""
+def taken(codes, number, tile, tiles, ELEMENTS: tl.constexpr):
+    """An element's place and code; then the codes of the others, and `first_of` these."""
+    place = place_of(number, tile, tiles)
     here = order_of(ELEMENTS) == number
-    return tl.max(tl.max(tl.where(here, codes, 0), 1), 0), tl.where(here, 0, codes)
+    code = tl.max(tl.max(tl.where(here, codes, 0), 1), 0)
+    codes = tl.where(here, 0, codes)
+    return place, code, codes, first_of(codes, ELEMENTS)
 
 
 @triton.jit
@@ -229,7 +264,7 @@ def special_bits(
     C_PARTS: tl.constexpr, C_FIELDS: tl.constexpr, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
     HIGHEST: tl.constexpr,
 ):  # fmt: skip
-    """Bits without the sign, and the sign, of a part that `special_sum` found special."""
+    """Bits without the sign, and the sign, of a part that `special_sums` found special."""
     infinity: tl.constexpr = (HIGHEST - LOWEST - PRECISION + 2) << (PRECISION - 1)
     nan, up, down = sums[3 * PART], sums[3 * PART + 1], sums[3 * PART + 2]
     if SCALED:
@@ -273,15 +308,11 @@ def repair(
     tiles = tl.cdiv(elements, ELEMENTS).to(tl.int32)
     stride = GLANCE * tl.num_programs(0)
     for first in range(tl.program_id(0), tiles, stride):
-        marked = any_mark(marks, elements, first, tiles, ELEMENTS)
-        stop = tl.where(marked, tl.minimum(first + stride, tiles), first)
+        stop = stop_of(marks, elements, first, tiles, ELEMENTS)
         for tile in range(first, stop, tl.num_programs(0)):
-            codes = codes_of(marks, elements, tile, tiles, ELEMENTS)
-            next_one = first_of(codes, ELEMENTS)
+            codes, next_one = codes_of(marks, elements, tile, tiles, ELEMENTS)
             while next_one < ELEMENTS:
-                place = place_of(next_one, tile, tiles)
-                code, codes = taken(codes, next_one, ELEMENTS)
-                next_one = first_of(codes, ELEMENTS)
+                place, code, codes, next_one = taken(codes, next_one, tile, tiles, ELEMENTS)
                 j, i, b = place % n, place // n % m, place // n // m
                 row, column = b % left_batch * m + i, b % right_batch * n + j
                 ours = left_bits + (b % left_batch) * left_batch_stride + i * left_line_stride
@@ -291,29 +322,27 @@ def repair(
                 t = tl.load(columns_table + SCALE * right_batch * n + column).to(tl.int32)
                 scalars = ()
                 if SCALED:
-                    scalars = (wide(alpha), wide(alpha_i), wide(beta), wide(beta_i))
-                    at = c + b * c_batch_stride + i * c_row_stride + j * c_column_stride
-                    for q in tl.static_range(C_PARTS):
-                        scalars = scalars + (tl.load(at + q * c_part_stride).to(tl.int64),)
+                    addend = c + b * c_batch_stride + i * c_row_stride + j * c_column_stride
+                    scalars = scalars_of(
+                        alpha, alpha_i, beta, beta_i, addend, c_part_stride, C_PARTS
+                    )
                 fine = code == UNFIT
                 if tested & ((code == UNCERTIFIED) | (code == UNFIT)):
                     fine = is_certified(
                         ours, theirs, rows_table + row, columns_table + column, left_batch * m,
                         right_batch * n, left_part_stride, right_part_stride, left_inner_stride,
-                        right_inner_stride, inner, kept, shift, both, always, PARTS, LEFT_FRACTION,
-                        LEFT_EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
+                        right_inner_stride, 0, 0, 1, 1, inner, kept, shift, both, always, PARTS,
+                        LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER, False,
                     )  # fmt: skip
                 if fine:
                     tl.store(marks + place, 0)
                 if (not fine) | (code == UNFIT):
                     if code == SPECIAL_ELEMENT:
-                        sums = ()
-                        for q in tl.static_range(PARTS):
-                            sums = sums + special_sum(
-                                ours, theirs, left_part_stride, right_part_stride,
-                                left_inner_stride, right_inner_stride, inner, PARTS, q,
-                                LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
-                            )  # fmt: skip
+                        sums = special_sums(
+                            ours, theirs, left_part_stride, right_part_stride, left_inner_stride,
+                            right_inner_stride, inner, PARTS, LEFT_FRACTION, LEFT_EXPONENT,
+                            RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
+                        )  # fmt: skip
                         for part in tl.static_range(PARTS):
                             bits, negative = special_bits(
                                 sums, scalars, part, PARTS, SCALED, C_PARTS, C_FIELDS, PRECISION,

@@ -2,7 +2,8 @@
 
 Terms lie on one grid of words of 32 bits whose word 0 weighs 2^-(s+t), so where alpha's parts fall
 is the same for all elements. An element's words are added from the lowest of its terms up, so many
-as the widest element of a tile has: c may be anywhere, and nothing is left out.
+as the widest element of a tile has: c may be anywhere, and nothing is left out. The kernel stands
+apart from `reconstruct`, whose single term wants no such loop and far fewer registers.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.gpu.kernels.triton.numbers import FLAGS, NORM, SCALE, SPECIAL, decode, is_special, wide
+from widen.gpu.kernels.triton.dot import spread
+from widen.gpu.kernels.triton.numbers import SPECIAL, decode, is_special, long_product, wide
 from widen.gpu.kernels.triton.reconstruct import (
-    SPECIAL_ELEMENT,
-    UNFIT,
-    UNSETTLED,
     error_bits,
+    facts_of,
     integer_words,
     is_settled,
+    store_marks,
 )
 from widen.gpu.kernels.triton.rounding import (
     leading_bits,
@@ -87,20 +88,10 @@ def times(words, factor, WORDS: tl.constexpr):
 def addend_words(m, e, beta, base):
     """The ADDEND_WORDS words of beta c for c = m 2^e: (words, place) on the grid of 2^base."""
     w, f = decode(beta, 52, 11)
-    factor = tl.zeros_like(m).to(tl.uint64) + w.to(tl.uint64)
-    low = m.to(tl.uint64) * factor
-    high = tl.umulhi(m.to(tl.uint64), factor)
+    low, high = long_product(m, tl.zeros_like(m) + w)
     bit = e + f - base
-    up = (bit & 31).to(tl.uint64)
-    words = ((low << up) & 0xFFFFFFFF).to(tl.uint32)
-    middle = (high << 32) | (low >> 32)
-    return (
-        words,
-        ((low >> (32 - up)) & 0xFFFFFFFF).to(tl.uint32),
-        ((middle >> (32 - up)) & 0xFFFFFFFF).to(tl.uint32),
-        ((high >> (32 - up)) & 0xFFFFFFFF).to(tl.uint32),
-        ((high >> 32) >> (32 - up)).to(tl.uint32),
-    ), bit >> 5
+    words = spread(low, high, high & 0, bit)
+    return words[0:ADDEND_WORDS], bit >> 5
 
 
 @triton.jit
@@ -188,13 +179,9 @@ def round_scaled(
     heights, widths = left_batch * m, right_batch * n
     at_row = rows_table + b % left_batch * m + i
     at_column = columns_table + b % right_batch * n + j
-    s = tl.load(at_row + SCALE * heights, i < m, other=0).to(tl.int32)
-    t = tl.load(at_column + SCALE * widths, j < n, other=0).to(tl.int32)
+    s, row_flags, row_norm = facts_of(at_row, heights, i < m)
+    t, column_flags, column_norm = facts_of(at_column, widths, j < n)
     base = -(s[:, None] + t[None, :])
-    row_flags = tl.load(at_row + FLAGS * heights, i < m, other=0).to(tl.int32)
-    column_flags = tl.load(at_column + FLAGS * widths, j < n, other=0).to(tl.int32)
-    row_norm = tl.load(at_row + NORM * heights, i < m, other=0).to(tl.int32)
-    column_norm = tl.load(at_column + NORM * widths, j < n, other=0).to(tl.int32)
     unfit = row_norm[:, None] + column_norm[None, :] > limit
     special = ((row_flags & SPECIAL)[:, None] | (column_flags & SPECIAL)[None, :]) > 0
     open_element = tl.zeros(base.shape, tl.int1)
@@ -258,10 +245,5 @@ def round_scaled(
                     LOWEST, HIGHEST,
                 )  # fmt: skip
                 open_element |= (error >= 2) & ~settled
-    code = tl.where(open_element, UNSETTLED, tl.where(unfit, UNSETTLED if SLACK else UNFIT, 0))
-    code = tl.where(special, SPECIAL_ELEMENT, code)
     at = marks + (b.to(tl.int64) * m + i)[:, None] * n + j[None, :]
-    if MARKED:
-        tl.store(at, code.to(tl.uint8), inside & (code > 0))
-    else:
-        tl.store(at, code.to(tl.uint8), inside)
+    store_marks(at, open_element, unfit, special, inside, SLACK, MARKED)

@@ -1,7 +1,8 @@
-"""Numbers of many words on a GPU: the steps of cpu/kernels/rows.py and many.py.
+"""Numbers of many words on a GPU: the steps of cpu/kernels/word_rows.py.
 
-Expansions are rows of a scratch area in memory, so that loops can run over words: a program has
-rows of its own, and each of its threads reads back only what it wrote itself.
+Expansions are rows of a scratch area in memory, so that loops can run over words (`word_tuples` has
+the same steps in registers, unrolled): a program has rows of its own, and each of its threads reads
+back only what it wrote itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from widen.gpu.kernels.triton.floats import (
     two_sum,
 )
 from widen.gpu.kernels.triton.numbers import wide
-from widen.gpu.kernels.triton.word_pairs import DIVIDE, MULTIPLY, ROOT, SUBTRACT
+from widen.gpu.kernels.triton.word_tuples import DIVIDE, MULTIPLY, ROOT, SUBTRACT
 
 
 @triton.jit

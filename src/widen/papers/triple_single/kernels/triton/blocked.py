@@ -13,7 +13,7 @@ import triton.language as tl
 
 from widen.gpu.kernels.triton.floats import fast_two_sum
 from widen.gpu.kernels.triton.numbers import wide
-from widen.gpu.kernels.triton.word_pairs import added, multiplied
+from widen.gpu.kernels.triton.word_tuples import added, multiplied
 from widen.papers.triple_single.kernels.triton.triples import triple_product, triple_sum
 
 ONE, MIXED, PAIR, TRIPLE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
