@@ -16,12 +16,12 @@ from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
 from widen.gpu import lines as gpu_lines
-from widen.gpu import operands as torch_lines
-from widen.gpu import products as tensors
+from widen.gpu import operands as gpu_operands
+from widen.gpu import products as gpu_products
 from widen.gpu import stages as gpu_stages
-from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.products import lines_of
+from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.stages.call import Scalars
 from widen.stages.problem import Problem
@@ -63,7 +63,7 @@ def product(a, b, accuracy="standard", dtype="float64", plan=None, workspace=1 <
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     out = torch.full(shape, torch.nan, dtype=getattr(torch, dtype), device=ON)
     problem = Problem(left, right, as_contract(accuracy), fmt, workspace, plan=plan)
-    bits = torch_lines.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
+    bits = gpu_operands.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
     return run(gpu_stages, problem, bits, Clock(timed=False)), out.cpu().numpy()
 
 
@@ -84,9 +84,9 @@ def gemm(a, b, c=None, alpha=1.0, beta=0.0, bound=False, **options):
     call = check_call(a, b, options, 1 << 30, complex_scalars=complex_scalars)
     out = torch.full(call.dims, 7.0, dtype=getattr(torch, call.fmt.name))
     limits = torch.empty(call.dims, dtype=torch.float64) if bound else None
-    scaling = tensors._scaling(call, Scalars(alpha, beta, c), None, a.device)
+    scaling = gpu_products._scaling(call, Scalars(alpha, beta, c), None, a.device)
     ledger = Clock(timed=False, bounds=bound)
-    tensors._run(call, scaling, out, limits, options, ledger)
+    gpu_products._run(call, scaling, out, limits, options, ledger)
     return out.numpy() if limits is None else (out.numpy(), limits.numpy())
 
 

@@ -35,11 +35,11 @@ class Inside:
 @contextmanager
 def kernels_stay_inside(patch):
     """A context in which an access outside of a kernel's tensors is an error; gives an `Inside`."""
-    from widen.gpu.replay import launch as triton_launch
+    from widen.gpu.replay import launch as gpu_launch
 
     inside = Inside()
     load, store = InterpreterBuilder.create_masked_load, InterpreterBuilder.create_masked_store
-    atomic, run = InterpreterBuilder.create_atomic_rmw, triton_launch._interpreted
+    atomic, run = InterpreterBuilder.create_atomic_rmw, gpu_launch._interpreted
 
     def looked_load(self, ptrs, mask, *more, **named):
         inside.look(ptrs, mask)
@@ -65,5 +65,5 @@ def kernels_stay_inside(patch):
     patch.setattr(InterpreterBuilder, "create_masked_load", looked_load)
     patch.setattr(InterpreterBuilder, "create_masked_store", looked_store)
     patch.setattr(InterpreterBuilder, "create_atomic_rmw", looked_atomic)
-    patch.setattr(triton_launch, "_interpreted", noted)
+    patch.setattr(gpu_launch, "_interpreted", noted)
     yield inside

@@ -19,10 +19,9 @@ from widen.stages.problem import Encoding
 pytest.importorskip("triton")
 from widen.contract import CONTRACTS
 from widen.formats import FORMATS
-from widen.gpu import constants as torch_constants
-from widen.gpu import products as tensors
-from widen.gpu import unit_constants as torch_tables
-from widen.gpu.replay import launch as triton_launch
+from widen.gpu import constants as gpu_constants
+from widen.gpu import products as gpu_products
+from widen.gpu.replay import launch as gpu_launch
 from widen.gpu.replay.recording import CallRecordings, Recordings
 from widen.stages.compiling.once import Once, once
 from widen.systems import residues
@@ -189,15 +188,15 @@ class Kernel:
 def no_device(monkeypatch):
     """As if there were a GPU, and nothing compiled for it."""
     active = SimpleNamespace(get_current_stream=lambda device: 0, utils=None)
-    monkeypatch.setattr(triton_launch, "driver", SimpleNamespace(active=active))
-    monkeypatch.setattr(triton_launch, "_compiled", type(triton_launch._compiled)())
-    monkeypatch.setattr(triton_launch, "_parameters", {})
+    monkeypatch.setattr(gpu_launch, "driver", SimpleNamespace(active=active))
+    monkeypatch.setattr(gpu_launch, "_compiled", type(gpu_launch._compiled)())
+    monkeypatch.setattr(gpu_launch, "_parameters", {})
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
 
 
 def launch(kernel, constant):
-    how = triton_launch.Compilation(4, 3, False, None)
-    triton_launch._loaded(kernel, (1,), (5,), (constant,), how)(5)
+    how = gpu_launch.Compilation(4, 3, False, None)
+    gpu_launch._loaded(kernel, (1,), (5,), (constant,), how)(5)
 
 
 @pytest.mark.parametrize("keys", [1, THREADS])
@@ -230,27 +229,26 @@ LAYOUT = residues(128, 60, 1)
 DEVICE = torch.device("cpu")
 
 TABLES = {
-    "encoding": lambda: torch_constants.encoding(LAYOUT.moduli, DEVICE),
-    "multiplying": lambda: torch_constants.multiplying(((7, 3), (11, 5)), DEVICE),
-    "any_reconstruction": lambda: torch_constants.any_reconstruction(LAYOUT, True, DEVICE),
-    "words_encoding": lambda: torch_constants.words_encoding(LAYOUT, 16, 16, DEVICE),
-    "remainders": lambda: torch_tables.remainders(LAYOUT, DEVICE),
-    "pairs_of": lambda: torch_tables.pairs_of(LAYOUT, DEVICE),
+    "encoding": lambda: gpu_constants.encoding(LAYOUT.moduli, DEVICE),
+    "multiplying": lambda: gpu_constants.multiplying(((7, 3), (11, 5)), DEVICE),
+    "any_reconstruction": lambda: gpu_constants.any_reconstruction(LAYOUT, True, DEVICE),
+    "words_encoding": lambda: gpu_constants.words_encoding(LAYOUT, 16, 16, DEVICE),
+    "remainders": lambda: gpu_constants.remainders(LAYOUT, DEVICE),
+    "pairs_of": lambda: gpu_constants.pairs_of(LAYOUT, DEVICE),
 }
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_all_threads_are_given_the_same_table(monkeypatch, name):
     """A captured graph points at it, and what is not kept is overwritten."""
-    module = torch_constants if hasattr(torch_constants, name) else torch_tables
-    slow, constant = Slow(), torch_constants.constant
+    slow, constant = Slow(), gpu_constants.constant
 
     def slow_constant(*given):
         slow()
         return constant(*given)
 
-    table = getattr(module, name)
-    monkeypatch.setattr(module, "constant", slow_constant)
+    table = getattr(gpu_constants, name)
+    monkeypatch.setattr(gpu_constants, "constant", slow_constant)
     table.cache_clear()
     first, *others = at_once(lambda _: TABLES[name]())
     assert all(other is first for other in others)
@@ -284,7 +282,7 @@ def emptied(monkeypatch):
                 value.cache_clear()
             elif isinstance(value, Once):
                 monkeypatch.setattr(module, name, Once())
-    monkeypatch.setattr(tensors, "_recordings", Recordings())
+    monkeypatch.setattr(gpu_products, "_recordings", Recordings())
 
 
 def often(request):
@@ -297,7 +295,7 @@ def often(request):
 def encoded(x):
     """Planes of a left operand, and what is known of its lines."""
     wanted = Encoding("left", CONTRACTS["standard"], FORMATS["float64"], None, None)
-    made = tensors.encode(x, wanted)
+    made = gpu_products.encode(x, wanted)
     return made.held.planes[..., : x.shape[1]].cpu().numpy(), made.held.table.cpu().numpy()
 
 

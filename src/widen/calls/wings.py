@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from widen.encoded import Encoded
-from widen.gpu.optional import pytorch_and_triton
+from widen.gpu.replay.private import pytorch_and_triton
 from widen.options import Options
 from widen.plan import Plan
 from widen.stages.call import Call, Scalars

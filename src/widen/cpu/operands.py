@@ -11,7 +11,8 @@ import numpy as np
 
 from widen.cpu import kernels
 from widen.cpu.threads import launch
-from widen.formats import Part, strides
+from widen.formats import Part
+from widen.formats.arrays import lines_near, meaningful
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +46,7 @@ class Operand:
     @property
     def lines_near(self) -> bool:
         """Whether neighbouring lines lie closer in memory than neighbours within a line."""
-        return strides.lines_near(self.shape, self.parts[0].strides)
+        return lines_near(self.shape, self.parts[0].strides)
 
     @property
     def viewed(self) -> bool:
@@ -141,7 +142,7 @@ def _block(words: tuple[tuple[Array, ...], ...]) -> Array | None:
 
 def _steps(x: Array) -> tuple[int, ...]:
     """Bytes from entry to entry, along axes that have several."""
-    return strides.meaningful(x.shape, x.strides)
+    return meaningful(x.shape, x.strides)
 
 
 def float64_bits(x: Array) -> Array:
@@ -151,7 +152,7 @@ def float64_bits(x: Array) -> Array:
 
 def heads(first: Array, second: Array) -> Array:
     """First words (batch, lines, inner), rounded to odd; laid out in memory as they are."""
-    flip = strides.lines_near(first.shape, first.strides)
+    flip = lines_near(first.shape, first.strides)
     if flip:
         first, second = first.swapaxes(1, 2), second.swapaxes(1, 2)
     out: Array = np.empty(first.shape, np.int64)

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 
 from widen.encoded import Encoded
-from widen.gpu import constants, tiles, unit_constants
-from widen.gpu.hardware import assembly
+from widen.gpu import constants, tiles
 from widen.gpu.kernels.triton import encode as encode_kernels
 from widen.gpu.kernels.triton import encode_words as word_kernels
 from widen.gpu.kernels.triton import planes_words
 from widen.gpu.operands import Lines, Tensor, on_sides
-from widen.gpu.replay.launch import general, launch
+from widen.gpu.replay.launch import assembly, general, launch
 from widen.plan import Layout
 from widen.systems import Digits, Residues
 
@@ -180,7 +179,7 @@ def encode_words_any(
     more: dict[str, Any]
     if isinstance(layout, Residues):
         kernel = planes_words.residues
-        known, weights = unit_constants.words_remainders(layout, limbs, device)
+        known, weights = constants.words_remainders(layout, limbs, device)
         more = {
             "constants": known, "weights": weights, "moduli": len(layout.moduli),
             "planes_a_part": layout.planes[side] // (1 if layout.parts == 1 else 3),
@@ -191,7 +190,7 @@ def encode_words_any(
         kernel = planes_words.digits
         more = {
             "parts": layout.parts, "beta": layout.beta, "digits_a_part": layout.counts[side],
-            "offset": unit_constants.words_offset(layout, side, limbs, device),
+            "offset": constants.words_offset(layout, side, limbs, device),
         }  # fmt: skip
     launch(
         general(kernel) if x.small else kernel,

@@ -10,17 +10,16 @@ import torch
 from widen import bounds
 from widen.bounds import Certificate, Goal
 from widen.formats import BINARY
-from widen.gpu import tiles
-from widen.gpu.blocks import ResultBlock
+from widen.gpu import constants, tiles
 from widen.gpu.constants import NORM_TOO_LARGE
 from widen.gpu.encode import encode_bytes
 from widen.gpu.kernels.triton import exact_products as kernels
 from widen.gpu.kernels.triton.numbers import NORM, SCALE
 from widen.gpu.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
 from widen.gpu.lines import ROWS_OF_TABLE, quantise, survey
-from widen.gpu.multiply import multiply
+from widen.gpu.multiply import products
 from widen.gpu.operands import Lines, Tensor
-from widen.gpu.reconstruct import reconstruct, reconstruct_any
+from widen.gpu.reconstruct import ResultBlock, reconstruct, reconstruct_any
 from widen.gpu.replay.launch import launch
 from widen.systems import Residues, residues
 
@@ -54,15 +53,15 @@ def certify_exactly(
     lead_tables = tables_of(sides, None)[0]
     planes = encode_bytes(sides, lead_tables, layout)
     batch, m, n = marks.shape
-    products = torch.empty((1, batch, m, n), dtype=torch.int64, device=marks.device)
-    groups = multiply(planes[0], planes[1], layout, left.shape[2])
-    block = ResultBlock((left, right), lead_tables, BINARY["float64"], products)
+    exact = torch.empty((1, batch, m, n), dtype=torch.int64, device=marks.device)
+    groups = products(planes[0], planes[1], constants.of_planes(layout), left.shape[2])
+    block = ResultBlock((left, right), lead_tables, BINARY["float64"], exact)
     reconstruct(groups, layout, block, None, slack=False)
     tile, (rows, columns) = tiles.DECIDE, tables
     launch(
         kernels.decide, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
         {
-            "products": products, "marks": marks, "rows_table": rows, "columns_table": columns,
+            "products": exact, "marks": marks, "rows_table": rows, "columns_table": columns,
             "m": m, "n": n, "left_batch": left.shape[0], "right_batch": right.shape[0],
             "shift": test.shift, "both": test.both, "always": min(test.always, 1 << 61),
             "ROWS": tile.rows, "COLUMNS": tile.columns,

@@ -10,10 +10,16 @@ from typing import Any
 
 import torch
 
-from widen.formats import BINARY, Binary, strides
+from widen.formats import BINARY, Binary
+from widen.formats.arrays import lines_near, meaningful
 from widen.gpu import tiles
 
 Tensor = torch.Tensor
+
+Piece = slice | Tensor
+"""Some rows or columns: a stretch, or their numbers."""
+
+ALL = slice(None)
 
 INTEGERS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
 """Integers that hold a float's bits, by size."""
@@ -50,7 +56,7 @@ class Lines:
     @cached_property
     def lines_near(self) -> bool:
         """Whether neighbouring lines lie closer in memory than neighbours within a line."""
-        return strides.lines_near(self.bits.shape, self.bits.stride())
+        return lines_near(self.bits.shape, self.bits.stride())
 
     @cached_property
     def paired(self) -> Lines:
@@ -115,9 +121,9 @@ class Lines:
         """Other numbers of the same kind, (words, parts, batch, lines, inner)."""
         return Lines(words[0], self.fmt, None if self.block is None else words)
 
-    def cut(self, batch: slice, lines: slice) -> Lines:
-        """A block of lines, a view. A batch of 1 stays whole."""
-        batch = slice(None) if self.bits.shape[1] == 1 else batch
+    def cut(self, batch: slice, lines: Piece) -> Lines:
+        """Some lines, a view if it can be. A batch of 1 stays whole."""
+        batch = ALL if self.bits.shape[1] == 1 else batch
         part = self.bits[:, batch, lines]
         if part.shape == self.bits.shape:
             return self
@@ -166,7 +172,7 @@ def stepped(x: Tensor) -> Tensor:
 
     Kernels are told strides, and compiled anew for such that are 1 or multiples of 16.
     """
-    steps = strides.meaningful(x.shape, x.stride())
+    steps = meaningful(x.shape, x.stride())
     return x if steps == x.stride() else x.as_strided(x.shape, steps)
 
 
@@ -192,7 +198,7 @@ def in_place(words: list[Tensor]) -> Tensor:
     size = first.element_size()
     distances = {y.data_ptr() - x.data_ptr() for x, y in itertools.pairwise(words)}
     storage = {x.untyped_storage().data_ptr() for x in words}
-    alike = {(x.shape, strides.meaningful(x.shape, x.stride())) for x in words}
+    alike = {(x.shape, meaningful(x.shape, x.stride())) for x in words}
     step = max(distances, default=0)
     if len(words) == 1:
         return first[None]
@@ -270,3 +276,33 @@ def first_words(out: Target) -> Tensor:
     """The first words of a result, (parts, batch, m, n), as floats."""
     bits = out.block[0] if isinstance(out, Numbers) else out
     return bits.view(FLOATS[bits.element_size()])
+
+
+# ── some rows or columns of what is known of all of them ─────────────────────────────────────────
+
+
+def cut_table(whole: Tensor, shape: tuple[int, ...], batch: slice, piece: Piece) -> Tensor:
+    """The table of some of the lines of an operand of this shape, (batch, lines, ...)."""
+    count, size = shape[:2]
+    if _is_all(piece, size) and (count == 1 or _is_all(batch, count)):
+        return whole
+    columns = _items(whole.view(-1, count, size), batch)[:, :, piece]
+    return columns.reshape(whole.shape[0], -1).contiguous()
+
+
+def cut_planes(whole: Tensor, batch: slice, piece: slice) -> Tensor:
+    """Some lines of planes (planes, batch, lines, pitch), a copy unless they are all."""
+    return _items(whole, batch)[:, :, piece].contiguous()
+
+
+def picked(x: Tensor, rows: Piece, columns: Piece) -> Tensor:
+    """Some rows and columns, the last two axes, a view if it can be."""
+    return x[..., rows, :][..., columns]
+
+
+def _items(x: Tensor, batch: slice) -> Tensor:
+    return x if x.shape[1] == 1 else x[:, batch]
+
+
+def _is_all(piece: Piece, size: int) -> bool:
+    return isinstance(piece, slice) and piece.start in (None, 0) and piece.stop in (None, size)

@@ -12,10 +12,9 @@ import torch
 
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN
-from widen.formats.arrays import format_of_array
-from widen.formats.strides import meaningful
-from widen.gpu import hardware, stages
-from widen.gpu.arrays import (
+from widen.formats.arrays import format_of_array, meaningful
+from widen.gpu import stages, units
+from widen.gpu.batches import (
     addend_lines,
     bits_of,
     copied,
@@ -24,19 +23,19 @@ from widen.gpu.arrays import (
     expanded,
     in_one_block,
     lines_of,
+    merged,
     planes,
     reshaped,
     share_memory,
+    zeros,
 )
-from widen.gpu.batches import merged, zeros
-from widen.gpu.clock import Clock
 from widen.gpu.encode import held
 from widen.gpu.operands import Tensor
-from widen.gpu.optional import is_traced
 from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay import private
 from widen.gpu.replay.recording import CallRecordings, Recorder, Recordings
 from widen.gpu.scaling import Scaling
+from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import first_cap, typical_needs
@@ -55,7 +54,7 @@ def default_workspace(place: str) -> int:
 
 def check_unit(unit: str | None, place: Any = None) -> None:
     """Whether a GPU (this one, or any) serves the unit that was asked for."""
-    there = hardware.available(None if place is None else torch.device(place))
+    there = units.available(None if place is None else torch.device(place))
     if unit not in (None, *there):
         words = ", ".join(repr(name) for name in there)
         raise ValueError(f"unit={unit!r} does not run on a GPU; use one of {words}, or None")
@@ -90,7 +89,7 @@ def typical_plan(
 ) -> Plan:
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
     contract, fmt = wanted.contract, wanted.fmt
-    gpu = hardware.name_of(None if place is None else torch.device(place).index)
+    gpu = units.name_of(None if place is None else torch.device(place).index)
     if wanted.system == "triangle" and contract.certified_by_data:  # as `quantise` will have it
         return Question(
             contract, fmt, shape, (None,), workspace, True, unit=wanted.unit,
@@ -129,7 +128,7 @@ _recordings = Recordings()
 
 def replayed(a: Any, b: Any, out: Any, options: Options) -> Any:
     """The product by launches recorded of a call of this kind, which was checked, or None."""
-    if is_traced() or private.is_forward_mode():
+    if private.is_traced() or private.is_forward_mode():
         return None
     recordings = _recordings.known(_key_of_call(a, b, out, options))
     if recordings is None:

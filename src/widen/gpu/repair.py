@@ -6,13 +6,12 @@ import torch
 
 from widen.formats import Binary
 from widen.gpu import tiles
-from widen.gpu.blocks import ResultBlock, named_elements
-from widen.gpu.hardware import programs
 from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
 from widen.gpu.kernels.triton import repair as kernels
 from widen.gpu.kernels.triton import repair_words as word_kernels
 from widen.gpu.operands import Tensor, on_sides
-from widen.gpu.replay.launch import launch
+from widen.gpu.reconstruct import ResultBlock, named_elements
+from widen.gpu.replay.launch import launch, programs
 from widen.gpu.scaling import Scaling, named_scaling
 
 REPAIRED = int(reconstruct_kernels.REPAIRED)

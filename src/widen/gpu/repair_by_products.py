@@ -17,13 +17,12 @@ import torch
 from widen import bounds
 from widen.contract import CONTRACTS
 from widen.formats import Format
-from widen.gpu import cuts, exact_products
-from widen.gpu.blocks import ResultBlock
-from widen.gpu.constants import BYTE_BITS
-from widen.gpu.cuts import ALL, Piece
+from widen.gpu import exact_products
+from widen.gpu.constants import BYTE_BITS, of_planes
 from widen.gpu.encode import encode_bytes
-from widen.gpu.multiply import multiply
-from widen.gpu.operands import Lines, Tensor
+from widen.gpu.multiply import products
+from widen.gpu.operands import ALL, Lines, Piece, Tensor, cut_table, picked
+from widen.gpu.reconstruct import ResultBlock
 from widen.gpu.repair import REPAIRED
 from widen.gpu.scaling import Scaling
 from widen.systems import residues
@@ -70,11 +69,11 @@ def repair_by_products(block: ResultBlock, marks: Tensor, repaired: Tensor, work
     for region in _regions(exact_products.is_open(marks), fewest):
         for rows, columns in _chunks(region, sides, fmt, workspace):
             pieces = (rows, columns)
-            left, right = (cuts.lines(x, ALL, at) for x, at in zip(sides, pieces, strict=True))
-            codes = cuts.elements(marks, rows, columns).contiguous()
+            left, right = (x.cut(ALL, at) for x, at in zip(sides, pieces, strict=True))
+            codes = picked(marks, rows, columns).contiguous()
             if test is not None:
                 ours, theirs = (
-                    cuts.table(table, side.shape, ALL, piece)
+                    cut_table(table, side.shape, ALL, piece)
                     for table, side, piece in zip(tables, sides, pieces, strict=True)
                 )
                 exact_products.certify_exactly(left, right, (ours, theirs), codes, test)
@@ -86,7 +85,7 @@ def repair_by_products(block: ResultBlock, marks: Tensor, repaired: Tensor, work
             fresh = torch.empty((out.shape[0], *codes.shape), dtype=out.dtype, device=out.device)
             exact, used = _exact_product((left, right), fmt, fresh, part)
             done = exact & wanted
-            old = cuts.elements(out, rows, columns)
+            old = picked(out, rows, columns)
             out[..., rows, columns] = torch.where(done, fresh, old)
             marks[..., rows, columns] = torch.where(done, REPAIRED, codes)
             repaired += done.sum()
@@ -157,7 +156,7 @@ def _exact_product(
     bits = sum(max(norm, 0) for norm in needs[:, 0].tolist()) / 256
     layout = residues(128, next(step for step in STEPS if step >= min(bits, BYTE_BITS)), fmt.parts)
     planes = encode_bytes(even.sides, tables, layout)
-    groups = multiply(planes[0], planes[1], layout, k)
+    groups = products(planes[0], planes[1], of_planes(layout), k)
     block = ResultBlock(sides, even.final(tables), fmt, out, scaling=scaling)
     exact = exact_products.round_long(groups, layout, block)
     held = sum(side.nbytes for side in even.sides)

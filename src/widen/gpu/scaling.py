@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from widen.gpu import cuts
 from widen.gpu.constants import constant
-from widen.gpu.cuts import Piece
-from widen.gpu.operands import Lines, Tensor
+from widen.gpu.operands import ALL, Lines, Piece, Tensor, picked
 from widen.stages import problem
 from widen.stages.compiling.once import once
 
@@ -48,11 +46,11 @@ class Scaling(problem.Scaling):
         batch, rows, columns = block
         return self.taken(rows, columns, batch)
 
-    def taken(self, rows: Piece, columns: Piece, batch: slice = cuts.ALL) -> Scaling:
+    def taken(self, rows: Piece, columns: Piece, batch: slice = ALL) -> Scaling:
         """The same for some rows and columns."""
         if self.addend is None:
             return self
-        words = cuts.elements(self.addend.words[:, :, batch], rows, columns)
+        words = picked(self.addend.words[:, :, batch], rows, columns)
         return replace(self, addend=self.addend.like(words))
 
     def reshaped(self, batch: int, m: int, n: int) -> Scaling:

@@ -7,6 +7,8 @@ stream, memory comes from PyTorch.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,22 +16,29 @@ import torch
 
 from widen.bounds import Goal
 from widen.encoded import Encoded
-from widen.gpu import constants, cuts, units
-from widen.gpu.blocks import ResultBlock
+from widen.gpu import constants, units
 from widen.gpu.certify import Largest, certify, error_bound
-from widen.gpu.clock import Clock
 from widen.gpu.encode import EncodedLines, held
-from widen.gpu.hardware import name_of
 from widen.gpu.lines import quantise as quantise_lines
 from widen.gpu.lines import survey_all
-from widen.gpu.operands import Groups, Lines, Target, Tensor, cut, first_words
+from widen.gpu.multiply import scratch_bytes
+from widen.gpu.operands import (
+    Groups,
+    Lines,
+    Target,
+    Tensor,
+    cut,
+    cut_planes,
+    cut_table,
+    first_words,
+)
 from widen.gpu.planning import Question, Side, cached_plan, first_kept
-from widen.gpu.reconstruct import reconstruct
+from widen.gpu.reconstruct import ResultBlock, reconstruct
 from widen.gpu.repair import REPAIRED, repair
 from widen.gpu.repair_by_products import repair_by_products
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
-from widen.gpu.units import in_blocks
+from widen.gpu.units import in_blocks, name_of
 from widen.plan import Layout, Plan
 from widen.planner import block_slices, first_cap
 from widen.stages.account import Account
@@ -40,6 +49,41 @@ from widen.systems import Digits, Residues
 
 Planes = tuple[Tensor, Tensor]
 """Planes of rows and of columns, (planes, batch, lines, pitch)."""
+
+NOT_TIMED = nullcontext()
+
+
+class Clock(Account):
+    """An account whose stages are timed by the device; reading it waits for the device."""
+
+    def __init__(self, *, timed: bool, bounds: bool = False) -> None:
+        super().__init__(bounds=bounds)
+        self.timed = timed
+        self._events: list[tuple[str, Any, Any]] = []
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """Count the time of a stage, if anybody wants to know."""
+        return self._timed(name) if self.timed else NOT_TIMED
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        start, stop = (_event() for _ in range(2))
+        start.record()
+        yield
+        stop.record()
+        self._events.append((name, start, stop))
+
+    def read(self) -> None:
+        """Wait for the device and add up."""
+        for name, start, stop in self._events:
+            stop.synchronize()
+            self.seconds[name] += start.elapsed_time(stop) / 1e3
+        self._events.clear()
+
+
+def _event() -> Any:
+    """A moment of the current stream."""
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
 def lines_of(problem: Problem[Lines]) -> tuple[Lines, Lines]:
@@ -190,7 +234,7 @@ class Prepared:
         whole = lines_of(self.problem)
         ours, theirs = (side.cut(batch, piece) for side, piece in zip(whole, pieces, strict=True))
         rows, columns = (
-            cuts.table(table, side.shape, batch, piece)
+            cut_table(table, side.shape, batch, piece)
             for table, side, piece in zip(self.tables, whole, pieces, strict=True)
         )
         scaling = None
@@ -238,7 +282,7 @@ class Stages:
         if whole is None or self.test is None:
             return None
         leads = [
-            cuts.planes(lead, batch, piece)
+            cut_planes(lead, batch, piece)
             for lead, piece in zip(whole, self.block[1:], strict=True)
         ]
         return certify(
@@ -264,10 +308,10 @@ class Stages:
         planes: list[Tensor | None] = [None, None if kept is None else kept[1]]
         for at, source in enumerate(self.product.problem.sources):
             if isinstance(source, Encoded) and planes[at] is None:
-                chosen = units.cut_planes(
+                chosen = units.planes_for(
                     held(source).planes, source.layout, self.engine.layout, at
                 )
-                planes[at] = cuts.planes(chosen, batch, pieces[at])
+                planes[at] = cut_planes(chosen, batch, pieces[at])
         todo = [at for at in range(2) if planes[at] is None]
         if todo:
             new = self.engine.encode(
@@ -290,9 +334,10 @@ class Stages:
         kept = (*self.product.tables, *(self.product.leads or ()), right)
         self.used = sum(x.nbytes for x in kept) + elements  # marks
         room = self.workspace - self.used - left.nbytes - self.engine.element_bytes * elements
-        scratch = self.engine.scratch(left, right, room)
-        product = self.engine.multiply(left, right, room)
-        self.passing = left.nbytes + product.nbytes + self.engine.passing_bytes * elements + scratch
+        halves = self.engine.halves_at_once(left, right, room)
+        product = self.engine.multiply(left, right, halves)
+        self.passing = left.nbytes + product.nbytes + self.engine.passing_bytes * elements
+        self.passing += scratch_bytes(left, right, self.k, halves)
         return product
 
     def reconstruct(self, groups: Tensor | Groups, marks: Tensor | None) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from widen.gpu.replay import private
-from widen.gpu.replay.driver import Launch, parameter_sizes, word
+from widen.gpu.replay.driver import Launch, parameter_sizes, processors, word
 from widen.gpu.replay.recording import listener, quietly
 from widen.stages.compiling.notices import GPU
 from widen.stages.compiling.once import Lock, Once, once
@@ -107,6 +108,17 @@ def launch(
         issue(*given)
     bind = issue.bind if isinstance(issue, _Issue) else None
     recorder.launched(given, issue, tensors=run is not _loaded, bind=bind)
+
+
+def programs(device: torch.device, tile_count: int, warps: int) -> int:
+    """Programs of a persistent launch."""
+    return min(tile_count, processors(device) * max(1, 8 // warps))
+
+
+@lru_cache(maxsize=16)
+def assembly(device: torch.device) -> bool:
+    """Whether kernels may use NVIDIA's instructions on a device."""
+    return device.type == "cuda" and torch.version.hip is None
 
 
 @once
