@@ -25,9 +25,9 @@ from widen.gpu import operands as gpu_operands
 from widen.gpu import products as gpu_products
 from widen.gpu import stages as gpu_stages
 from widen.gpu import tiles
-from widen.gpu.products import lines_of
+from widen.gpu.products import CallRecordings, lines_of
 from widen.gpu.replay.driver import Launch
-from widen.gpu.replay.recording import CallRecordings, Recorder
+from widen.gpu.replay.recording import Recorder
 from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.stages.problem import Encoding, Problem

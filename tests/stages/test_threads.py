@@ -21,8 +21,8 @@ from widen.contract import CONTRACTS
 from widen.formats import FORMATS
 from widen.gpu import constants as gpu_constants
 from widen.gpu import products as gpu_products
+from widen.gpu.products import CallRecordings, Recordings
 from widen.gpu.replay import launch as gpu_launch
-from widen.gpu.replay.recording import CallRecordings, Recordings
 from widen.stages.compiling.once import Once, once
 from widen.systems import residues
 

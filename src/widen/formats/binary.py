@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,17 @@ class Binary:
     def __str__(self) -> str:
         return self.name
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """One real part."""
         return 1
 
-    @property
+    @cached_property
     def part(self) -> Binary:
         """The format of each part: itself."""
         return self
 
-    @property
+    @cached_property
     def words(self) -> tuple[Binary, ...]:
         """One word: itself."""
         return (self,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -33,13 +33,14 @@ from widen.gpu.encode import held
 from widen.gpu.operands import Tensor
 from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay import private
-from widen.gpu.replay.recording import CallRecordings, Recorder, Recordings
+from widen.gpu.replay.recording import Recorder, Recording
 from widen.gpu.scaling import Scaling
 from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import first_cap, typical_needs
 from widen.stages.call import Call, Scalars, info_of
+from widen.stages.compiling.once import Once
 from widen.stages.problem import Encoding
 from widen.stages.run import encode_operand, run
 from widen.words import Words
@@ -121,6 +122,66 @@ def encode(x: Any, wanted: Encoding) -> Encoded:
             own = torch.zeros([max(size, 1) for size in x.shape], device=x.device)
         operand = lines_of(own, wanted.side, wanted.fmt.parts)
         return encode_operand(stages, operand, tuple(x.shape), wanted)
+
+
+# ── calls that are issued again ──────────────────────────────────────────────────────────────────
+
+
+class CallRecordings:
+    """Recordings of one kind of call, by the choice they were made with."""
+
+    def __init__(self) -> None:
+        self.by_choice: dict[Any, Recording] = {}
+        self.last: Any = None
+        self.failures = 0
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether calls of this kind are not worth recording."""
+        return self.failures >= 3 and not self.by_choice
+
+    def again(self, operands: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
+        """The result for these operands by launches that were recorded, or None."""
+        recording = self.by_choice.get(self.last)
+        if recording is None:
+            return None
+        result, choice = recording.issue(operands, out)
+        if choice is None:
+            return result
+        self.last = choice.key
+        return result if recording.choice.covers(choice) else None
+
+    def keep(self, recorder: Recorder) -> None:
+        """Keep what was recorded of a call."""
+        recording = recorder.recording()
+        self.failures += recording is None
+        if recording is not None:
+            key = None if recording.choice is None else recording.choice.key
+            self.by_choice[key] = recording  # by its own, whatever other threads have chosen last
+            self.last = key
+
+
+class Recordings:
+    """Recordings of all kinds of calls."""
+
+    MOST = 512
+
+    def __init__(self) -> None:
+        self._by_key: Once[CallRecordings] = Once(self.MOST)
+
+    def known(self, key: Any) -> CallRecordings | None:
+        """Those of the calls with this key, if there were any; None is no key."""
+        try:
+            return self._by_key.get(key)
+        except TypeError:  # an argument that has no hash, and will be refused
+            return None
+
+    def of(self, key: Any) -> CallRecordings | None:
+        """The same, old or new."""
+        try:
+            return None if key is None else self._by_key.made(key, CallRecordings)
+        except TypeError:
+            return None
 
 
 _recordings = Recordings()

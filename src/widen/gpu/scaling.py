@@ -27,8 +27,8 @@ NO_ADDEND = {
 }  # fmt: skip
 """What kernels are given of c where there is none."""
 
-NO_SCALARS = {"alpha": 0, "alpha_i": 0, "beta": 0, "beta_i": 0}
-"""What kernels are given that neither scale nor add."""
+NOT_SCALED = {**NO_ADDEND, "C_PARTS": 0, "alpha": 0, "alpha_i": 0, "beta": 0, "beta_i": 0}
+"""What kernels are given that neither scale nor add, beside something to point at for c."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,3 @@ class Scaling(problem.Scaling):
             "c_row_stride": row, "c_column_stride": column, "c_words": len(words),
             "c_parts": words.shape[1], "C_FIELDS": self.addend.fields, **self.named_scalars,
         }  # fmt: skip
-
-
-def named_scaling(scaling: Scaling | None, out: Tensor) -> dict[str, Any]:
-    """`Scaling.named`, or what stands for it where a product is neither scaled nor added to."""
-    if scaling is None:
-        return {"c": out, **NO_ADDEND, "C_PARTS": 0, **NO_SCALARS}
-    return scaling.named(out)

@@ -67,7 +67,8 @@ class Clock(Account):
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        start, stop = (_event() for _ in range(2))
+        event: Any = torch.cuda.Event
+        start, stop = (event(enable_timing=True) for _ in range(2))
         start.record()
         yield
         stop.record()
@@ -81,24 +82,6 @@ class Clock(Account):
         self._events.clear()
 
 
-def _event() -> Any:
-    """A moment of the current stream."""
-    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-
-
-def lines_of(problem: Problem[Lines]) -> tuple[Lines, Lines]:
-    """Both operands, encoded or not."""
-    ours, theirs = (held(x).operand if isinstance(x, Encoded) else x for x in problem.sources)
-    return ours, theirs
-
-
-def is_wide(problem: Problem[Lines]) -> bool:
-    """Whether numbers of several words are read or written."""
-    addend = None if problem.scaling is None else problem.scaling.addend
-    read = (x.block is not None for x in (*lines_of(problem), addend) if x is not None)
-    return len(problem.fmt.part.words) > 1 or any(read)
-
-
 def quantise(problem: Problem[Lines], account: Account) -> Prepared:
     """Exponents of all rows and columns, and the plan for the planes they need.
 
@@ -106,32 +89,30 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
     do not hold is marked element by element.
     """
     assert isinstance(account, Clock)
-    fmt, contract, k = problem.fmt, problem.contract, problem.shape[2]
+    fmt, contract, k, test = problem.fmt, problem.contract, problem.shape[2], problem.test
     cap = first_cap(fmt.precision, k) if contract.correct else None
     caps = (cap,) if problem.encoded or not contract.correct else (None, cap)
     if problem.plan is not None and not problem.encoded:  # whose planes have their own cap
         caps = (problem.plan.cap,)
-    kept = first_kept(k, fmt.parts)
+    ours, theirs = (held(x).operand if isinstance(x, Encoded) else x for x in problem.sources)
+    sides, kept = (ours, theirs), first_kept(k, fmt.parts)
     goals = [problem.goal(cap) for cap in caps]
-    surveys = survey_all(problem.sources, problem.test, kept, goals)
-    choices = [
-        _tables(problem, surveys.tables, goal, surveys.needs[at], fresh=at > 0)
-        for at, goal in enumerate(goals)
-    ]
-    question = _question(problem, caps)
-    given = Prepared(problem, account, choices[0], surveys.leads, kept, k, surveys.repaired)
+    surveys = survey_all(problem.sources, test, kept, goals)
+    choices = []
+    for at, goal in enumerate(goals):
+        rows, columns = (table.clone() if at > 0 else table for table in surveys.tables)
+        quantise_lines(sides, (rows, columns), goal, test, surveys.needs[at].unbind())
+        choices.append((rows, columns))
+    wide = _is_wide(problem, sides)
+    question = _question(problem, caps, name_of(ours.bits.device.index), wide=wide)
+    given = Prepared(
+        problem, account, sides, wide, choices[0], surveys.leads, kept, k, surveys.repaired
+    )
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
-        given.plan = in_blocks(
-            replace(
-                problem.plan,
-                cap=caps[0],
-                shape=problem.shape,
-                workspace=problem.workspace,
-                result=fmt.name,
-            )
-        )
-        if problem.test is not None and given.plan.system == "triangle":
+        own = replace(problem.plan, cap=caps[0], shape=problem.shape, result=fmt.name)
+        given.plan = in_blocks(replace(own, workspace=problem.workspace))
+        if test is not None and given.plan.system == "triangle":
             # Nothing would be left out of what is not held.
             given.plan = question.widest(_held_widths(problem))
         return given.begun()
@@ -140,10 +121,17 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
         return given.begun()
     choice = recording.decided(surveys.needs, question.decide)
     if choice.kept != kept:
-        given.leads = survey_all(lines_of(problem), problem.test, choice.kept, goals[:1]).leads
+        given.leads = survey_all(sides, test, choice.kept, goals[:1]).leads
     given.tables, given.kept, given.terms = choices[choice.taken], choice.kept, choice.terms
     given.plan, given.many_open = choice.plan, choice.many_open
     return given.begun()
+
+
+def _is_wide(problem: Problem[Lines], sides: tuple[Lines, Lines]) -> bool:
+    """Whether numbers of several words are read or written."""
+    addend = None if problem.scaling is None else problem.scaling.addend
+    read = [x.block is not None for x in (*sides, addend) if x is not None]
+    return len(problem.fmt.part.words) > 1 or any(read)
 
 
 def _held_widths(problem: Problem[Lines]) -> tuple[int | None, int | None]:
@@ -157,29 +145,16 @@ def _held_widths(problem: Problem[Lines]) -> tuple[int | None, int | None]:
     return left, right
 
 
-def _question(problem: Problem[Lines], caps: tuple[int | None, ...]) -> Question:
+def _question(
+    problem: Problem[Lines], caps: tuple[int | None, ...], gpu: str, *, wide: bool
+) -> Question:
     """What is to be decided. It holds no tensors."""
     layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
     layout = min(layouts, key=lambda x: x.planes) if problem.fmt.parts == 2 and layouts else None
     return Question(
         problem.contract, problem.fmt, problem.shape, caps, problem.workspace,
-        problem.test is not None, layout, problem.unit, problem.system,
-        name_of(lines_of(problem)[0].bits.device.index), is_wide(problem),
+        problem.test is not None, layout, problem.unit, problem.system, gpu, wide,
     )  # fmt: skip
-
-
-def _tables(
-    problem: Problem[Lines],
-    surveyed: list[Tensor],
-    goal: Goal | None,
-    needs: Tensor,
-    *,
-    fresh: bool,
-) -> tuple[Tensor, Tensor]:
-    """Lines scaled by a goal."""
-    tables = [table.clone() if fresh else table for table in surveyed]
-    quantise_lines(lines_of(problem), tables, goal, problem.test, needs.unbind())
-    return tables[0], tables[1]
 
 
 @dataclass
@@ -188,13 +163,15 @@ class Prepared:
 
     Attributes
     ----------
-    tables, leads
-        Of rows and of columns.
+    sides, tables, leads
+        Rows and columns, encoded or not; what is known of them.
+    wide
+        Whether numbers of several words are read or written.
     kept, terms
         Bits of leading integers beside the first, and how many of them are looked at first.
     repaired
         How many elements were repaired, on the device.
-    many
+    many_open
         Whether a large share of the elements may have to be repaired.
     columns
         Which columns have planes that stay while blocks of rows pass, and these planes.
@@ -204,6 +181,8 @@ class Prepared:
 
     problem: Problem[Lines]
     account: Clock
+    sides: tuple[Lines, Lines]
+    wide: bool
     tables: tuple[Tensor, Tensor]
     leads: tuple[Tensor, Tensor] | None
     kept: int
@@ -217,25 +196,20 @@ class Prepared:
     def begun(self) -> Prepared:
         """Itself; launches of several blocks, or that depend on what is open, are not recorded."""
         recorder = recording.listener()
-        if recorder is not None and (
-            self.many_open or next(block_slices(self.plan), None) != self._all
-        ):
-            recorder.give_up()
+        if recorder is not None:
+            batch, m, _, n = self.plan.shape
+            everything = slice(0, batch), slice(0, m), slice(0, n)
+            if self.many_open or next(block_slices(self.plan), None) != everything:
+                recorder.give_up()
         return self
-
-    @property
-    def _all(self) -> Block:
-        batch, m, _, n = self.plan.shape
-        return slice(0, batch), slice(0, m), slice(0, n)
 
     def stages(self, block: Block, out: Target) -> Stages:
         """The stages of a block of the result, which goes to its place in `out`."""
         batch, *pieces = block
-        whole = lines_of(self.problem)
-        ours, theirs = (side.cut(batch, piece) for side, piece in zip(whole, pieces, strict=True))
+        ours, theirs = (x.cut(batch, piece) for x, piece in zip(self.sides, pieces, strict=True))
         rows, columns = (
             cut_table(table, side.shape, batch, piece)
-            for table, side, piece in zip(self.tables, whole, pieces, strict=True)
+            for table, side, piece in zip(self.tables, self.sides, pieces, strict=True)
         )
         scaling = None
         if self.problem.scaling is not None:
@@ -270,7 +244,7 @@ class Stages:
     def __post_init__(self) -> None:
         problem, self.plan = self.product.problem, self.product.plan
         self.fmt, self.k = problem.fmt, problem.shape[2]
-        self.wide, self.workspace = is_wide(problem), problem.workspace
+        self.wide, self.workspace = self.product.wide, problem.workspace
         self.test = problem.test_of(self.plan.layout.dropped)
         self.engine = units.engine_of(self.plan)
         self.fitted = self.engine.fitted(self.tables)
@@ -281,19 +255,10 @@ class Stages:
         whole, batch = self.product.leads, self.block[0]
         if whole is None or self.test is None:
             return None
-        leads = [
-            cut_planes(lead, batch, piece)
-            for lead, piece in zip(whole, self.block[1:], strict=True)
-        ]
-        return certify(
-            leads[0],
-            leads[1],
-            self.fitted,
-            self.k,
-            self.test,
-            kept=self.product.kept,
-            terms=self.product.terms,
-        )
+        pieces = self.block[1:]
+        left, right = (cut_planes(x, batch, piece) for x, piece in zip(whole, pieces, strict=True))
+        kept, terms = self.product.kept, self.product.terms
+        return certify(left, right, self.fitted, self.k, self.test, kept=kept, terms=terms)
 
     def encode(self, inner: slice) -> Planes:
         """Planes of the block's rows and columns, which are never cut along the inner dimension.
