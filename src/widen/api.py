@@ -11,7 +11,7 @@ from widen.calls.wings import wing_of
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import FORMATS, default_result
-from widen.gpu.replay.private import eager
+from widen.formats.arrays import eager
 from widen.options import Accuracy, Options, Progress, Wanted
 from widen.plan import Info, Plan
 from widen.planner import check_system, unit_for

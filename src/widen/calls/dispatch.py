@@ -12,8 +12,8 @@ from widen.calls.results import check_out
 from widen.calls.wings import on_gpu, wing_of
 from widen.contract import as_contract
 from widen.encoded import Encoded
-from widen.formats.arrays import format_of_array, is_tensor, library_of
-from widen.gpu.replay.private import eager, is_transformed
+from widen.formats.arrays import eager, format_of_array, is_tensor, library_of
+from widen.gpu.replay.private import is_transformed
 from widen.options import Options, Wanted
 from widen.plan import Plan
 from widen.stages.call import Scalars

@@ -11,8 +11,7 @@ import numpy as np
 
 from widen.cpu import kernels
 from widen.cpu.threads import launch
-from widen.formats import Part
-from widen.formats.arrays import lines_near, meaningful
+from widen.formats import Part, arrays
 
 Array = np.ndarray[Any, Any]
 
@@ -46,7 +45,7 @@ class Operand:
     @property
     def lines_near(self) -> bool:
         """Whether neighbouring lines lie closer in memory than neighbours within a line."""
-        return lines_near(self.shape, self.parts[0].strides)
+        return arrays.lines_near(self.shape, self.parts[0].strides)
 
     @property
     def viewed(self) -> bool:
@@ -142,7 +141,7 @@ def _block(words: tuple[tuple[Array, ...], ...]) -> Array | None:
 
 def _steps(x: Array) -> tuple[int, ...]:
     """Bytes from entry to entry, along axes that have several."""
-    return meaningful(x.shape, x.strides)
+    return arrays.meaningful(x.shape, x.strides)
 
 
 def float64_bits(x: Array) -> Array:
@@ -152,7 +151,7 @@ def float64_bits(x: Array) -> Array:
 
 def heads(first: Array, second: Array) -> Array:
     """First words (batch, lines, inner), rounded to odd; laid out in memory as they are."""
-    flip = lines_near(first.shape, first.strides)
+    flip = arrays.lines_near(first.shape, first.strides)
     if flip:
         first, second = first.swapaxes(1, 2), second.swapaxes(1, 2)
     out: Array = np.empty(first.shape, np.int64)

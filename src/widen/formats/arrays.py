@@ -1,16 +1,24 @@
-"""Arrays and tensors alike: planes of words, strides, and functions that differ between them."""
+"""Arrays and tensors alike: where planes of words live, and functions that differ between them.
+
+Nobody steps along an axis of one entry, so its stride says nothing: NumPy gives `x[None]` a stride
+of 0, slices keep that of what they were cut from, and a caller may have set any number. What is
+decided from strides is decided here, without those of such axes.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from widen.formats import PLAIN, Complex, Format, Multiple
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Wide = Multiple | Complex
 """A format of several words, real or complex."""
@@ -143,13 +151,6 @@ def as_tensor(x: Any) -> Any:
     return sys.modules["torch"].from_numpy(np.asarray(x))
 
 
-# ── strides ──────────────────────────────────────────────────────────────────────────────────────
-#
-# Nobody steps along an axis of one entry, so its stride says nothing: NumPy gives `x[None]` a
-# stride of 0, slices keep that of what they were cut from, and a caller may have set any number.
-# What is decided from strides is decided here, without those of such axes.
-
-
 def meaningful(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """Strides, 0 for axes of one entry; all of them in an array that has none.
 
@@ -178,3 +179,20 @@ def lines_near(shape: Sequence[int], strides: Sequence[int]) -> bool:
     if lines <= 1 or inner <= 1:
         return lines > 1
     return abs(strides[-2]) < abs(strides[-1])
+
+
+def eager(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that torch.compile calls as it is: what it traced would be other arithmetic."""
+    untraced: Callable[P, R] | None = None
+
+    @wraps(function)
+    def called(*given: P.args, **options: P.kwargs) -> R:
+        nonlocal untraced
+        disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)
+        if disable is None:
+            return function(*given, **options)
+        if untraced is None:
+            untraced = disable(function)
+        return untraced(*given, **options)
+
+    return called

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -41,17 +40,17 @@ class Binary:
     def __str__(self) -> str:
         return self.name
 
-    @cached_property
+    @property
     def parts(self) -> int:
         """One real part."""
         return 1
 
-    @cached_property
+    @property
     def part(self) -> Binary:
         """The format of each part: itself."""
         return self
 
-    @cached_property
+    @property
     def words(self) -> tuple[Binary, ...]:
         """One word: itself."""
         return (self,)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from widen.encoded import Encoded
+from widen.encoded import Encoded, Held
 from widen.gpu import constants, tiles
 from widen.gpu.kernels.triton import encode as encode_kernels
 from widen.gpu.kernels.triton import encode_words as word_kernels
@@ -21,33 +21,18 @@ from widen.systems import Digits, Residues
 
 
 @dataclass(frozen=True)
-class EncodedLines:
-    """What is kept of an encoded operand: a copy of its numbers, their table, leads and planes."""
+class EncodedLines(Held):
+    """What is kept of an encoded operand: a copy of its numbers, their planes, table and leads."""
 
     operand: Lines
+    planes: Tensor
     table: Tensor
     leads: Tensor | None
-    planes: Tensor
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(batch, lines, inner)."""
-        return self.operand.shape
-
-    @property
-    def planes_shape(self) -> tuple[int, ...]:
-        """(planes, batch, lines, pitch)."""
-        return tuple(self.planes.shape)
 
     @property
     def device(self) -> torch.device:
         """Where it lives."""
         return self.planes.device
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its planes and of the numbers it keeps."""
-        return self.planes.nbytes + self.operand.nbytes
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -64,9 +49,9 @@ class EncodedLines:
         batch, lines, _ = self.shape
         return EncodedLines(
             self.operand.like(self.operand.words[:, :, at]),
+            self.planes[:, at],
             self.table.view(-1, batch, lines)[:, at].flatten(1),
             None if self.leads is None else self.leads[:, at],
-            self.planes[:, at],
         )
 
 

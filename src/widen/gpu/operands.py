@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from widen.formats import BINARY, Binary
-from widen.formats.arrays import lines_near, meaningful
+from widen.formats import BINARY, Binary, arrays
 from widen.gpu import tiles
 
 Tensor = torch.Tensor
@@ -56,7 +55,7 @@ class Lines:
     @cached_property
     def lines_near(self) -> bool:
         """Whether neighbouring lines lie closer in memory than neighbours within a line."""
-        return lines_near(self.bits.shape, self.bits.stride())
+        return arrays.lines_near(self.bits.shape, self.bits.stride())
 
     @cached_property
     def paired(self) -> Lines:
@@ -172,7 +171,7 @@ def stepped(x: Tensor) -> Tensor:
 
     Kernels are told strides, and compiled anew for such that are 1 or multiples of 16.
     """
-    steps = meaningful(x.shape, x.stride())
+    steps = arrays.meaningful(x.shape, x.stride())
     return x if steps == x.stride() else x.as_strided(x.shape, steps)
 
 
@@ -198,7 +197,7 @@ def in_place(words: list[Tensor]) -> Tensor:
     size = first.element_size()
     distances = {y.data_ptr() - x.data_ptr() for x, y in itertools.pairwise(words)}
     storage = {x.untyped_storage().data_ptr() for x in words}
-    alike = {(x.shape, meaningful(x.shape, x.stride())) for x in words}
+    alike = {(x.shape, arrays.meaningful(x.shape, x.stride())) for x in words}
     step = max(distances, default=0)
     if len(words) == 1:
         return first[None]

@@ -376,4 +376,4 @@ def encode_operand(
     )  # fmt: skip
     planes = units.engine_of(plan).encode([operand], survey.tables, [at])[0]
     leads = None if survey.leads is None else survey.leads[0]
-    return plan.unit, plan.layout, EncodedLines(operand, survey.tables[0], leads, planes)
+    return plan.unit, plan.layout, EncodedLines(operand, planes, survey.tables[0], leads)

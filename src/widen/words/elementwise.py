@@ -17,6 +17,7 @@ from widen.formats import Multiple
 from widen.formats.arrays import (
     Planes,
     block_of,
+    eager,
     empty,
     is_tensor,
     library_of,
@@ -24,7 +25,7 @@ from widen.formats.arrays import (
     place_of,
     words_of,
 )
-from widen.gpu.replay.private import eager, pytorch_and_triton
+from widen.gpu.replay.private import pytorch_and_triton
 
 Array = np.ndarray[Any, Any]
 

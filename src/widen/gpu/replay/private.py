@@ -10,15 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache
 from inspect import getattr_static
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from widen.formats.arrays import is_tensor
 from widen.stages.compiling.notices import logger
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 PYTORCH = {
     "_C._cuda_getCurrentRawStream": "the current stream, as a number",
@@ -148,23 +145,6 @@ def is_transformed(*given: Any) -> bool:
         or (is_forward_mode() and dual.unpack_dual(x).tangent is not None)
         for x in tensors
     )
-
-
-def eager(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that torch.compile calls as it is: what it traced would be other arithmetic."""
-    untraced: Callable[P, R] | None = None
-
-    @wraps(function)
-    def called(*given: P.args, **options: P.kwargs) -> R:
-        nonlocal untraced
-        disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)
-        if disable is None:
-            return function(*given, **options)
-        if untraced is None:
-            untraced = disable(function)
-        return untraced(*given, **options)
-
-    return called
 
 
 @contextmanager
