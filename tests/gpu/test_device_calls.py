@@ -325,7 +325,7 @@ def test_kernels_are_told_the_same_whatever_such_strides_are(monkeypatch, own_ke
 
         return noted_run
 
-    for name in ("_interpreted", "_loaded"):
+    for name in ("_by_triton", "_loaded"):
         monkeypatch.setattr(gpu_launch, name, noting(getattr(gpu_launch, name)))
     a, b = numbers(left, "float64"), numbers(right, "float64")
     expected, wanted = widen.matmul(here(a), here(b)), None

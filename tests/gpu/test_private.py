@@ -100,6 +100,7 @@ def test_launches_by_triton_itself(monkeypatch):
                 return launch
 
         kernel = Kernel()
+        monkeypatch.setattr(gpu_launch, "JITFunction", Kernel)
     how = gpu_launch.Compilation(4, 3, True, None)
     run(kernel, (2,), (x, 10), (8,), how)(x, 10)
     assert np.array_equal(x.cpu().numpy(), 2 * np.arange(10.0))

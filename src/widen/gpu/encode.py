@@ -68,8 +68,7 @@ def encode_bytes(
         for x in (left, right)
     ]
     blocks = [
-        x.shape[0] * -(-x.shape[1] // t.lines) * -(-x.pitch // t.inner)
-        for x, t in zip((left, right), shapes, strict=True)
+        x.blocks(t) * -(-x.pitch // t.inner) for x, t in zip((left, right), shapes, strict=True)
     ]
     ours, theirs = (
         {
@@ -113,8 +112,8 @@ def encode_words(
         choices = tiles.FEW_WORDS_LIMBS if x.small else tiles.WORDS_LIMBS
         limbs = next(count for count in choices if 64 * count > width + 2)
         few_limbs = limbs <= tiles.FEW_LIMBS and not layout.bases
-        batch, count, inner = x.shape
-        tile = tiles.line_tile(tiles.FEW_WORDS if few_limbs else tiles.WORDS, x.lines_near, inner)
+        choice = tiles.FEW_WORDS if few_limbs else tiles.WORDS
+        tile = tiles.line_tile(choice, x.lines_near, x.shape[2])
         columns = 1 if few_limbs else tiles.WORDS_COLUMNS
         room = limbs if few_limbs else max(4, 1 << (limbs - 1).bit_length())
         known, weights = constants.words_encoding(layout, 8 * room, columns, planes.device)
@@ -128,7 +127,7 @@ def encode_words(
             }  # fmt: skip
         launch(
             general(kernel) if x.small else kernel,
-            (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
+            (x.blocks(tile) * -(-x.pitch // tile.inner),),
             {
                 **x.named_words, **named_encoding(x, table, planes), **tile.named, **more,
                 "planes": planes.view(torch.int32), "constants": known, "weights": weights,
@@ -159,7 +158,6 @@ def encode_words_any(
         needed = max(needed, layout.beta * layout.counts[side])
     enough = (count for count in tiles.FEW_WORDS_LIMBS if 64 * count >= needed)
     limbs = 2 * next(enough, -(-needed // 64))
-    batch, count, _ = x.shape
     tile, device = tiles.ENCODE_WORDS, planes.device
     more: dict[str, Any]
     if isinstance(layout, Residues):
@@ -179,7 +177,7 @@ def encode_words_any(
         }  # fmt: skip
     launch(
         general(kernel) if x.small else kernel,
-        (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
+        (x.blocks(tile) * -(-x.pitch // tile.inner),),
         {
             **x.named_words, **named_encoding(x, table, planes), **tile.named, **more,
             "planes": planes, "WORDS": len(x.words), "LIMBS": limbs, "ASSEMBLY": assembly(device),

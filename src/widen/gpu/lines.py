@@ -44,9 +44,7 @@ def survey(
     if small:
         shapes = [tiles.SURVEY_SMALL[parts]] * 2
         largest, norms = general(largest), general(norms)
-    blocks = [
-        x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip((left, right), shapes, strict=True)
-    ]
+    blocks = [x.blocks(tile) for x, tile in zip((left, right), shapes, strict=True)]
     shares = [tiles.share(inner, b, t.inner, parts) for b, t in zip(blocks, shapes, strict=True)]
     blocks = [b * -(-inner // share) for b, share in zip(blocks, shares, strict=True)]
     grid = (sum(blocks[: len(operands)]),)
@@ -128,7 +126,7 @@ def survey_words(
         if x.small:
             tile = tiles.SURVEY_SMALL[parts]
             largest, norms = general(largest), general(norms)
-        blocks = x.shape[0] * -(-count // tile.lines)
+        blocks = x.blocks(tile)
         share = tiles.share(inner, blocks, tile.inner, 1)
         grid = (blocks * -(-inner // share),)
         common = {
@@ -160,9 +158,7 @@ def are_short(operands: Sequence[Lines]) -> bool:
     """Whether `survey` will do for operands: short lines, and many of them."""
     size = max(x.bits.element_size() * x.bits.shape[0] * x.shape[2] for x in operands)
     shapes = _short_tiles(operands)[: len(operands)]
-    programs = sum(
-        x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip(operands, shapes, strict=True)
-    )
+    programs = sum(x.blocks(tile) for x, tile in zip(operands, shapes, strict=True))
     return size <= tiles.SHORT_BYTES and programs >= tiles.SHORT_PROGRAMS
 
 
@@ -174,9 +170,7 @@ def survey_short(
     left, right = operands[0].paired, operands[-1].paired
     inner, parts = left.shape[2], left.bits.shape[0]
     shapes = _short_tiles((left, right))
-    blocks = [
-        x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip((left, right), shapes, strict=True)
-    ]
+    blocks = [x.blocks(tile) for x, tile in zip((left, right), shapes, strict=True)]
     ours, theirs = (
         {**_named(x, table), **x.named_fields, **t.named, "NEAR": x.lines_near}
         for x, table, t in zip((left, right), (tables[0], tables[-1]), shapes, strict=True)

@@ -116,6 +116,11 @@ class Lines:
         """Bytes from line to line of a plane: a multiple of 16, as bulk copies need it."""
         return -(-self.bits.shape[3] // 16) * 16
 
+    def blocks(self, tile: tiles.LineTile) -> int:
+        """Tiles that all lines have, one beside another."""
+        batch, count, _ = self.shape
+        return batch * -(-count // tile.lines)
+
     def like(self, words: Tensor) -> Lines:
         """Other numbers of the same kind, (words, parts, batch, lines, inner)."""
         return Lines(words[0], self.fmt, None if self.block is None else words)

@@ -90,18 +90,16 @@ def typical_plan(
 ) -> Plan:
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
     contract, fmt = wanted.contract, wanted.fmt
-    gpu = units.name_of(None if place is None else torch.device(place).index)
-    if wanted.system == "triangle" and contract.certified_by_data:  # as `quantise` will have it
-        return Question(
-            contract, fmt, shape, (None,), workspace, True, unit=wanted.unit,
-            system=wanted.system, gpu=gpu, wide=len(fmt.part.words) > 1,
-        ).widest()  # fmt: skip
-    needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
-    return cached_plan(
-        contract, fmt, shape, math.ceil(8 * needs.bits), cap=cap, workspace=workspace, layout=None,
-        unit=wanted.unit, system=wanted.system, widths=needs.widths, gpu=gpu,
+    gpu = units.name_of(None if place is None else torch.device(place).index)
+    question = Question(
+        contract, fmt, shape, (cap,), workspace, contract.certified_by_data, unit=wanted.unit,
+        system=wanted.system, gpu=gpu, wide=len(fmt.part.words) > 1,
     )  # fmt: skip
+    if wanted.system == "triangle" and contract.certified_by_data:  # as `quantise` will have it
+        return question.widest()
+    needs = typical_needs(contract, fmt, shape[2])
+    return cached_plan(question, math.ceil(8 * needs.bits), cap, needs.widths)
 
 
 def plan(call: Call) -> Plan:

@@ -41,11 +41,6 @@ class Scaling(problem.Scaling):
 
     addend: Lines | None
 
-    def cut(self, block: tuple[slice, slice, slice]) -> Scaling:
-        """The same for a block."""
-        batch, rows, columns = block
-        return self.taken(rows, columns, batch)
-
     def taken(self, rows: Piece, columns: Piece, batch: slice = ALL) -> Scaling:
         """The same for some rows and columns."""
         if self.addend is None:

@@ -16,9 +16,10 @@ import torch
 
 from widen.bounds import Goal
 from widen.encoded import Encoded
-from widen.gpu import constants, units
+from widen.gpu import units
 from widen.gpu.certify import Largest, certify, error_bound
 from widen.gpu.encode import EncodedLines, held
+from widen.gpu.exact_products import repair_by_products
 from widen.gpu.lines import quantise as quantise_lines
 from widen.gpu.lines import survey_all
 from widen.gpu.multiply import scratch_bytes
@@ -35,7 +36,6 @@ from widen.gpu.operands import (
 from widen.gpu.planning import Question, Side, cached_plan, first_kept
 from widen.gpu.reconstruct import ResultBlock, reconstruct
 from widen.gpu.repair import REPAIRED, repair
-from widen.gpu.repair_by_products import repair_by_products
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
 from widen.gpu.units import in_blocks, name_of
@@ -214,7 +214,7 @@ class Prepared:
         scaling = None
         if self.problem.scaling is not None:
             assert isinstance(self.problem.scaling, Scaling)
-            scaling = self.problem.scaling.cut(block)
+            scaling = self.problem.scaling.taken(pieces[0], pieces[1], batch)
         return Stages(self, block, (ours, theirs), (rows, columns), cut(out, *block), scaling)
 
     def wait(self) -> None:
@@ -364,16 +364,15 @@ def encode_operand(
     else:
         side = Side(*survey.needs[0, 0].tolist())
         own, own_width = max(side.norm, 0) / 256, side.sigma + 1
-    wide = len(fmt.part.words) > 1 or operand.block is not None
-    eighths = math.ceil(8 * min(own + other, constants.MOST_BITS if wide else constants.BYTE_BITS))
     cap = first_cap(fmt.precision, k) if contract.correct else None
-    shape = (operand.shape[0], operand.shape[1], k, 1)
-    widths = (own_width, width)[:: 1 - 2 * at]
-    plan = cached_plan(
-        contract, fmt, shape, eighths, cap=cap, workspace=1 << 40, layout=None, unit=wanted.unit,
-        system=wanted.system, widths=(widths[0], widths[1]),
-        gpu=name_of(operand.bits.device.index),
+    question = Question(
+        contract, fmt, (*operand.shape[:2], k, 1), (cap,), 1 << 40, test is not None,
+        unit=wanted.unit, system=wanted.system, gpu=name_of(operand.bits.device.index),
+        wide=len(fmt.part.words) > 1 or operand.block is not None,
     )  # fmt: skip
+    widths = (own_width, width) if at == 0 else (width, own_width)
+    eighths = math.ceil(8 * min(own + other, question.most))
+    plan = cached_plan(question, eighths, cap, widths)
     planes = units.engine_of(plan).encode([operand], survey.tables, [at])[0]
     leads = None if survey.leads is None else survey.leads[0]
     return plan.unit, plan.layout, EncodedLines(operand, planes, survey.tables[0], leads)

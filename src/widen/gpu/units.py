@@ -156,8 +156,7 @@ class Engine:
         layout, count = self.layout, self.layout.planes[side]
         planes = room_for(operand, count, STORAGE[self.unit])
         tile = tiles.ENCODE_ANY
-        batch, lines, _ = operand.shape
-        grid = (batch * -(-lines // tile.lines) * -(-operand.pitch // tile.inner),)
+        grid = (operand.blocks(tile) * -(-operand.pitch // tile.inner),)
         more: dict[str, Any]
         if isinstance(layout, Residues):
             kernel = plane_kernels.residues
@@ -292,20 +291,14 @@ class Engine:
         return left, right
 
 
+@lru_cache(maxsize=256)
 def engine_of(plan: Plan) -> Engine:
     """The engine of a plan."""
     fmt, k = FORMATS[plan.result], plan.shape[2]
     goal = bounds.goal(plan.contract, fmt.precision, k, plan.layout.parts, plan.cap)
     width = None if goal is None else math.ceil(math.log2(goal.root) + goal.shift) + 1
     several = len(fmt.part.words) > 1 or plan.bits > BYTE_BITS
-    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k=k, width=width, several=several)
-
-
-@lru_cache(maxsize=256)
-def _engine(
-    unit: str, layout: Layout, depth: int, bits: float, *, k: int, width: int | None, several: bool
-) -> Engine:
-    return Engine(unit, layout, depth, bits, k, width, several)
+    return Engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width, several)
 
 
 def lead_planes(k: int) -> int:
