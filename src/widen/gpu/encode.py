@@ -63,32 +63,25 @@ def encode_bytes(
     planes = [room_for(operand, layout.planes[0]) for operand in operands]
     moduli, weights = constants.encoding(layout.moduli, left.bits.device)
     parts, inner = left.bits.shape[0], left.shape[2]
-    shapes = [
-        tiles.matrix_tile(tiles.ENCODE[parts], x.lines_near, x.shape[1], inner)
-        for x in (left, right)
-    ]
-    blocks = [
-        x.blocks(t) * -(-x.pitch // t.inner) for x, t in zip((left, right), shapes, strict=True)
-    ]
-    ours, theirs = (
-        {
-            **x.named_pairs, **x.named_fields, **t.named, "table": table, "count": x.count,
-            "planes": plane.view(torch.int32), "lines": x.shape[1],
-            "plane_stride": plane.stride(0), "NEAR": x.lines_near,
-        }
-        for x, table, plane, t in (
-            (left, tables[0], planes[0], shapes[0]), (right, tables[-1], planes[-1], shapes[1])
-        )
-    )  # fmt: skip
+    sides, blocks, warps = [], [], 0
+    for x, table, made in ((left, tables[0], planes[0]), (right, tables[-1], planes[-1])):
+        tile = tiles.matrix_tile(tiles.ENCODE[parts], x.lines_near, x.shape[1], inner)
+        sides.append({
+            **x.named_pairs, **x.named_fields, **tile.named, "table": table, "count": x.count,
+            "planes": made.view(torch.int32), "lines": x.shape[1], "plane_stride": made.stride(0),
+            "NEAR": x.lines_near,
+        })  # fmt: skip
+        blocks.append(x.blocks(tile) * -(-x.pitch // tile.inner))
+        warps = max(warps, tile.warps)
     launch(
         encode_kernels.residues, (sum(blocks[: len(operands)]),),
         {
-            **on_sides(ours, theirs), "left_blocks": blocks[0], "constants": moduli,
+            **on_sides(*sides), "left_blocks": blocks[0], "constants": moduli,
             "weights": weights, "inner": inner, "moduli": len(layout.moduli), "pitch": left.pitch,
             "PARTS": parts, "BYTES": constants.LONGEST_BYTES,
             "ASSEMBLY": assembly(left.bits.device),
         },
-        warps=max(shape.warps for shape in shapes),
+        warps=warps,
     )  # fmt: skip
     return planes
 
