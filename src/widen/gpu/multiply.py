@@ -16,6 +16,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from widen.gpu import constants, tiles
 from widen.gpu.kernels.cuda import multiply as cuda_kernels
 from widen.gpu.kernels.cuda.launcher import is_hopper
+from widen.gpu.kernels.cuda.multiply import Planes
 from widen.gpu.kernels.triton import halves as halves_kernels
 from widen.gpu.kernels.triton import multiply as multiply_kernels
 from widen.gpu.kernels.triton import small as small_kernels
@@ -23,9 +24,6 @@ from widen.gpu.operands import Groups, Tensor
 from widen.gpu.replay.launch import launch, programs
 from widen.gpu.replay.recording import listener
 from widen.systems import Residues
-
-Planes = tuple[tuple[int, int], ...]
-"""Modulus and coefficient of every plane."""
 
 
 def multiply(left: Tensor, right: Tensor, layout: Residues, k: int) -> Tensor | Groups:

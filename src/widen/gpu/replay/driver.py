@@ -32,7 +32,7 @@ class _Config(ctypes.Structure):
 
 @cache
 def calls() -> Any:
-    """The driver's functions; those that are given integers here know the types of these."""
+    """The driver's functions; those that every call takes know the types of their integers."""
     library = ctypes.CDLL("libcuda.so.1")
     library.cuMemsetD8Async.argtypes = (
         ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p
@@ -43,11 +43,6 @@ def calls() -> Any:
     library.cuEventRecord.argtypes = ctypes.c_void_p, ctypes.c_void_p
     library.cuStreamWaitEvent.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32
     library.cuStreamSynchronize.argtypes = (ctypes.c_void_p,)
-    library.cuFuncSetAttribute.argtypes = ctypes.c_void_p, ctypes.c_int, ctypes.c_int
-    library.cuTensorMapEncodeTiled.argtypes = (
-        ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p,
-        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *(ctypes.c_int,) * 4,
-    )  # fmt: skip
     return library
 
 
@@ -147,9 +142,10 @@ def tensor_map(
     start = -(-ctypes.addressof(room) // 128) * 128
     _check(
         calls().cuTensorMapEncodeTiled(
-            start, UINT8, rank, address, (ctypes.c_uint64 * rank)(*sizes),
-            (ctypes.c_uint64 * (rank - 1))(*strides), (ctypes.c_uint32 * rank)(*box),
-            (ctypes.c_uint32 * rank)(*[1] * rank), 0, SWIZZLE_128B, L2_256B, 0,
+            ctypes.c_void_p(start), UINT8, rank, ctypes.c_void_p(address),
+            (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides),
+            (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank),
+            0, SWIZZLE_128B, L2_256B, 0,
         )
     )  # fmt: skip
     return ctypes.string_at(start, 128)
