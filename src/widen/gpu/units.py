@@ -1,7 +1,7 @@
-"""The other units and digits on a GPU: their planes, their products, and X handed over as bytes.
+"""Units on a GPU: which there are, their planes, their products, and X handed over as bytes.
 
-int8 residues are `gpu.multiply`; here is everything else that multiplies small integers exactly,
-in one generic way: planes in the unit's own format, groups of exact sums, then the residues of X
+int8 residues are `gpu.multiply`; everything else that multiplies small integers exactly is here, in
+one generic way: planes in the unit's own format, groups of exact sums, then the residues of X
 that int8 would have given, so that what follows (rounding, marks, repair) is the same for all.
 Numbers of several words have residues of 32 bits instead, by the moduli that there are.
 """

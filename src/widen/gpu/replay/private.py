@@ -1,6 +1,6 @@
-"""Private names of PyTorch and Triton that recorded launches rest on, and the way without them.
+"""PyTorch and Triton where they may be missing, have changed, or look on.
 
-All of them stand here, in one table, which a test reads aloud. Where one is missing (a release that
+All private names of theirs stand here, in one table, which a test reads aloud. Where one is missing (a release that
 renamed it), launches go by Triton's own way and nothing is recorded: slower, and the same bits. The
 driver's functions are public (`driver`). This module may be imported without PyTorch.
 """

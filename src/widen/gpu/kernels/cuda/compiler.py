@@ -1,4 +1,8 @@
-"""CUDA C++ compiled by NVRTC at run time, kept on disk, and loaded: no nvcc, no toolkit headers."""
+"""CUDA C++ compiled by NVRTC at run time, kept on disk, and loaded: no nvcc, no toolkit headers.
+
+NVRTC is called through cuda.bindings, which come with PyTorch and know where its library is; the
+driver, whose library is in one place, through `gpu.replay.driver`.
+"""
 
 from __future__ import annotations
 
