@@ -1,8 +1,9 @@
 """PyTorch and Triton where they may be missing, have changed, or look on.
 
-All private names of theirs stand here, in one table, which a test reads aloud. Where one is missing (a release that
-renamed it), launches go by Triton's own way and nothing is recorded: slower, and the same bits. The
-driver's functions are public (`driver`). This module may be imported without PyTorch.
+All private names of theirs stand here, in one table, which a test reads aloud. Where one is
+missing (a release that renamed it), launches go by Triton's own way and nothing is recorded:
+slower, and the same bits. The driver's functions are public (`driver`). This module may be imported
+without PyTorch.
 """
 
 from __future__ import annotations
