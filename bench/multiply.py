@@ -4,7 +4,7 @@ Checks: every tile of `tiles.HOPPER` against exact sums (float64 products of int
 at odd shapes, with bytes that must not count between k and the pitch, a poisoned `out` and guards
 around it. Times: random residues of 14 moduli, all in one launch, median of 10 by CUDA events after
 a pause; TOP/s counts 2 m n k operations a plane. `--json PATH` appends the rows to a file.
-`--halves` compares products by halves (`gpu/halves.py`) with ordinary ones instead,
+`--halves` compares products by halves (`gpu/multiply.py`) with ordinary ones instead,
 `--sums` times paper 002's sums of products of slices (`papers/ozimmu`) in several tiles,
 `--portable` times the Triton kernel that other GPUs have beside this one, bytes compared.
 """
@@ -23,17 +23,16 @@ from unittest.mock import patch
 import torch
 
 from widen.cli.results import append
-from widen.gpu import halves as torch_halves
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import tiles
-from widen.gpu.kernels.cuda.multiply import multiply
+from widen.gpu.kernels.cuda.multiply import Planes, launcher
 from widen.papers.ozimmu import addends, products, schedule
 from widen.papers.ozimmu.kernels.cuda.sums import multiply_sums
 from widen.systems import residues
 
 DEVICE = torch.device("cuda")
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199)
-COEFFICIENTS = tuple((37 * z + 11) % p for z, p in enumerate(MODULI))
+PAIRS = tuple((p, (37 * z + 11) % p) for z, p in enumerate(MODULI))
 SIZES = (1, 7, 63, 64, 65, 129, 255, 257, 500)
 SHAPES = [(n, n, n) for n in (1024, 2048, 4096, 8192, 16384)] + [
     (16384, 16384, 1024),
@@ -61,6 +60,15 @@ def planes(batch: int, rows: int, pitch: int, moduli: tuple[int, ...], spare: in
     return found
 
 
+def multiply(
+    left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, pairs: Planes, k: int,
+    tile: tiles.Tile | None = None,
+) -> None:  # fmt: skip
+    """One launch of the Hopper kernel."""
+    run = launcher(left, right, out, pairs, k, tile=tile)
+    run(left.data_ptr(), right.data_ptr(), out.data_ptr())
+
+
 def expected(
     left: torch.Tensor, right: torch.Tensor, k: int, z: int, p: int, w: int
 ) -> torch.Tensor:
@@ -73,21 +81,20 @@ def wrong(
     left: torch.Tensor,
     right: torch.Tensor,
     k: int,
-    moduli: tuple[int, ...],
-    coefficients: tuple[int, ...],
+    pairs: Planes,
     tile: tiles.Tile | None,
 ) -> int:
     """How many elements of a product are not as expected, and bytes around it that changed."""
-    count, batch = len(moduli), max(left.shape[1], right.shape[1])
+    count, batch = len(pairs), max(left.shape[1], right.shape[1])
     m, n = left.shape[2], right.shape[2]
     pitch, guard = up(n) + random.choice((0, 16)), 4096
     size = count * batch * m * pitch
     flat = torch.full((size + 2 * guard,), POISON, dtype=torch.uint8, device=DEVICE)
     out = flat[guard : guard + size].view(count, batch, m, pitch)
-    multiply(left, right, out, k, n, moduli, coefficients, tile)
+    multiply(left, right, out, pairs, k, tile)
     outside = torch.cat((flat[:guard], flat[guard + size :]))
     bad = int((outside != POISON).sum())
-    for z, (p, w) in enumerate(zip(moduli, coefficients, strict=True)):
+    for z, (p, w) in enumerate(pairs):
         bad += int((out[z, ..., :n].long() != expected(left, right, k, z, p, w)).sum())
     return bad
 
@@ -99,42 +106,43 @@ def check_shapes(tile: tiles.Tile | None, count: int) -> int:
         m, n, k = (random.choice(SIZES) for _ in range(3))
         left_batch, right_batch = random.choice(((1, 1), (3, 1), (1, 3), (2, 2)))
         moduli = tuple(random.choice((*MODULI, 2, 3, 128, 254)) for _ in range(3))
-        coefficients = tuple(random.randrange(p) for p in moduli)
+        pairs = tuple((p, random.randrange(p)) for p in moduli)
         spare = random.choice((0, 63))
         left = planes(left_batch, m, up(k) + random.choice((0, 16)), moduli, 0)
         right = planes(right_batch, n, up(k) + random.choice((0, 16)), moduli, spare)
-        bad += wrong(left, right, k, moduli, coefficients, tile)
+        bad += wrong(left, right, k, pairs, tile)
     return bad
 
 
 def check_extremes() -> int:
     """Sums beyond int32: the largest digits with equal signs, any int8 at any modulus."""
     bad = 0
-    moduli, coefficients = (256, 255, 253, 3), (255, 254, 1, 2)
+    pairs = ((256, 255), (255, 254), (253, 1), (3, 2))
+    moduli = tuple(p for p, _ in pairs)
     for k in (1023 * 128, 1023 * 128 + 1, 2**17, 2**18 + 77):
         for x, y in ((-128, -128), (127, 127), (-128, 127), (127, -127)):
             left = torch.full((4, 1, 65, up(k)), x, dtype=torch.int8, device=DEVICE)
             right = torch.full((4, 1, 64, up(k)), y, dtype=torch.int8, device=DEVICE)
-            bad += wrong(left, right, k, moduli, coefficients, None)
+            bad += wrong(left, right, k, pairs, None)
     left, right = planes(1, 500, 140_000, moduli, 0), planes(1, 257, 140_000, moduli, 0)
-    return bad + wrong(left, right, 139_999, moduli, coefficients, None)
+    return bad + wrong(left, right, 139_999, pairs, None)
 
 
 def check_large() -> int:
     """More tiles than blocks, neither a multiple of the other."""
     left = planes(1, 4097, 512, MODULI[:3], 0)
     right = planes(2, 4097, 512, MODULI[:3], 0)
-    return wrong(left, right, 500, MODULI[:3], COEFFICIENTS[:3], None)
+    return wrong(left, right, 500, PAIRS[:3], None)
 
 
 def check_graph() -> int:
     """A captured launch gives the same again."""
     left, right = planes(1, 300, 320, MODULI, 0), planes(1, 300, 320, MODULI, 0)
     outs = [torch.zeros((14, 1, 300, 304), dtype=torch.uint8, device=DEVICE) for _ in range(2)]
-    multiply(left, right, outs[0], 320, 300, MODULI, COEFFICIENTS)
+    multiply(left, right, outs[0], PAIRS, 320)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        multiply(left, right, outs[1], 320, 300, MODULI, COEFFICIENTS)
+        multiply(left, right, outs[1], PAIRS, 320)
     graph.replay()
     return int((outs[0][..., :300] != outs[1][..., :300]).sum())
 
@@ -158,9 +166,7 @@ def seconds(m: int, n: int, k: int, tile: tiles.Tile | None, repetitions: int) -
     """Median time of one launch, the launches queued up beforehand."""
     left, right = planes(1, m, up(k), MODULI, 0), planes(1, n, up(k), MODULI, 63)
     out = torch.full((14, 1, m, up(n)), POISON, dtype=torch.uint8, device=DEVICE)
-    return timed(
-        lambda: multiply(left, right, out, k, n, MODULI, COEFFICIENTS, tile), repetitions
-    )  # fmt: skip
+    return timed(lambda: multiply(left, right, out, PAIRS, k, tile), repetitions)
 
 
 def timed(work: Callable[[], object], repetitions: int) -> float:
@@ -186,10 +192,10 @@ def compare_halves(n: int) -> bool:
     layout = residues(128, 109.0, 1)
     left, right = planes(1, n, n, layout.moduli, 0), planes(1, n, n, layout.moduli, 0)
     wanted = gpu_multiply.multiply(left, right, layout, n)
-    same = torch.equal(torch_halves.multiply(left, right, layout, n, 2), wanted)
+    same = torch.equal(gpu_multiply.multiply_by_halves(left, right, layout, n, 2), wanted)
     del wanted
     ordinary = timed(lambda: gpu_multiply.multiply(left, right, layout, n), 6)
-    halves = timed(lambda: torch_halves.multiply(left, right, layout, n, 2), 6)
+    halves = timed(lambda: gpu_multiply.multiply_by_halves(left, right, layout, n, 2), 6)
     print(
         f"n = {n}: ordinary {1000 * ordinary:.2f} ms, by halves {1000 * halves:.2f}, bytes "
         f"{'equal' if same else 'DIFFER'}", flush=True,
@@ -215,13 +221,12 @@ def time_sums(n: int, slices: int) -> None:
 def compare_portable(n: int) -> bool:
     """Print TOP/s of Hopper's kernel and of the portable one; whether bytes are equal."""
     left, right = planes(1, n, n, MODULI, 0), planes(1, n, n, MODULI, 0)
-    pairs = tuple(zip(MODULI, COEFFICIENTS, strict=True))
     found, rates = [], []
     for portable in (False, True):
         with patch.object(gpu_multiply, "is_hopper", lambda device, own=not portable: own):
-            found.append(gpu_multiply.products(left, right, pairs, n))
+            found.append(gpu_multiply.products(left, right, PAIRS, n))
             seconds = timed(
-                lambda: gpu_multiply.multiply_into(left, right, pairs, n, found[-1]), 10
+                lambda: gpu_multiply.multiply_into(left, right, PAIRS, n, found[-1]), 10
             )
         rates.append(28e-12 * n**3 / seconds)
     same = torch.equal(*found)

@@ -110,10 +110,10 @@ def halves(shape: tuple[int, int, int]) -> None:
     import torch
 
     import widen
-    from widen.gpu import halves as torch_halves
+    from widen.gpu import multiply as gpu_multiply
 
     a, b = operands(shape, "float64")
-    with mock.patch.object(torch_halves, "OPERATIONS_A_BYTE", 0):
+    with mock.patch.object(gpu_multiply, "OPERATIONS_A_BYTE", 0):
         found = widen.matmul(
             torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda().mT.contiguous().mT
         )

@@ -21,12 +21,12 @@ from widen.gpu import certify as gpu_certify
 from widen.gpu import encode as gpu_encode
 from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
-from widen.gpu import operands as torch_lines
+from widen.gpu import operands as gpu_operands
 from widen.gpu import reconstruct as gpu_reconstruct
 from widen.gpu import repair as gpu_repair
 from widen.gpu import stages as gpu_stages
-from widen.gpu.blocks import ResultBlock
-from widen.gpu.clock import Clock
+from widen.gpu.reconstruct import ResultBlock
+from widen.gpu.stages import Clock
 from widen.stages.problem import Problem
 
 SHAPES = [
@@ -65,9 +65,9 @@ def measured(name: str, batch: int, m: int, k: int, n: int) -> tuple[int, list[f
     """The number of moduli, and milliseconds of every stage."""
     fmt, dtype = FORMATS[name], getattr(torch, name)
     a, b = operand(dtype, (batch, m, k)), operand(dtype, (batch, k, n))
-    out = torch_lines.bits_of(torch.empty((batch, m, n), dtype=dtype, device="cuda"), fmt.parts)
+    out = gpu_operands.bits_of(torch.empty((batch, m, n), dtype=dtype, device="cuda"), fmt.parts)
     sides = [
-        torch_lines.as_lines(x, side, fmt.parts, fmt.part)
+        gpu_operands.as_lines(x, side, fmt.parts, fmt.part)
         for x, side in ((a, "left"), (b, "right"))
     ]
     problem = Problem(*sides, as_contract("standard"), fmt, 1 << 40)

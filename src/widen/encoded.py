@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Layout
 
 
-class Held(Protocol):
-    """What a wing keeps of an encoded operand: its numbers, its lines and their planes.
+@dataclass(frozen=True)
+class Held(ABC):
+    """What a wing keeps of an encoded operand: its numbers, their planes, and its lines.
 
     `Encoded` shows these to users, and each wing has its own kind of it (`EncodedLines`).
     """
 
+    operand: Any
+    planes: Any
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """(batch, lines, inner)."""
+        batch, lines, inner = self.operand.shape
+        return batch, lines, inner
 
     @property
     def planes_shape(self) -> tuple[int, ...]:
         """(planes, batch, lines, inner or a little more)."""
-
-    @property
-    def device(self) -> Any:
-        """The GPU it lives on, or None."""
+        return tuple(self.planes.shape)
 
     @property
     def nbytes(self) -> int:
         """Bytes of its planes and of the numbers it keeps."""
+        return int(self.planes.nbytes + self.operand.nbytes)
 
+    @property
+    def device(self) -> Any:
+        """The GPU it lives on, or None."""
+        return None
+
+    @abstractmethod
     def item(self, index: int) -> Held:
-        """One item of a batch, as a view."""
+        """One item of a batch."""
 
 
 @dataclass(frozen=True, eq=False)

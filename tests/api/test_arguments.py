@@ -572,7 +572,7 @@ import sys
 sys.modules[sys.argv[1]] = None
 import numpy as np, widen
 from widen.calls import check
-from widen.gpu.optional import pytorch_and_triton
+from widen.gpu.replay.private import pytorch_and_triton
 def words_on_gpu():
     with pytorch_and_triton():
         from widen.words import elementwise_gpu

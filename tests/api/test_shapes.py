@@ -20,7 +20,7 @@ from widen.cpu import reconstruct as cpu_reconstruct
 from widen.cpu import repair as cpu_repair
 from widen.formats import FORMATS, PLAIN, PLAIN_RESULTS
 from widen.formats.arrays import lines_near, meaningful
-from widen.gpu.arrays import in_one_block
+from widen.gpu.batches import in_one_block
 from widen.testing import correctly_rounded
 
 RNG = np.random.default_rng(20)

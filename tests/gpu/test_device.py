@@ -17,14 +17,14 @@ from helpers import assert_same_bits, draw, slow_except
 from widen import definition
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS
-from widen.gpu import constants as torch_constants
+from widen.gpu import constants as gpu_constants
 from widen.gpu import encode as gpu_encode
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import stages as gpu_stages
-from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton.reconstruct import REPAIRED
 from widen.gpu.products import lines_of
+from widen.gpu.stages import Clock
 from widen.planner import first_cap
 from widen.stages.problem import Problem
 from widen.systems import residues
@@ -146,10 +146,10 @@ def test_a_plan_of_nothing():
 def test_tables_stay_where_they_are():
     """A captured graph points at them."""
     place = torch.device(ON)
-    held = torch_constants.encoding((256, 255, 253), place)[1]
+    held = gpu_constants.encoding((256, 255, 253), place)[1]
     for count in range(1, 400):
-        torch_constants.encoding((256, 2 * count + 1), place)
-    assert torch_constants.encoding((256, 255, 253), place)[1] is held
+        gpu_constants.encoding((256, 2 * count + 1), place)
+    assert gpu_constants.encoding((256, 255, 253), place)[1] is held
 
 
 @own_kernels
@@ -201,7 +201,7 @@ def test_constants_of_three_moduli_at_a_time():
     for bits in range(1, 340, 3):
         layout = residues(128, float(bits), 1)
         modulus = layout.modulus
-        basis, pieces, taken, inverse = torch_constants.reconstruction(layout)
+        basis, pieces, taken, inverse = gpu_constants.reconstruction(layout)
         words = len(basis[0]) - 3
         rest = [sum(word << 32 * i for i, word in enumerate(row[3:])) for row in basis]
         weights = [x * y for row, y in zip(basis, rest, strict=True) for x in row[:3] if x]

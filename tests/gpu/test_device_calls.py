@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from widen.gpu.replay import launch as triton_launch
+from widen.gpu.replay import launch as gpu_launch
 from widen.options import Options
 from widen.stages.compiling.once import Once
 from widen.stages.problem import Encoding
@@ -26,9 +26,9 @@ from widen.calls.results import check_out
 from widen.contract import as_contract
 from widen.formats import FORMATS
 from widen.gpu import certify as gpu_certify
-from widen.gpu import products as tensors
-from widen.gpu.clock import Clock
+from widen.gpu import products as gpu_products
 from widen.gpu.products import typical_plan
+from widen.gpu.stages import Clock
 from widen.words import Words
 
 pytestmark = pytest.mark.device
@@ -59,7 +59,7 @@ def encode(x, side):
     if ON == "cuda":
         return widen.encode(there(x), side=side)
     wanted = Encoding(side, as_contract("standard"), FORMATS["float64"], None, None)
-    return tensors.encode(there(x), wanted)
+    return gpu_products.encode(there(x), wanted)
 
 
 def matmul(a, b, accuracy=None, dtype=None, out=None, plan=None):
@@ -78,9 +78,9 @@ def matmul(a, b, accuracy=None, dtype=None, out=None, plan=None):
         check_plan(call, plan)
     if out is not None:
         check_out(out, call, ON)
-    target = tensors._target(call, out, torch.device(ON))
+    target = gpu_products._target(call, out, torch.device(ON))
     bound = torch.empty(call.dims, dtype=torch.float64)
-    tensors._run(call, None, target, bound, options, Clock(timed=False, bounds=True))
+    gpu_products._run(call, None, target, bound, options, Clock(timed=False, bounds=True))
     return here(target), here(bound)
 
 
@@ -110,9 +110,9 @@ def test_the_largest_bound(monkeypatch, many):
         assert (record.bound, record.not_finite) == (info.bound, info.not_finite)
     else:
         call = check_call(there(a), there(b), Options(), 1 << 30)
-        found = tensors._target(call, None, torch.device(ON))
+        found = gpu_products._target(call, None, torch.device(ON))
         ledger = Clock(timed=False, bounds=True)
-        tensors._run(call, None, found, None, Options(), ledger)
+        gpu_products._run(call, None, found, None, Options(), ledger)
         assert ledger.largest == info.bound
         assert ledger.finite == wanted.size - info.not_finite
     assert_same_bits(here(found), wanted)
@@ -242,7 +242,7 @@ class TestOnAGpu:
     def test_kernels_compile_where_there_is_no_home(self, monkeypatch):
         from widen.gpu.kernels.cuda import compiler, launcher, multiply
 
-        if not launcher.available(torch.device("cuda")):
+        if not launcher.is_hopper(torch.device("cuda")):
             pytest.skip("there is no Hopper GPU")
 
         def nowhere():
@@ -250,7 +250,7 @@ class TestOnAGpu:
 
         monkeypatch.setattr(compiler, "_cache_directory", nowhere)
         monkeypatch.setattr(multiply, "_launchers", Once())
-        monkeypatch.setattr(tensors, "_recordings", tensors.Recordings())
+        monkeypatch.setattr(gpu_products, "_recordings", gpu_products.Recordings())
         compiler._functions.clear()
         a = np.random.default_rng(2).random((300, 300))
         found = widen.matmul(*[torch.from_numpy(a).cuda()] * 2).cpu().numpy()
@@ -285,17 +285,17 @@ def test_strides_of_axes_of_one_entry_are_not_looked_at(shape, dtype):
     """Not where they decide on kernels and tiles, nor where recordings are told apart."""
     plain = numbers(shape, dtype)
     for side in ("left", "right"):
-        wanted = tensors.lines_of(plain, side, 1 + (dtype == "complex128"))
+        wanted = gpu_products.lines_of(plain, side, 1 + (dtype == "complex128"))
         for stride in NOISE:
             view = with_stride(plain, stride)
-            found = tensors.lines_of(view, side, 1 + (dtype == "complex128"))
+            found = gpu_products.lines_of(view, side, 1 + (dtype == "complex128"))
             assert found.words.data_ptr() == wanted.words.data_ptr()
             assert found.words.stride() == wanted.words.stride()
             assert found.bits.stride() == wanted.bits.stride()
             assert found.lines_near == wanted.lines_near
-            assert tensors.in_one_block(view) == tensors.in_one_block(plain)
+            assert gpu_products.in_one_block(view) == gpu_products.in_one_block(plain)
             if dtype != "float64x2":
-                assert tensors._key_of_operand(view) == tensors._key_of_operand(plain)
+                assert gpu_products._key_of_operand(view) == gpu_products._key_of_operand(plain)
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -305,8 +305,8 @@ def test_words_whose_axes_of_one_entry_differ_lie_in_one_block(mixed):
     first, second = numbers((3, 1, 5), "float64x2").planes
     second = second.float() if mixed else second
     out = Words.of(fmt, [with_stride(first, 1), with_stride(second, 16)])
-    assert tensors.in_one_block(out)
-    bits = tensors.bits_of(out, 1)
+    assert gpu_products.in_one_block(out)
+    bits = gpu_products.bits_of(out, 1)
     assert bits.block.data_ptr() == first.data_ptr()
     if mixed:
         assert bits.second.stride() == bits.block.stride()[1:]
@@ -325,8 +325,8 @@ def test_kernels_are_told_the_same_whatever_such_strides_are(monkeypatch, own_ke
 
         return noted_run
 
-    for name in ("_interpreted", "_loaded"):
-        monkeypatch.setattr(triton_launch, name, noting(getattr(triton_launch, name)))
+    for name in ("_by_triton", "_loaded"):
+        monkeypatch.setattr(gpu_launch, name, noting(getattr(gpu_launch, name)))
     a, b = numbers(left, "float64"), numbers(right, "float64")
     expected, wanted = widen.matmul(here(a), here(b)), None
     for stride in (1, 1000):

@@ -15,9 +15,9 @@ from device import ON, cases, gemm, own_kernels, tensor
 from helpers import assert_same_bits, draw
 from widen.calls.check import check_call
 from widen.formats import FORMATS
-from widen.gpu import planning as device_plan
-from widen.gpu import products as tensors
-from widen.gpu.clock import Clock
+from widen.gpu import planning as gpu_planning
+from widen.gpu import products as gpu_products
+from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.plan import Blocks
 from widen.stages import error_bounds
@@ -171,9 +171,9 @@ def test_blocks(accuracy, monkeypatch):
     c = np.random.default_rng(21).standard_normal((3, 1))
     given = {"alpha": -0.1, "beta": 0.3, "accuracy": accuracy}
     wanted, info = widen.gemm(a, b, c, info=True, **given)
-    make, blocks = device_plan.cached_plan, Blocks(1, 2, 3, 4)
+    make, blocks = gpu_planning.cached_plan, Blocks(1, 2, 3, 4)
     monkeypatch.setattr(
-        device_plan, "cached_plan", lambda *x, **y: replace(make(*x, **y), blocks=blocks)
+        gpu_planning, "cached_plan", lambda *x, **y: replace(make(*x, **y), blocks=blocks)
     )
     found = gemm(a, b, c, bound=True, **given)
     assert_same_bits(found[0], wanted)
@@ -217,7 +217,7 @@ def test_c_may_be_the_result():
     call = check_call(x, x[0], Options(), 1 << 30)
 
     def addend(c, out):
-        return tensors._scaling(call, Scalars(1.0, 1.0, c), out, x.device).addend
+        return gpu_products._scaling(call, Scalars(1.0, 1.0, c), out, x.device).addend
 
     for given, out, shared in [(c[:3], c[1:], True), (c[:3], x, False), (c[0], c, True)]:
         bits = addend(given, out).bits
@@ -252,6 +252,6 @@ def test_all_words_of_c_are_added_to_plain_products():
         options = Options("correct")
         call = check_call(*there[:2], options, 1 << 30)
         found = torch.empty(call.dims, dtype=torch.float64)
-        scaling = tensors._scaling(call, Scalars(1.0, 1.0, there[2]), None, found.device)
-        tensors._run(call, scaling, found, None, options, Clock(timed=False))
+        scaling = gpu_products._scaling(call, Scalars(1.0, 1.0, there[2]), None, found.device)
+        gpu_products._run(call, scaling, found, None, options, Clock(timed=False))
     assert_same_bits(found.cpu().numpy(), wanted)

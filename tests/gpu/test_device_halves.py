@@ -9,8 +9,8 @@ import torch
 import widen
 from device import ON, product
 from helpers import assert_same_bits, draw, slow_except
-from widen.gpu import halves as torch_halves
 from widen.gpu import multiply as gpu_multiply
+from widen.gpu import units as gpu_units
 from widen.systems import residues
 from widen.systems.moduli import balanced
 
@@ -40,18 +40,18 @@ def test_bytes_are_those_of_the_ordinary_product(shape):
     left, right = planes_of(rng, layout, m, k), planes_of(rng, layout, n, k)
     wanted = gpu_multiply.multiply(left, right, layout, k)
     for planes in (2, len(layout.moduli)):
-        found = torch_halves.multiply(left, right, layout, k, planes)
+        found = gpu_multiply.multiply_by_halves(left, right, layout, k, planes)
         assert torch.equal(found[..., :n], wanted[..., :n])
 
 
 @pytest.mark.parametrize("dtype", slow_except(["float64"], ["float64", "complex128"]))
 def test_results_are_the_same(dtype, monkeypatch):
     a, b = draw("phi1", (2, 9, 3) if ON == "cpu" else (9, 21, 7), 3, dtype)
-    monkeypatch.setattr(torch_halves, "OPERATIONS_A_BYTE", 0)
+    monkeypatch.setattr(gpu_multiply, "OPERATIONS_A_BYTE", 0)
     taken = []
-    multiply = torch_halves.multiply
+    halved = gpu_units.multiply_by_halves
     monkeypatch.setattr(
-        torch_halves, "multiply", lambda *given: taken.append(given[-1]) or multiply(*given)
+        gpu_units, "multiply_by_halves", lambda *given: taken.append(given[-1]) or halved(*given)
     )
     _, found = product(a, b, "standard", dtype)
     assert_same_bits(found, widen.matmul(a, b))
@@ -60,10 +60,10 @@ def test_results_are_the_same(dtype, monkeypatch):
 
 def test_when_halves_pay():
     big, small = (torch.empty((14, 1, n, n), dtype=torch.int8, device="meta") for n in (32768, 64))
-    assert torch_halves.planes_at_once(big, big, 32768, 1 << 40) == torch_halves.PLANES
-    one = torch_halves.scratch_bytes(big, big, 32768, 1)
-    assert torch_halves.planes_at_once(big, big, 32768, 2 * one - 1) == 1
-    assert torch_halves.planes_at_once(big, big, 32768, -5) == 0
-    assert torch_halves.planes_at_once(small, small, 64, 1 << 40) == 0
+    assert gpu_multiply.planes_at_once(big, big, 32768, 1 << 40) == gpu_multiply.HALVED_PLANES
+    one = gpu_multiply.scratch_bytes(big, big, 32768, 1)
+    assert gpu_multiply.planes_at_once(big, big, 32768, 2 * one - 1) == 1
+    assert gpu_multiply.planes_at_once(big, big, 32768, -5) == 0
+    assert gpu_multiply.planes_at_once(small, small, 64, 1 << 40) == 0
     two = torch.empty((14, 2, 32768, 32768), dtype=torch.int8, device="meta")
-    assert torch_halves.planes_at_once(two, big, 32768, 1 << 40) == 0
+    assert gpu_multiply.planes_at_once(two, big, 32768, 1 << 40) == 0

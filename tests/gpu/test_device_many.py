@@ -9,7 +9,7 @@ import torch
 import widen
 from device import ON, cases, gemm, product
 from helpers import assert_same_bits, draw
-from widen.gpu import repair_by_products as repair_device
+from widen.gpu import exact_products as gpu_exact_products
 from widen.gpu import stages as gpu_stages
 
 pytestmark = pytest.mark.device
@@ -29,7 +29,7 @@ def by_products(monkeypatch):
         counts.append(int(repaired))
         return taken
 
-    monkeypatch.setattr(repair_device, "FEWEST_TERMS", 0)
+    monkeypatch.setattr(gpu_exact_products, "FEWEST_TERMS", 0)
     monkeypatch.setattr(gpu_stages, "repair_by_products", counted)
     return counts
 
@@ -80,14 +80,14 @@ def test_gemm(family, accuracy, by_products):
 
 
 def test_chunks_fit_the_workspace():
-    lines = [repair_device.Lines(torch.empty((1, 1, count, 50), device="meta"), None)
+    lines = [gpu_exact_products.Lines(torch.empty((1, 1, count, 50), device="meta"), None)
              for count in (1000, 700)]  # fmt: skip
     fmt = widen.formats.FORMATS["float64"]
     whole = (slice(None), slice(None))
-    assert list(repair_device._chunks(whole, lines, fmt, 1 << 30)) == [
+    assert list(gpu_exact_products._chunks(whole, lines, fmt, 1 << 30)) == [
         (slice(0, 1000), slice(0, 700))
     ]
-    chunks = list(repair_device._chunks(whole, lines, fmt, 10 << 20))
+    chunks = list(gpu_exact_products._chunks(whole, lines, fmt, 10 << 20))
     assert len(chunks) > 4
     assert sum((i.stop - i.start) * (j.stop - j.start) for i, j in chunks) == 700000
-    assert list(repair_device._chunks(whole, lines, fmt, 1 << 10)) == []
+    assert list(gpu_exact_products._chunks(whole, lines, fmt, 1 << 10)) == []

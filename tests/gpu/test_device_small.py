@@ -15,7 +15,7 @@ from helpers import assert_same_bits, draw
 from widen.bounds import Certificate
 from widen.gpu import certify as gpu_certify
 from widen.gpu import constants, tiles
-from widen.gpu import small as torch_small
+from widen.gpu import multiply as gpu_multiply
 from widen.systems import residues
 
 pytestmark = pytest.mark.device
@@ -112,7 +112,7 @@ def test_products_of_small_planes(shape, wide):
     )
     out = torch.zeros((len(planes), batch, m, -(-n // 16) * 16), dtype=torch.int16)
     out = (out if wide else out.to(torch.uint8)).to(ON)
-    torch_small.multiply_small(left.to(ON, torch.int8), right.to(ON, torch.int8), planes, k, out)
+    gpu_multiply.multiply_small(left.to(ON, torch.int8), right.to(ON, torch.int8), planes, k, out)
     p, w = torch.tensor(planes)[:, :, None, None, None].unbind(1)
     exact = left[..., :k] @ right[..., :k].mT
     assert torch.equal(out[..., :n].cpu().long(), exact % p * w % p)

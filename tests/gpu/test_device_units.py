@@ -14,14 +14,14 @@ from helpers import assert_same_bits, draw
 from widen import bounds, definition
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS
-from widen.gpu import hardware
 from widen.gpu import lines as gpu_lines
-from widen.gpu import operands as torch_lines
-from widen.gpu import products as tensors
+from widen.gpu import operands as gpu_operands
+from widen.gpu import products as gpu_products
 from widen.gpu import stages as gpu_stages
-from widen.gpu.arrays import copied
-from widen.gpu.clock import Clock
+from widen.gpu import units as gpu_units
+from widen.gpu.batches import copied
 from widen.gpu.products import lines_of
+from widen.gpu.stages import Clock
 from widen.gpu.units import Engine
 from widen.planner import Needs, choose_layout, exact_bits, unit_on_gpu
 from widen.stages.problem import Encoding, Problem
@@ -33,11 +33,11 @@ pytestmark = pytest.mark.device
 
 CHOICES = [
     choice
-    for choice in itertools.product(hardware.STORAGE, ("residues", "digits"))
+    for choice in itertools.product(gpu_units.STORAGE, ("residues", "digits"))
     if choice != ("int8", "residues")
 ]
 choices = pytest.mark.parametrize(("unit", "system"), CHOICES)
-TRIANGLES = [(unit, "triangle") for unit in hardware.STORAGE]
+TRIANGLES = [(unit, "triangle") for unit in gpu_units.STORAGE]
 SHAPES = [(5, 7, 3)] if ON == "cpu" else [(5, 7, 3), (33, 70, 20), (130, 1100, 67)]
 FEW = ("phi1", "graded against")
 
@@ -63,7 +63,7 @@ def product(a, b, unit, system, accuracy="standard", dtype="float64", plan=None,
     shape = (*np.broadcast_shapes(dims[0][:-2], dims[1][:-2]), dims[0][-2], dims[1][-1])
     out = torch.full(shape, torch.nan, dtype=getattr(torch, dtype), device=ON)
     problem = Problem(left, right, as_contract(accuracy), fmt, workspace, unit, system, plan)
-    bits = torch_lines.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
+    bits = gpu_operands.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
     ran = run(gpu_stages, problem, bits, Clock(timed=False))
     assert ran.unit == unit
     # A triangle that leaves nothing out is all digits.
@@ -83,7 +83,7 @@ def on_a_cpu(a, b, unit, system, **more):
     return widen.matmul(a, b, **more)
 
 
-@pytest.mark.parametrize("unit", hardware.STORAGE)
+@pytest.mark.parametrize("unit", gpu_units.STORAGE)
 def test_every_small_product(unit):
     """Every pair of digits up to 16, and pairs of the largest ones; sums shorter than a step."""
     top = UNITS[unit].digit - (unit == "int8")
@@ -91,7 +91,7 @@ def test_every_small_product(unit):
     values = some.double().clamp(-top, top)
     planes = torch.zeros((1, 1, len(values), 16), dtype=torch.float64)
     planes[0, 0, :, 3] = values
-    held = planes.to(hardware.STORAGE[unit]).to(ON)
+    held = planes.to(gpu_units.STORAGE[unit]).to(ON)
     exact = held.double().cpu()
     engine = Engine(unit, residues(128, 1.0, 1), 16, 1.0, 16)
     found = engine.products(held, held)[..., : len(values)].double().cpu()
@@ -114,7 +114,7 @@ def test_planes(unit, system, family):
         defined = [definition.quantise_line(definition.numbers(line), goal) for line in lines]
         engine = engine_for(unit, system, 150.0, (80, 80), 11)
         planes = engine.encode([operand], [table], [at])[0]
-        assert planes.dtype == hardware.STORAGE[unit]
+        assert planes.dtype == gpu_units.STORAGE[unit]
         wanted = definition.encode(defined, engine.layout, at)
         assert planes[:, 0, :, :11].double().tolist() == wanted
         assert planes.double().abs().max() <= bounds.plane_digit(UNITS[unit], 11)
@@ -137,7 +137,7 @@ def largest_planes(unit, layout, k, signs, rng, lines=3):
 
 
 @pytest.mark.parametrize("signs", ["equal", "alternating", "random"])
-@pytest.mark.parametrize("unit", hardware.STORAGE)
+@pytest.mark.parametrize("unit", gpu_units.STORAGE)
 def test_products_are_exact(unit, signs):
     """Largest digits over several depths of the accumulator, every product of a list."""
     rng = np.random.default_rng(3)
@@ -149,7 +149,7 @@ def test_products_are_exact(unit, signs):
             torch.from_numpy(np.concatenate([x] * (-(-count // 2)))[:count]).to(ON)
             for x, count in zip((ours, theirs), counts, strict=True)
         ]
-        found = engine.products(*(x.to(hardware.STORAGE[unit]) for x in planes))[..., :3].cpu()
+        found = engine.products(*(x.to(gpu_units.STORAGE[unit]) for x in planes))[..., :3].cpu()
         exact = [x.cpu().numpy()[:, 0, :, :k].astype(np.int64) for x in planes]
         wanted = np.zeros((engine.layout.groups, 3, 3), np.int64)
         for x, y, group in engine.layout.products:
@@ -235,7 +235,7 @@ def test_special_values_and_blocks(unit, system):
 def test_a_plan_made_beforehand_keeps_its_contract(unit, system, accuracy):
     """Planes for ordinary rows; what they cannot hold is marked, and computed by itself."""
     a, b = draw("phi1", (3, 12, 2), 8)
-    plan = tensors.typical_plan(
+    plan = gpu_products.typical_plan(
         Encoding("left", as_contract(accuracy), FORMATS["float64"], unit, system),
         (1, 3, 12, 2),
         1 << 30,
@@ -271,12 +271,15 @@ def test_planes_keep_their_cap_whatever_the_plan_says():
 def test_calls_with_other_planes_are_of_another_kind():
     b = draw("phi1", (5, 7, 6), 10)[1]
     kinds = [
-        tensors._key_of_operand(encoded(x, "right", unit=unit, system=system))
+        gpu_products._key_of_operand(encoded(x, "right", unit=unit, system=system))
         for x in (b, np.asfortranarray(b))
         for unit, system in (("int8", "residues"), ("int8", "digits"), ("fp8", "residues"))
     ]
     assert len(set(kinds)) == 6
-    assert tensors._key_of_operand(encoded(b, "right", unit="int8", system="residues")) == kinds[0]
+    assert (
+        gpu_products._key_of_operand(encoded(b, "right", unit="int8", system="residues"))
+        == kinds[0]
+    )
 
 
 def test_more_lines_than_tables_have_places_for():
@@ -311,18 +314,18 @@ def test_encoded(unit, system, dtype):
 
 def test_what_a_gpu_does_not_have_is_refused():
     with pytest.raises(ValueError, match="unit='fp32' does not run on a GPU; use one of 'int8'"):
-        tensors.check_unit("fp32")
-    for unit in (None, *hardware.STORAGE):
-        tensors.check_unit(unit)
+        gpu_products.check_unit("fp32")
+    for unit in (None, *gpu_units.STORAGE):
+        gpu_products.check_unit(unit)
 
 
 def test_a_gpu_without_fp8_says_so(monkeypatch):
     place = torch.device("cuda", 99)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
-    assert hardware.available(place) == ("int8", "fp16", "bf16", "fp64")
-    tensors.check_unit("bf16", place)
+    assert gpu_units.available(place) == ("int8", "fp16", "bf16", "fp64")
+    gpu_products.check_unit("bf16", place)
     with pytest.raises(ValueError, match="unit='fp8' does not run on a GPU; use one of 'int8'"):
-        tensors.check_unit("fp8", place)
+        gpu_products.check_unit("fp8", place)
 
 
 @pytest.mark.parametrize("gpu", [*RATES, "another one"])
@@ -330,8 +333,8 @@ def test_the_planner_takes_the_most_exact_bits_a_second(gpu):
     unit, reason = unit_on_gpu(None, gpu)
     assert unit == "int8"
     assert (gpu in reason) == (gpu in RATES)
-    for asked in hardware.STORAGE:
+    for asked in gpu_units.STORAGE:
         assert unit_on_gpu(asked, gpu)[0] == asked
     for rates in RATES.values():
-        assert set(rates) == set(hardware.STORAGE)
+        assert set(rates) == set(gpu_units.STORAGE)
         assert max(rates, key=lambda name: rates[name] * exact_bits(UNITS[name])) == unit

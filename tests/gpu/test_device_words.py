@@ -15,19 +15,19 @@ from device import ON, cases, moved
 from helpers import assert_same_bits, assert_same_words, draw_words
 from widen.contract import as_contract
 from widen.formats import BINARY, FORMATS, PLAIN
-from widen.gpu import arrays as tensor_words
-from widen.gpu import constants as torch_constants
+from widen.gpu import batches as gpu_batches
+from widen.gpu import constants as gpu_constants
 from widen.gpu import encode as gpu_encode
-from widen.gpu import hardware
 from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import reconstruct as gpu_reconstruct
 from widen.gpu import stages as gpu_stages
-from widen.gpu.blocks import ResultBlock
-from widen.gpu.clock import Clock
+from widen.gpu import units as gpu_units
 from widen.gpu.kernels.triton.numbers import SCALE
 from widen.gpu.operands import Groups, Lines, Numbers, lines_of_words
+from widen.gpu.reconstruct import ResultBlock
 from widen.gpu.scaling import Scaling
+from widen.gpu.stages import Clock
 from widen.stages.problem import Problem
 from widen.stages.run import run
 from widen.systems import residues
@@ -45,18 +45,18 @@ def product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None, **choi
     """alpha a b + beta c by the GPU's stages; `choices` are a unit and a system."""
     fmt = FORMATS[name]
     left, right = (
-        tensor_words.lines_of(moved(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right"))
+        gpu_batches.lines_of(moved(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right"))
     )
     shape = (1, a.shape[0], b.shape[1])
-    out = tensor_words.empty(fmt, shape, torch.device(ON))
+    out = gpu_batches.empty(fmt, shape, torch.device(ON))
     scaling = None
     if c is not None:
-        added = tensor_words.addend_lines(tensor_words.reshaped(moved(c), shape), c.format)
+        added = gpu_batches.addend_lines(gpu_batches.reshaped(moved(c), shape), c.format)
         scaling = Scaling(alpha, beta, added)
     problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30, scaling=scaling, **choices)
-    bits = tensor_words.bits_of(out, fmt.parts)
+    bits = gpu_batches.bits_of(out, fmt.parts)
     plan = run(gpu_stages, problem, bits, Clock(timed=False))
-    return plan, tensor_words.reshaped(out, shape[1:])
+    return plan, gpu_batches.reshaped(out, shape[1:])
 
 
 def assert_as_on_a_cpu(a, b, name, accuracy="standard", **choices):
@@ -77,7 +77,7 @@ def test_formats(name, accuracy):
 
 UNITS_AND_SYSTEMS = [
     choice
-    for choice in itertools.product(hardware.STORAGE, ("residues", "digits", "triangle"))
+    for choice in itertools.product(gpu_units.STORAGE, ("residues", "digits", "triangle"))
     if choice != ("int8", "residues")
 ]
 
@@ -188,7 +188,7 @@ def test_long_integers_are_put_together(bits, parts):
 def test_constants_of_bytes_and_of_two_digits():
     layout = residues(128, 380.0, 1)
     count, columns = 24, 16
-    constants, weights = torch_constants.words_encoding(layout, count, columns, torch.device("cpu"))
+    constants, weights = gpu_constants.words_encoding(layout, count, columns, torch.device("cpu"))
     short = layout.bases.count(0)
     filled = -(-short // columns) * columns
     minus, _ = constants.view(2, -1)
@@ -246,7 +246,7 @@ def test_products_in_two_digits_add_up():
         torch.from_numpy(rng.integers(-128, 128, (layout.planes[0], 1, 2, 16)).astype(np.int8))
         for _ in range(2)
     )
-    groups = gpu_multiply.multiply_words(left.to(ON), right.to(ON), layout, 5)
+    groups = gpu_multiply.multiply(left.to(ON), right.to(ON), layout, 5)
     exact = torch.einsum("pbik,pbjk->pbij", left[..., :5].long(), right[..., :5].long())
     long = len(layout.moduli) - short
     for i, p in enumerate(layout.moduli):

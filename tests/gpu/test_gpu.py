@@ -13,7 +13,7 @@ import widen
 import widen.testing as wt
 from helpers import ROOT, assert_same_bits, draw
 from widen.calls.cpu_tensors import as_array
-from widen.gpu import repair_by_products as repair_device
+from widen.gpu import exact_products as gpu_exact_products
 
 pytestmark = [
     pytest.mark.gpu,
@@ -132,7 +132,7 @@ def test_workspace():
     ("phi4", "standard", "40MB"), ("graded inner", "correct", "40MB"),
 ])  # fmt: skip
 def test_many_repairs(given, monkeypatch):
-    monkeypatch.setattr(repair_device, "FEWEST_TERMS", 1 << 20)
+    monkeypatch.setattr(gpu_exact_products, "FEWEST_TERMS", 1 << 20)
     family, accuracy, workspace = given
     a, b = draw(family, (400, 300, 500), 23)
     found, info = widen.matmul(gpu(a), gpu(b), accuracy=accuracy, workspace=workspace, info=True)

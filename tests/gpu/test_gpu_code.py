@@ -14,9 +14,9 @@ from widen.stages.compiling.once import Once
 pytest.importorskip("triton")
 import widen
 from widen.gpu import multiply as gpu_multiply
-from widen.gpu import products as tensors
+from widen.gpu import products as gpu_products
 from widen.gpu import tiles
-from widen.gpu.replay import launch as triton_launch
+from widen.gpu.replay import launch as gpu_launch
 
 pytestmark = [
     pytest.mark.gpu,
@@ -48,8 +48,8 @@ def test_machine_code_has_no_float64_arithmetic(tmp_path, monkeypatch, small):
     Kernels of small products, and those that others have; batches share tiles.
     """
     # The unit fp64 is made of such instructions: its kernels are not looked at.
-    monkeypatch.setattr(triton_launch, "_compiled", Once())
-    monkeypatch.setattr(tensors, "_recordings", tensors.Recordings())
+    monkeypatch.setattr(gpu_launch, "_compiled", Once())
+    monkeypatch.setattr(gpu_products, "_recordings", gpu_products.Recordings())
     monkeypatch.setattr(tiles, "SMALL", small)
     for dtype in (np.float64, np.complex128):
         x, y = gpu(A.astype(dtype)), gpu(B.astype(dtype))
@@ -57,7 +57,7 @@ def test_machine_code_has_no_float64_arithmetic(tmp_path, monkeypatch, small):
         for accuracy in ("standard", "correct"):
             c = widen.matmul(x[0], y[0], accuracy=accuracy)
             widen.gemm(x[0], y[0], c, beta=0.5, accuracy=accuracy)
-    kernels = list(triton_launch._compiled.values())
+    kernels = list(gpu_launch._compiled.values())
     assert len(kernels) >= 8
     for at, kernel in enumerate(kernels):
         code = machine_code(kernel.asm["cubin"], tmp_path / f"{at}.cubin")
@@ -70,7 +70,7 @@ def test_machine_code_of_hopper_has_no_float64_arithmetic(tmp_path, monkeypatch)
     """The same of what NVRTC compiled: products and certificates, in one plane and in two."""
     from widen.gpu.kernels.cuda import certify, compiler, launcher, multiply
 
-    if not launcher.available(torch.device("cuda")):
+    if not launcher.is_hopper(torch.device("cuda")):
         pytest.skip("there is no Hopper GPU")
     found = []
 
@@ -79,7 +79,7 @@ def test_machine_code_of_hopper_has_no_float64_arithmetic(tmp_path, monkeypatch)
         return found[-1]
 
     monkeypatch.setattr(compiler, "_binary", binary)
-    monkeypatch.setattr(tensors, "_recordings", tensors.Recordings())
+    monkeypatch.setattr(gpu_products, "_recordings", gpu_products.Recordings())
     for module in (certify, multiply):
         monkeypatch.setattr(module, "_launchers", Once())
     compiler._functions.clear()

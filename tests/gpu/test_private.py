@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 import widen
-from widen.gpu.replay import launch as launches
+from widen.gpu.replay import launch as gpu_launch
 from widen.gpu.replay import private
 
 SOURCES = Path(widen.__file__).parent
@@ -85,7 +85,7 @@ def test_launches_by_triton_itself(monkeypatch):
     monkeypatch.setattr(private, "available", lambda: False)
     on = "cuda" if torch.cuda.is_available() else "cpu"
     x = torch.arange(10.0, device=on)
-    run = launches._by_triton
+    run = gpu_launch._by_triton
     kernel = doubled
     if on == "cpu":  # the interpreter takes no options of the compiler
 
@@ -100,7 +100,8 @@ def test_launches_by_triton_itself(monkeypatch):
                 return launch
 
         kernel = Kernel()
-    how = launches.Compilation(4, 3, True, None)
+        monkeypatch.setattr(gpu_launch, "JITFunction", Kernel)
+    how = gpu_launch.Compilation(4, 3, True, None)
     run(kernel, (2,), (x, 10), (8,), how)(x, 10)
     assert np.array_equal(x.cpu().numpy(), 2 * np.arange(10.0))
 

@@ -21,14 +21,14 @@ from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
 from widen.gpu import lines as gpu_lines
-from widen.gpu import operands as torch_lines
-from widen.gpu import products as tensors
+from widen.gpu import operands as gpu_operands
+from widen.gpu import products as gpu_products
 from widen.gpu import stages as gpu_stages
 from widen.gpu import tiles
-from widen.gpu.clock import Clock
-from widen.gpu.products import lines_of
+from widen.gpu.products import CallRecordings, lines_of
 from widen.gpu.replay.driver import Launch
-from widen.gpu.replay.recording import CallRecordings, Recorder
+from widen.gpu.replay.recording import Recorder
+from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.stages.problem import Encoding, Problem
 from widen.stages.run import run
@@ -64,7 +64,7 @@ class Calls:
         left, right = (lines_of(x, side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
         contract = as_contract(self.accuracy)
         problem = Problem(left, right, contract, fmt, self.workspace, plan=self.plan)
-        run(gpu_stages, problem, torch_lines.bits_of(out[None], fmt.parts), Clock(timed=False))
+        run(gpu_stages, problem, gpu_operands.bits_of(out[None], fmt.parts), Clock(timed=False))
 
     def check(self, a, b):
         wanted = widen.matmul(a, b, accuracy=self.accuracy, dtype=self.dtype)
@@ -105,7 +105,7 @@ def test_complex_numbers():
 def test_a_plan_made_beforehand_needs_no_guess():
     m, k, n = SHAPE
     wanted = Encoding("left", as_contract("standard"), FORMATS["float64"], None, None)
-    plan = tensors.typical_plan(wanted, (1, m, k, n), 1 << 30)
+    plan = gpu_products.typical_plan(wanted, (1, m, k, n), 1 << 30)
     calls = Calls("standard", plan=plan)
     for seed, family in enumerate(("phi0", "phi4", "extremes")):
         calls.check(*draw(family, SHAPE, seed))
@@ -182,7 +182,7 @@ def test_kinds_tell_calls_apart():
     ]  # fmt: skip
 
     def kind_of(*call):
-        return tensors._recordings.of(tensors._key_of_call(*call))
+        return gpu_products._recordings.of(gpu_products._key_of_call(*call))
 
     kinds = [kind_of(*call) for call in calls]
     assert len(set(kinds)) == len(calls)
@@ -204,7 +204,9 @@ def test_a_call_asks_for_its_recording_first(monkeypatch):
             asked.append(operands)
             return torch.full((3, 5), 7.0)
 
-    monkeypatch.setattr(tensors._recordings, "known", lambda key: None if key is None else Known())
+    monkeypatch.setattr(
+        gpu_products._recordings, "known", lambda key: None if key is None else Known()
+    )
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: None, raising=False)
     monkeypatch.setattr(dispatch, "_is_on_gpu", lambda x: True)
     weight = torch.nn.Parameter(b)
@@ -322,5 +324,5 @@ def test_running_out_of_memory_is_explained(monkeypatch):
     call = SimpleNamespace(workspace=4 * 10**9, device=None)
     for info, what in ((False, r"for one \(CUDA"), (True, r"or info='largest'")):
         matched = pytest.raises(torch.OutOfMemoryError, match=rf"4 GB beside .* smaller .*{what}")
-        with matched, tensors.ready(call, Options(info=info)):
+        with matched, gpu_products.ready(call, Options(info=info)):
             raise torch.OutOfMemoryError("CUDA out of memory")

@@ -165,12 +165,12 @@ def test_fp8_products_are_exact(digits, k):
 
 @pytest.mark.gpu
 def test_emulation_has_no_float64_instruction(monkeypatch):
-    from widen.gpu.replay import launch as triton_launch
+    from widen.gpu.replay import launch as gpu_launch
 
-    monkeypatch.setattr(triton_launch, "_compiled", Once())
+    monkeypatch.setattr(gpu_launch, "_compiled", Once())
     a, b = (1 + torch.rand((64, 64), dtype=torch.float64, device=ON) for _ in range(2))
     dgemm_fp8.dgemm_fp8tc(a, b, fp64emu=True, k_block=32, alpha=0.3, beta=0.5, c=a)
-    assert len(triton_launch._compiled) >= 4
-    for kernel in triton_launch._compiled.values():
+    assert len(gpu_launch._compiled) >= 4
+    for kernel in gpu_launch._compiled.values():
         words = kernel.asm["ptx"].split()
         assert not [word for word in words if ".f64" in word and "mov" not in word]

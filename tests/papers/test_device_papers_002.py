@@ -59,10 +59,10 @@ def test_a_gpu_gives_the_same_bits_at_size(variant, shape):
 @pytest.mark.gpu
 @pytest.mark.parametrize("tile", HOPPER, ids=lambda tile: f"{tile.rows}x{tile.columns}")
 def test_every_tile_of_the_hopper_kernel_adds_every_pair(tile):
-    from widen.gpu.kernels.cuda.launcher import available
+    from widen.gpu.kernels.cuda.launcher import is_hopper
     from widen.papers.ozimmu.kernels.cuda.sums import multiply_sums
 
-    if not available(torch.device("cuda")):
+    if not is_hopper(torch.device("cuda")):
         pytest.skip("this kernel needs a Hopper GPU")
     m, k, n, sums = 333, 300, 410, ((0, 3, 4), (1, 2, 2), (3, 0, 1))
     left, right = (

@@ -19,9 +19,9 @@ from widen.gpu import lines as gpu_lines
 from widen.gpu import operands
 from widen.gpu import products as gpu_products
 from widen.gpu import stages as gpu_stages
-from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.products import lines_of
+from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.stages.problem import Problem, Scalars
 from widen.stages.run import run

@@ -39,7 +39,7 @@ def kernels_stay_inside(patch):
 
     inside = Inside()
     load, store = InterpreterBuilder.create_masked_load, InterpreterBuilder.create_masked_store
-    atomic, run = InterpreterBuilder.create_atomic_rmw, gpu_launch._interpreted
+    atomic, run = InterpreterBuilder.create_atomic_rmw, gpu_launch._by_triton
 
     def looked_load(self, ptrs, mask, *more, **named):
         inside.look(ptrs, mask)
@@ -65,5 +65,5 @@ def kernels_stay_inside(patch):
     patch.setattr(InterpreterBuilder, "create_masked_load", looked_load)
     patch.setattr(InterpreterBuilder, "create_masked_store", looked_store)
     patch.setattr(InterpreterBuilder, "create_atomic_rmw", looked_atomic)
-    patch.setattr(gpu_launch, "_interpreted", noted)
+    patch.setattr(gpu_launch, "_by_triton", noted)
     yield inside

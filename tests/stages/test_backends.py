@@ -17,10 +17,10 @@ from widen.cpu import scaling as cpu_scaling
 from widen.cpu import stages as cpu_stages
 from widen.cpu.batches import lines, stack
 from widen.formats import FORMATS
-from widen.gpu import arrays, operands
+from widen.gpu import batches, operands
 from widen.gpu import scaling as gpu_scaling
 from widen.gpu import stages as gpu_stages
-from widen.gpu.clock import Clock
+from widen.gpu.stages import Clock
 from widen.stages.backend import Backend
 from widen.stages.problem import Account, Problem, Scaling
 from widen.stages.run import run
@@ -47,7 +47,7 @@ def on_cpu(a, b, c, scalars, options):
 def on_gpu(a, b, c, scalars, options):
     fmt = options[1]
     sides = [
-        arrays.lines_of(as_tensor(np.ascontiguousarray(x)).to(ON), side, fmt.parts)
+        batches.lines_of(as_tensor(np.ascontiguousarray(x)).to(ON), side, fmt.parts)
         for x, side in ((a, "left"), (b, "right"))
     ]
     scaling = None

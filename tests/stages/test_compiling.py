@@ -289,9 +289,10 @@ def test_the_logger_tells_of_gpu_kernels(caplog, monkeypatch):
 def test_a_damaged_cuda_kernel_is_compiled_again(tmp_path, caplog, monkeypatch):
     from widen.gpu.kernels.cuda import compiler
 
-    library = SimpleNamespace(nvrtcVersion=lambda: (0, 13, 0), cuDriverGetVersion=lambda: (0, 13))
+    library = SimpleNamespace(nvrtcVersion=lambda: (0, 13, 0))
     compiled = []
     monkeypatch.setattr(compiler, "import_module", lambda name: library)
+    monkeypatch.setattr(compiler.driver, "version", lambda: 13000)
     monkeypatch.setattr(compiler, "_cache_directory", lambda: tmp_path)
     monkeypatch.setattr(compiler, "_compiled", lambda *given: compiled.append(given) or b"cubin")
     caplog.set_level(logging.INFO, "widen")

@@ -19,10 +19,10 @@ from widen.stages.problem import Encoding
 pytest.importorskip("triton")
 from widen.contract import CONTRACTS
 from widen.formats import FORMATS
-from widen.gpu import constants, unit_constants
+from widen.gpu import constants as gpu_constants
 from widen.gpu import products as gpu_products
+from widen.gpu.products import CallRecordings, Recordings
 from widen.gpu.replay import launch as gpu_launch
-from widen.gpu.replay.recording import CallRecordings, Recordings
 from widen.stages.compiling.once import Once, once
 from widen.systems import residues
 
@@ -229,27 +229,26 @@ LAYOUT = residues(128, 60, 1)
 DEVICE = torch.device("cpu")
 
 TABLES = {
-    "encoding": lambda: constants.encoding(LAYOUT.moduli, DEVICE),
-    "multiplying": lambda: constants.multiplying(((7, 3), (11, 5)), DEVICE),
-    "any_reconstruction": lambda: constants.any_reconstruction(LAYOUT, True, DEVICE),
-    "words_encoding": lambda: constants.words_encoding(LAYOUT, 16, 16, DEVICE),
-    "remainders": lambda: unit_constants.remainders(LAYOUT, DEVICE),
-    "pairs_of": lambda: unit_constants.pairs_of(LAYOUT, DEVICE),
+    "encoding": lambda: gpu_constants.encoding(LAYOUT.moduli, DEVICE),
+    "multiplying": lambda: gpu_constants.multiplying(((7, 3), (11, 5)), DEVICE),
+    "any_reconstruction": lambda: gpu_constants.any_reconstruction(LAYOUT, True, DEVICE),
+    "words_encoding": lambda: gpu_constants.words_encoding(LAYOUT, 16, 16, DEVICE),
+    "remainders": lambda: gpu_constants.remainders(LAYOUT, DEVICE),
+    "pairs_of": lambda: gpu_constants.pairs_of(LAYOUT, DEVICE),
 }
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_all_threads_are_given_the_same_table(monkeypatch, name):
     """A captured graph points at it, and what is not kept is overwritten."""
-    module = constants if hasattr(constants, name) else unit_constants
-    slow, constant = Slow(), constants.constant
+    slow, constant = Slow(), gpu_constants.constant
 
     def slow_constant(*given):
         slow()
         return constant(*given)
 
-    table = getattr(module, name)
-    monkeypatch.setattr(module, "constant", slow_constant)
+    table = getattr(gpu_constants, name)
+    monkeypatch.setattr(gpu_constants, "constant", slow_constant)
     table.cache_clear()
     first, *others = at_once(lambda _: TABLES[name]())
     assert all(other is first for other in others)

@@ -19,7 +19,7 @@ from widen.calls import check, dispatch
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import PLAIN, PLAIN_RESULTS, complex_of
-from widen.gpu.optional import is_compiled, is_transformed
+from widen.gpu.replay.private import is_compiled, is_transformed
 from widen.options import Options
 from widen.planner import DEFAULT_WORKSPACE
 from widen.stages.problem import Scalars

@@ -29,7 +29,7 @@ from widen.formats import (
     default_result,
 )
 from widen.formats.arrays import format_of_dtype, is_tensor
-from widen.gpu.optional import is_transformed
+from widen.gpu.replay.private import is_transformed
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE, check_system, unit_for

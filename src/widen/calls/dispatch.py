@@ -14,7 +14,7 @@ from widen.calls.results import check_out
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats.arrays import eager, format_of_array, is_tensor, library_of
-from widen.gpu.optional import is_transformed, pytorch_and_triton
+from widen.gpu.replay.private import is_transformed, pytorch_and_triton
 from widen.options import Options, Wanted
 from widen.plan import Plan
 from widen.stages.problem import Call, Encoding, Scalars

@@ -106,7 +106,7 @@ def gpu_table(gpu: "Gpu") -> "Table":
 
 def gpu_rates(gpu: "Gpu", n: int = SIZE) -> dict[str, float]:
     """Return the rate of the multiply stage of each unit in residues, in TOP/s."""
-    from widen.gpu.hardware import available
+    from widen.gpu.units import available
 
     return {name: _gpu_rate(gpu, name, n) for name in available(gpu.device)}
 
@@ -117,9 +117,8 @@ def _gpu_rate(gpu: "Gpu", unit: str, n: int) -> float:
 
     from widen.contract import CONTRACTS
     from widen.formats import FORMATS
-    from widen.gpu.hardware import STORAGE
     from widen.gpu.products import typical_plan
-    from widen.gpu.units import engine_of
+    from widen.gpu.units import STORAGE, engine_of
     from widen.stages.problem import Encoding
 
     gpu.free()

@@ -11,6 +11,7 @@ import numpy as np
 from widen.cpu import kernels
 from widen.cpu.operands import Array, Operand, Quantised
 from widen.cpu.threads import launch
+from widen.encoded import Held
 from widen.plan import Layout
 from widen.systems import Digits, Residues
 
@@ -22,38 +23,18 @@ WIDEST_CHUNK = 24
 
 
 @dataclass(frozen=True)
-class EncodedLines:
-    """What is kept of an encoded operand: a copy of its numbers, their lines and their planes."""
+class EncodedLines(Held):
+    """What is kept of an encoded operand: a copy of its numbers, their planes and their lines."""
 
     operand: Operand
-    lines: Quantised
     planes: Array
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(batch, lines, inner)."""
-        return self.operand.shape
-
-    @property
-    def planes_shape(self) -> tuple[int, ...]:
-        """(planes, batch, lines, inner)."""
-        return tuple(self.planes.shape)
-
-    @property
-    def device(self) -> None:
-        """No GPU."""
-        return None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its planes and of the numbers it keeps."""
-        return int(self.planes.nbytes + self.operand.nbytes)
+    lines: Quantised
 
     def item(self, index: int) -> EncodedLines:
         """One item of a batch, as a view."""
         only, everything = slice(index, index + 1), slice(None)
         operand, lines = self.operand.cut(only, everything), self.lines.cut(only, everything)
-        return EncodedLines(operand, lines, self.planes[:, only])
+        return EncodedLines(operand, self.planes[:, only], lines)
 
     def planes_for(
         self, chosen: list[int], batch: slice, lines: slice, inner: slice

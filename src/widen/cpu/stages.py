@@ -69,7 +69,7 @@ def encode_operand(
     norms, widths = (own.norms[0], other), (own.widths[0], math.ceil(other))
     both = Needs(norms, widths if at == 0 else (widths[1], widths[0]))
     layout = choose_layout(wanted.contract, wanted.fmt, k, unit, wanted.system, both, cap=None)
-    return unit.name, layout, EncodedLines(operand, lines, encode(operand, lines, layout, at))
+    return unit.name, layout, EncodedLines(operand, encode(operand, lines, layout, at), lines)
 
 
 def _lines_at(

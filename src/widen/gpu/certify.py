@@ -10,8 +10,10 @@ from widen import bounds
 from widen.bounds import Certificate
 from widen.formats import Part
 from widen.gpu import tiles
-from widen.gpu.hardware import is_hopper, programs
+from widen.gpu.kernels.cuda import certify as cuda_kernels
+from widen.gpu.kernels.cuda.launcher import is_hopper
 from widen.gpu.kernels.triton import multiply as multiply_kernels
+from widen.gpu.kernels.triton import small as small_kernels
 from widen.gpu.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
@@ -21,11 +23,10 @@ from widen.gpu.kernels.triton.numbers import (
     SUM,
     WEIGHT,
 )
-from widen.gpu.multiply import descriptor
+from widen.gpu.multiply import are_small, descriptor, launch_small
 from widen.gpu.operands import Tensor
-from widen.gpu.replay.launch import launch
+from widen.gpu.replay.launch import launch, programs
 from widen.gpu.replay.recording import listener
-from widen.gpu.small import are_small, certify_small
 from widen.stages.error_bounds import Losses, Terms, bound_of, losses_of
 
 
@@ -46,13 +47,17 @@ def certify(
     both = float(test.both + test.always)
     if planes == 2 and are_small(left, right, k):
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-        certify_small(left, right, tables, terms, marks, shift=shift, both=both)
+        more = {
+            "marks": marks, "rows_table": tables[0], "columns_table": tables[1], "shift": shift,
+            "both": both,
+        }  # fmt: skip
+        launch_small(small_kernels.certify, 1, left, right, terms, more)
         return marks
     if is_hopper(left.device):
-        from widen.gpu.kernels.cuda.certify import launcher
-
         marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
-        run = launcher(left, right, batch, k, terms, shift, both, int(INEXACT))
+        run = cuda_kernels.launcher(
+            left, right, k, terms, shift=shift, both=both, inexact=int(INEXACT)
+        )
         rows = [table[int(row)] for table in tables for row in (LEVEL, FLAGS, WEIGHT)]
         given = (left, right, marks, *rows)
         run(*(tensor.data_ptr() for tensor in given))

@@ -9,46 +9,30 @@ from typing import Any
 
 import torch
 
-from widen.encoded import Encoded
-from widen.gpu import constants, tiles, unit_constants
-from widen.gpu.hardware import assembly
+from widen.encoded import Encoded, Held
+from widen.gpu import constants, tiles
 from widen.gpu.kernels.triton import encode as encode_kernels
 from widen.gpu.kernels.triton import encode_words as word_kernels
 from widen.gpu.kernels.triton import planes as plane_kernels
 from widen.gpu.operands import Lines, Tensor, on_sides
-from widen.gpu.replay.launch import general, launch
+from widen.gpu.replay.launch import assembly, general, launch
 from widen.plan import Layout
 from widen.systems import Digits, Residues
 
 
 @dataclass(frozen=True)
-class EncodedLines:
-    """What is kept of an encoded operand: a copy of its numbers, their table, leads and planes."""
+class EncodedLines(Held):
+    """What is kept of an encoded operand: a copy of its numbers, their planes, table and leads."""
 
     operand: Lines
+    planes: Tensor
     table: Tensor
     leads: Tensor | None
-    planes: Tensor
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(batch, lines, inner)."""
-        return self.operand.shape
-
-    @property
-    def planes_shape(self) -> tuple[int, ...]:
-        """(planes, batch, lines, pitch)."""
-        return tuple(self.planes.shape)
 
     @property
     def device(self) -> torch.device:
         """Where it lives."""
         return self.planes.device
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its planes and of the numbers it keeps."""
-        return self.planes.nbytes + self.operand.nbytes
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -65,9 +49,9 @@ class EncodedLines:
         batch, lines, _ = self.shape
         return EncodedLines(
             self.operand.like(self.operand.words[:, :, at]),
+            self.planes[:, at],
             self.table.view(-1, batch, lines)[:, at].flatten(1),
             None if self.leads is None else self.leads[:, at],
-            self.planes[:, at],
         )
 
 
@@ -79,33 +63,25 @@ def encode_bytes(
     planes = [room_for(operand, layout.planes[0]) for operand in operands]
     moduli, weights = constants.encoding(layout.moduli, left.bits.device)
     parts, inner = left.bits.shape[0], left.shape[2]
-    shapes = [
-        tiles.matrix_tile(tiles.ENCODE[parts], x.lines_near, x.shape[1], inner)
-        for x in (left, right)
-    ]
-    blocks = [
-        x.shape[0] * -(-x.shape[1] // t.lines) * -(-x.pitch // t.inner)
-        for x, t in zip((left, right), shapes, strict=True)
-    ]
-    ours, theirs = (
-        {
-            **x.named_pairs, **x.named_fields, **t.named, "table": table, "count": x.count,
-            "planes": plane.view(torch.int32), "lines": x.shape[1],
-            "plane_stride": plane.stride(0), "NEAR": x.lines_near,
-        }
-        for x, table, plane, t in (
-            (left, tables[0], planes[0], shapes[0]), (right, tables[-1], planes[-1], shapes[1])
-        )
-    )  # fmt: skip
+    sides, blocks, warps = [], [], 0
+    for x, table, made in ((left, tables[0], planes[0]), (right, tables[-1], planes[-1])):
+        tile = tiles.matrix_tile(tiles.ENCODE[parts], x.lines_near, x.shape[1], inner)
+        sides.append({
+            **x.named_pairs, **x.named_fields, **tile.named, "table": table, "count": x.count,
+            "planes": made.view(torch.int32), "lines": x.shape[1], "plane_stride": made.stride(0),
+            "NEAR": x.lines_near,
+        })  # fmt: skip
+        blocks.append(x.blocks(tile) * -(-x.pitch // tile.inner))
+        warps = max(warps, tile.warps)
     launch(
         encode_kernels.residues, (sum(blocks[: len(operands)]),),
         {
-            **on_sides(ours, theirs), "left_blocks": blocks[0], "constants": moduli,
+            **on_sides(*sides), "left_blocks": blocks[0], "constants": moduli,
             "weights": weights, "inner": inner, "moduli": len(layout.moduli), "pitch": left.pitch,
             "PARTS": parts, "BYTES": constants.LONGEST_BYTES,
             "ASSEMBLY": assembly(left.bits.device),
         },
-        warps=max(shape.warps for shape in shapes),
+        warps=warps,
     )  # fmt: skip
     return planes
 
@@ -129,15 +105,15 @@ def encode_words(
         choices = tiles.FEW_WORDS_LIMBS if x.small else tiles.WORDS_LIMBS
         limbs = next(count for count in choices if 64 * count > width + 2)
         few_limbs = limbs <= tiles.FEW_LIMBS and not layout.bases
-        batch, count, inner = x.shape
-        tile = tiles.line_tile(tiles.FEW_WORDS if few_limbs else tiles.WORDS, x.lines_near, inner)
+        choice = tiles.FEW_WORDS if few_limbs else tiles.WORDS
+        tile = tiles.line_tile(choice, x.lines_near, x.shape[2])
         columns = 1 if few_limbs else tiles.WORDS_COLUMNS
         room = limbs if few_limbs else max(4, 1 << (limbs - 1).bit_length())
         known, weights = constants.words_encoding(layout, 8 * room, columns, planes.device)
         kernel = word_kernels.residues
         launch(
             general(kernel) if x.small else kernel,
-            (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
+            (x.blocks(tile) * -(-x.pitch // tile.inner),),
             {
                 **x.named_words, **named_encoding(x, table, planes), **tile.named,
                 "planes": planes.view(torch.int32), "constants": known, "weights": weights,
@@ -170,12 +146,11 @@ def encode_words_any(
         needed = max(needed, layout.beta * layout.counts[side])
     enough = (count for count in tiles.FEW_WORDS_LIMBS if 64 * count >= needed)
     limbs = 2 * next(enough, -(-needed // 64))
-    batch, count, _ = x.shape
     tile, device = tiles.ENCODE_WORDS, planes.device
     more: dict[str, Any]
     if isinstance(layout, Residues):
         kernel = plane_kernels.residues_of_words
-        known, weights = unit_constants.words_remainders(layout, limbs, device)
+        known, weights = constants.words_remainders(layout, limbs, device)
         more = {
             "constants": known, "weights": weights, "moduli": len(layout.moduli),
             "planes_a_part": layout.planes[side] // (1 if layout.parts == 1 else 3),
@@ -186,11 +161,11 @@ def encode_words_any(
         kernel = plane_kernels.digits_of_words
         more = {
             "parts": layout.parts, "beta": layout.beta, "digits_a_part": layout.counts[side],
-            "offset": unit_constants.words_offset(layout, side, limbs, device),
+            "offset": constants.words_offset(layout, side, limbs, device),
         }  # fmt: skip
     launch(
         general(kernel) if x.small else kernel,
-        (batch * -(-count // tile.lines) * -(-x.pitch // tile.inner),),
+        (x.blocks(tile) * -(-x.pitch // tile.inner),),
         {
             **x.named_words, **named_encoding(x, table, planes), **tile.named, **more,
             "planes": planes, "WORDS": len(x.words), "LIMBS": limbs, "ASSEMBLY": assembly(device),

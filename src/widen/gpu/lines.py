@@ -36,29 +36,20 @@ def survey(
     left, right = operands[0].paired, operands[-1].paired
     inner, parts = left.shape[2], left.bits.shape[0]
     small = left.small and right.small
-    near = [x.lines_near and not small for x in (left, right)]
-    shapes = [
-        tiles.matrix_tile(tiles.SURVEY[parts], far, x.shape[1], inner)
-        for far, x in zip(near, (left, right), strict=True)
-    ]
     largest, norms = lines.largest, lines.norms
     if small:
-        shapes = [tiles.SURVEY_SMALL[parts]] * 2
         largest, norms = general(largest), general(norms)
-    blocks = [
-        x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip((left, right), shapes, strict=True)
-    ]
-    shares = [tiles.share(inner, b, t.inner, parts) for b, t in zip(blocks, shapes, strict=True)]
-    blocks = [b * -(-inner // share) for b, share in zip(blocks, shares, strict=True)]
+    sides, blocks, warps = [], [], 0
+    for x, table in ((left, tables[0]), (right, tables[-1])):
+        near = x.lines_near and not small
+        tile = tiles.matrix_tile(tiles.SURVEY[parts], near, x.shape[1], inner)
+        tile = tiles.SURVEY_SMALL[parts] if small else tile
+        share = tiles.share(inner, x.blocks(tile), tile.inner, parts)
+        sides.append({**_named(x, table), **tile.named, "share": share, "NEAR": near})
+        blocks.append(x.blocks(tile) * -(-inner // share))
+        warps = max(warps, tile.warps)
     grid = (sum(blocks[: len(operands)]),)
-    ours, theirs = (
-        {**_named(x, table), **t.named, "share": share, "NEAR": far}
-        for x, table, t, share, far in zip(
-            (left, right), (tables[0], tables[-1]), shapes, shares, near, strict=True
-        )
-    )
-    common = {**on_sides(ours, theirs), "left_blocks": blocks[0], "inner": inner, "PARTS": parts}
-    warps = max(shape.warps for shape in shapes)
+    common = {**on_sides(*sides), "left_blocks": blocks[0], "inner": inner, "PARTS": parts}
     launch(
         largest, grid,
         {
@@ -129,7 +120,7 @@ def survey_words(
         if x.small:
             tile = tiles.SURVEY_SMALL[parts]
             largest, norms = general(largest), general(norms)
-        blocks = x.shape[0] * -(-count // tile.lines)
+        blocks = x.blocks(tile)
         share = tiles.share(inner, blocks, tile.inner, 1)
         grid = (blocks * -(-inner // share),)
         common = {
@@ -147,23 +138,17 @@ def survey_words(
         )  # fmt: skip
 
 
-def _short_tiles(operands: Sequence[Lines]) -> list[tiles.LineTile]:
-    """Tiles of both operands (or of one, twice) if a program can look at a whole line."""
-    parts, inner = operands[0].bits.shape[0], operands[0].shape[2]
-    sizes = [x.bits.element_size() * parts for x in (operands[0], operands[-1])]
-    return [
-        tiles.matrix_tile(tiles.short_tiles(size, parts, inner), x.lines_near, x.shape[1], inner)
-        for size, x in zip(sizes, (operands[0], operands[-1]), strict=True)
-    ]
+def _short_tile(x: Lines) -> tiles.LineTile:
+    """The tile with which a program can look at a whole line."""
+    parts, (_, count, inner) = x.bits.shape[0], x.shape
+    choice = tiles.short_tiles(x.bits.element_size() * parts, parts, inner)
+    return tiles.matrix_tile(choice, x.lines_near, count, inner)
 
 
 def are_short(operands: Sequence[Lines]) -> bool:
-    """Whether `survey` will do for operands: short lines, and many of them."""
+    """Whether `survey_short` will do for operands: short lines, and many of them."""
     size = max(x.bits.element_size() * x.bits.shape[0] * x.shape[2] for x in operands)
-    shapes = _short_tiles(operands)[: len(operands)]
-    programs = sum(
-        x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip(operands, shapes, strict=True)
-    )
+    programs = sum(x.blocks(_short_tile(x)) for x in operands)
     return size <= tiles.SHORT_BYTES and programs >= tiles.SHORT_PROGRAMS
 
 
@@ -174,22 +159,22 @@ def survey_short(
     """What `survey` does in one launch, which makes `zeros` 0; tables need not be before."""
     left, right = operands[0].paired, operands[-1].paired
     inner, parts = left.shape[2], left.bits.shape[0]
-    shapes = _short_tiles((left, right))
-    blocks = [
-        x.shape[0] * -(-x.shape[1] // t.lines) for x, t in zip((left, right), shapes, strict=True)
-    ]
-    ours, theirs = (
-        {**_named(x, table), **x.named_fields, **t.named, "NEAR": x.lines_near}
-        for x, table, t in zip((left, right), (tables[0], tables[-1]), shapes, strict=True)
-    )
+    sides, blocks, warps = [], [], 0
+    for x, table in ((left, tables[0]), (right, tables[-1])):
+        tile = _short_tile(x)
+        sides.append(
+            {**_named(x, table), **x.named_fields, **tile.named, "NEAR": x.lines_near}
+        )  # fmt: skip
+        blocks.append(x.blocks(tile))
+        warps = max(warps, tile.warps)
     launch(
         lines.survey, (sum(blocks[: len(operands)]),),
         {
-            **on_sides(ours, theirs), **_named_leads(tables, leads, kept), "left_blocks": blocks[0],
+            **on_sides(*sides), **_named_leads(tables, leads, kept), "left_blocks": blocks[0],
             "inner": inner, "pitch": left.pitch, "zeros": zeros, "cleared": zeros.numel(),
             "PARTS": parts,
         },
-        warps=max(shape.warps for shape in shapes),
+        warps=warps,
     )  # fmt: skip
 
 
@@ -247,17 +232,12 @@ def survey_all(
     known = iter(tables)
     line_tables = [held(x).table if isinstance(x, Encoded) else next(known) for x in sources]
     both = None
-    if leads is not None and len(sources) == 2:
+    if leads is not None:
         new = iter(leads)
-        ours, theirs = (held(x).leads if isinstance(x, Encoded) else next(new) for x in sources)
+        every = [held(x).leads if isinstance(x, Encoded) else next(new) for x in sources]
+        ours, theirs = every[0], every[-1]
         assert ours is not None
         assert theirs is not None
         both = (ours, theirs)
-    elif leads is not None:
-        both = (leads[0], leads[0])
-    return Surveys(
-        line_tables,
-        arena[starts[-1] : -1].view(len(goals), 2, 5),
-        both,
-        arena[-1:].view(torch.int32)[:1],
-    )
+    needs = arena[starts[-1] : -1].view(len(goals), 2, 5)
+    return Surveys(line_tables, needs, both, arena[-1:].view(torch.int32)[:1])

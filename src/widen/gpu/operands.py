@@ -15,6 +15,11 @@ from widen.gpu import tiles
 
 Tensor = torch.Tensor
 
+Piece = slice | Tensor
+"""Some rows or columns: a stretch, or their numbers."""
+
+ALL = slice(None)
+
 INTEGERS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
 """Integers that hold a float's bits, by size."""
 
@@ -111,13 +116,18 @@ class Lines:
         """Bytes from line to line of a plane: a multiple of 16, as bulk copies need it."""
         return -(-self.bits.shape[3] // 16) * 16
 
+    def blocks(self, tile: tiles.LineTile) -> int:
+        """Tiles that all lines have, one beside another."""
+        batch, count, _ = self.shape
+        return batch * -(-count // tile.lines)
+
     def like(self, words: Tensor) -> Lines:
         """Other numbers of the same kind, (words, parts, batch, lines, inner)."""
         return Lines(words[0], self.fmt, None if self.block is None else words)
 
-    def cut(self, batch: slice, lines: slice) -> Lines:
-        """A block of lines, a view. A batch of 1 stays whole."""
-        batch = slice(None) if self.bits.shape[1] == 1 else batch
+    def cut(self, batch: slice, lines: Piece) -> Lines:
+        """Some lines, a view if it can be. A batch of 1 stays whole."""
+        batch = ALL if self.bits.shape[1] == 1 else batch
         part = self.bits[:, batch, lines]
         if part.shape == self.bits.shape:
             return self
@@ -270,3 +280,33 @@ def first_words(out: Target) -> Tensor:
     """The first words of a result, (parts, batch, m, n), as floats."""
     bits = out.block[0] if isinstance(out, Numbers) else out
     return bits.view(FLOATS[bits.element_size()])
+
+
+# ── some rows or columns of what is known of all of them ─────────────────────────────────────────
+
+
+def cut_table(whole: Tensor, shape: tuple[int, ...], batch: slice, piece: Piece) -> Tensor:
+    """The table of some of the lines of an operand of this shape, (batch, lines, ...)."""
+    count, size = shape[:2]
+    if _is_all(piece, size) and (count == 1 or _is_all(batch, count)):
+        return whole
+    columns = _items(whole.view(-1, count, size), batch)[:, :, piece]
+    return columns.reshape(whole.shape[0], -1).contiguous()
+
+
+def cut_planes(whole: Tensor, batch: slice, piece: slice) -> Tensor:
+    """Some lines of planes (planes, batch, lines, pitch), a copy unless they are all."""
+    return _items(whole, batch)[:, :, piece].contiguous()
+
+
+def picked(x: Tensor, rows: Piece, columns: Piece) -> Tensor:
+    """Some rows and columns, the last two axes, a view if it can be."""
+    return x[..., rows, :][..., columns]
+
+
+def _items(x: Tensor, batch: slice) -> Tensor:
+    return x if x.shape[1] == 1 else x[:, batch]
+
+
+def _is_all(piece: Piece, size: int) -> bool:
+    return isinstance(piece, slice) and piece.start in (None, 0) and piece.stop in (None, size)

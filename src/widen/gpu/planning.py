@@ -11,10 +11,10 @@ from typing import NamedTuple
 from widen import bounds
 from widen.contract import Contract
 from widen.formats import Format
-from widen.gpu import repair_by_products
+from widen.gpu import exact_products
 from widen.gpu.constants import BYTE_BITS, MOST_BITS
 from widen.gpu.units import in_blocks, lead_planes
-from widen.plan import Layout, Plan
+from widen.plan import Plan
 from widen.planner import Needs, every_bit_is_kept, make_plan, unit_on_gpu
 from widen.systems import Residues
 
@@ -148,7 +148,7 @@ class Question:
         long = self.certified and terms > k
         kept = LONG_LEAD_BITS[parts] if long else first_kept(k, parts)
         many_open = cap is not None or (long and skewed(read[taken], k * parts))
-        many_open &= not self.wide and math.prod(self.shape) > repair_by_products.FEWEST_TERMS
+        many_open &= not self.wide and math.prod(self.shape) > exact_products.FEWEST_TERMS
         return Choice(taken, kept, min(terms, k), plan, many_open)
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:
@@ -167,24 +167,17 @@ class Question:
         eighths = math.ceil(8 * min(max(bits, 0.0), self.most))
         if self.system in (None, "residues"):
             widths = (1, 1)
-        return cached_plan(
-            self.contract, self.fmt, self.shape, eighths, cap=cap, workspace=self.workspace,
-            layout=self.layout, unit=self.unit, system=self.system, widths=widths, gpu=self.gpu,
-        )  # fmt: skip
+        return cached_plan(self, eighths, cap, widths)
 
 
 @lru_cache(maxsize=1024)
-def cached_plan(
-    contract: Contract, fmt: Format, shape: tuple[int, int, int, int], eighths: int, *,
-    cap: int | None, workspace: int, layout: Layout | None, unit: str | None,
-    system: str | None, widths: tuple[int, int], gpu: str,
-) -> Plan:  # fmt: skip
+def cached_plan(asked: Question, eighths: int, cap: int | None, widths: tuple[int, int]) -> Plan:
     """The plan for |X| < 2^(eighths/8) and |a'|, |b'| <= 2^widths, or for an encoded layout."""
     half = eighths / 16
-    name, reason = unit_on_gpu(unit, gpu, fmt.precision)
+    name, reason = unit_on_gpu(asked.unit, asked.gpu, asked.fmt.precision)
     plan = make_plan(
-        contract, fmt, shape, Needs((half, half), widths), unit=name, system=system or "residues",
-        cap=cap, workspace=workspace,
+        asked.contract, asked.fmt, asked.shape, Needs((half, half), widths), unit=name,
+        system=asked.system or "residues", cap=cap, workspace=asked.workspace,
     )  # fmt: skip
-    reasons = (reason, *plan.why[2 if system is None else 1 :])
-    return in_blocks(replace(plan, layout=layout or plan.layout, why=reasons))
+    reasons = (reason, *plan.why[2 if asked.system is None else 1 :])
+    return in_blocks(replace(plan, layout=asked.layout or plan.layout, why=reasons))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,8 +13,8 @@ import torch
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN
 from widen.formats.arrays import format_of_array, meaningful
-from widen.gpu import hardware, stages
-from widen.gpu.arrays import (
+from widen.gpu import stages, units
+from widen.gpu.batches import (
     addend_lines,
     bits_of,
     copied,
@@ -23,22 +23,23 @@ from widen.gpu.arrays import (
     expanded,
     in_one_block,
     lines_of,
+    merged,
     planes,
     reshaped,
     share_memory,
+    zeros,
 )
-from widen.gpu.batches import merged, zeros
-from widen.gpu.clock import Clock
 from widen.gpu.encode import held
 from widen.gpu.operands import Tensor
-from widen.gpu.optional import is_traced
 from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay import private
-from widen.gpu.replay.recording import CallRecordings, Recorder, Recordings
+from widen.gpu.replay.recording import Recorder, Recording
 from widen.gpu.scaling import Scaling
+from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import first_cap, typical_needs
+from widen.stages.compiling.once import Once
 from widen.stages.problem import Call, Encoding, Scalars, info_of
 from widen.stages.run import encode_operand, run
 from widen.words import Words
@@ -53,7 +54,7 @@ def default_workspace(place: str) -> int:
 
 def check_unit(unit: str | None, place: Any = None) -> None:
     """Whether a GPU (this one, or any) serves the unit that was asked for."""
-    there = hardware.available(None if place is None else torch.device(place))
+    there = units.available(None if place is None else torch.device(place))
     if unit not in (None, *there):
         words = ", ".join(repr(name) for name in there)
         raise ValueError(f"unit={unit!r} does not run on a GPU; use one of {words}, or None")
@@ -88,18 +89,16 @@ def typical_plan(
 ) -> Plan:
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
     contract, fmt = wanted.contract, wanted.fmt
-    gpu = hardware.name_of(None if place is None else torch.device(place).index)
-    if wanted.system == "triangle" and contract.certified_by_data:  # as `quantise` will have it
-        return Question(
-            contract, fmt, shape, (None,), workspace, True, unit=wanted.unit,
-            system=wanted.system, gpu=gpu, wide=len(fmt.part.words) > 1,
-        ).widest()  # fmt: skip
-    needs = typical_needs(contract, fmt, shape[2])
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
-    return cached_plan(
-        contract, fmt, shape, math.ceil(8 * needs.bits), cap=cap, workspace=workspace, layout=None,
-        unit=wanted.unit, system=wanted.system, widths=needs.widths, gpu=gpu,
+    gpu = units.name_of(None if place is None else torch.device(place).index)
+    question = Question(
+        contract, fmt, shape, (cap,), workspace, contract.certified_by_data, unit=wanted.unit,
+        system=wanted.system, gpu=gpu, wide=len(fmt.part.words) > 1,
     )  # fmt: skip
+    if wanted.system == "triangle" and contract.certified_by_data:  # as `quantise` will have it
+        return question.widest()
+    needs = typical_needs(contract, fmt, shape[2])
+    return cached_plan(question, math.ceil(8 * needs.bits), cap, needs.widths)
 
 
 def plan(call: Call) -> Plan:
@@ -122,12 +121,72 @@ def encode(x: Any, wanted: Encoding) -> Encoded:
         return encode_operand(stages, operand, tuple(x.shape), wanted)
 
 
+# ── calls that are issued again ──────────────────────────────────────────────────────────────────
+
+
+class CallRecordings:
+    """Recordings of one kind of call, by the choice they were made with."""
+
+    def __init__(self) -> None:
+        self.by_choice: dict[Any, Recording] = {}
+        self.last: Any = None
+        self.failures = 0
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether calls of this kind are not worth recording."""
+        return self.failures >= 3 and not self.by_choice
+
+    def again(self, operands: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
+        """The result for these operands by launches that were recorded, or None."""
+        recording = self.by_choice.get(self.last)
+        if recording is None:
+            return None
+        result, choice = recording.issue(operands, out)
+        if choice is None:
+            return result
+        self.last = choice.key
+        return result if recording.choice.covers(choice) else None
+
+    def keep(self, recorder: Recorder) -> None:
+        """Keep what was recorded of a call."""
+        recording = recorder.recording()
+        self.failures += recording is None
+        if recording is not None:
+            key = None if recording.choice is None else recording.choice.key
+            self.by_choice[key] = recording  # by its own, whatever other threads have chosen last
+            self.last = key
+
+
+class Recordings:
+    """Recordings of all kinds of calls."""
+
+    MOST = 512
+
+    def __init__(self) -> None:
+        self._by_key: Once[CallRecordings] = Once(self.MOST)
+
+    def known(self, key: Any) -> CallRecordings | None:
+        """Those of the calls with this key, if there were any; None is no key."""
+        try:
+            return self._by_key.get(key)
+        except TypeError:  # an argument that has no hash, and will be refused
+            return None
+
+    def of(self, key: Any) -> CallRecordings | None:
+        """The same, old or new."""
+        try:
+            return None if key is None else self._by_key.made(key, CallRecordings)
+        except TypeError:
+            return None
+
+
 _recordings = Recordings()
 
 
 def replayed(a: Any, b: Any, out: Any, options: Options) -> Any:
     """The product by launches recorded of a call of this kind, which was checked, or None."""
-    if is_traced() or private.is_forward_mode():
+    if private.is_traced() or private.is_forward_mode():
         return None
     recordings = _recordings.known(_key_of_call(a, b, out, options))
     if recordings is None:

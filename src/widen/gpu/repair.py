@@ -6,14 +6,13 @@ import torch
 
 from widen.formats import Binary
 from widen.gpu import tiles
-from widen.gpu.blocks import ResultBlock, named_elements
-from widen.gpu.hardware import programs
 from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
 from widen.gpu.kernels.triton import repair as kernels
 from widen.gpu.kernels.triton import repair_words as word_kernels
 from widen.gpu.operands import Tensor, on_sides
-from widen.gpu.replay.launch import launch
-from widen.gpu.scaling import Scaling, named_scaling
+from widen.gpu.reconstruct import ResultBlock, named_elements
+from widen.gpu.replay.launch import launch, programs
+from widen.gpu.scaling import NOT_SCALED, Scaling
 
 REPAIRED = int(reconstruct_kernels.REPAIRED)
 """The mark of elements that became the correctly rounded ones."""
@@ -32,11 +31,12 @@ def repair(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     _, batch, m, n = out.shape
     tile = tiles.REPAIR
     ours, theirs = ({**x.named_bits, **x.named_fields} for x in block.sides)
+    scaling = {"c": out, **NOT_SCALED} if block.scaling is None else block.scaling.named(out)
     launch(
         kernels.repair, (programs(out.device, -(-batch * m * n // tile.marks), tile.warps),),
         {
             **block.named, **block.named_test, **named_elements(out), **on_sides(ours, theirs),
-            **named_scaling(block.scaling, out), "SCALED": block.scaling is not None,
+            **scaling, "SCALED": block.scaling is not None,
             "marks": marks, "repaired": repaired, "inner": k, "batch": batch, "INNER": tile.terms,
             "ELEMENTS": tile.marks,
         },

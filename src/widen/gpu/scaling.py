@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from widen.gpu import cuts
 from widen.gpu.constants import constant
-from widen.gpu.cuts import Piece
-from widen.gpu.operands import Lines, Tensor
+from widen.gpu.operands import ALL, Lines, Piece, Tensor, picked
 from widen.stages import problem
 from widen.stages.compiling.once import once
 
@@ -29,8 +27,8 @@ NO_ADDEND = {
 }  # fmt: skip
 """What kernels are given of c where there is none."""
 
-NO_SCALARS = {"alpha": 0, "alpha_i": 0, "beta": 0, "beta_i": 0}
-"""What kernels are given that neither scale nor add."""
+NOT_SCALED = {**NO_ADDEND, "C_PARTS": 0, "alpha": 0, "alpha_i": 0, "beta": 0, "beta_i": 0}
+"""What kernels are given that neither scale nor add, beside something to point at for c."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +41,11 @@ class Scaling(problem.Scaling):
 
     addend: Lines | None
 
-    def cut(self, block: tuple[slice, slice, slice]) -> Scaling:
-        """The same for a block."""
-        batch, rows, columns = block
-        return self.taken(rows, columns, batch)
-
-    def taken(self, rows: Piece, columns: Piece, batch: slice = cuts.ALL) -> Scaling:
+    def taken(self, rows: Piece, columns: Piece, batch: slice = ALL) -> Scaling:
         """The same for some rows and columns."""
         if self.addend is None:
             return self
-        words = cuts.elements(self.addend.words[:, :, batch], rows, columns)
+        words = picked(self.addend.words[:, :, batch], rows, columns)
         return replace(self, addend=self.addend.like(words))
 
     def reshaped(self, batch: int, m: int, n: int) -> Scaling:
@@ -109,10 +102,3 @@ class Scaling(problem.Scaling):
             "c_row_stride": row, "c_column_stride": column, "c_words": len(words),
             "c_parts": words.shape[1], "C_FIELDS": self.addend.fields, **self.named_scalars,
         }  # fmt: skip
-
-
-def named_scaling(scaling: Scaling | None, out: Tensor) -> dict[str, Any]:
-    """`Scaling.named`, or what stands for it where a product is neither scaled nor added to."""
-    if scaling is None:
-        return {"c": out, **NO_ADDEND, "C_PARTS": 0, **NO_SCALARS}
-    return scaling.named(out)

@@ -7,6 +7,8 @@ stream, memory comes from PyTorch.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,22 +16,29 @@ import torch
 
 from widen.bounds import Goal
 from widen.encoded import Encoded
-from widen.gpu import constants, cuts, units
-from widen.gpu.blocks import ResultBlock
+from widen.gpu import units
 from widen.gpu.certify import Largest, certify, error_bound
-from widen.gpu.clock import Clock
 from widen.gpu.encode import EncodedLines, held
-from widen.gpu.hardware import name_of
+from widen.gpu.exact_products import repair_by_products
 from widen.gpu.lines import quantise as quantise_lines
 from widen.gpu.lines import survey_all
-from widen.gpu.operands import Groups, Lines, Target, Tensor, cut, first_words
+from widen.gpu.multiply import scratch_bytes
+from widen.gpu.operands import (
+    Groups,
+    Lines,
+    Target,
+    Tensor,
+    cut,
+    cut_planes,
+    cut_table,
+    first_words,
+)
 from widen.gpu.planning import Question, Side, cached_plan, first_kept
-from widen.gpu.reconstruct import reconstruct
+from widen.gpu.reconstruct import ResultBlock, reconstruct
 from widen.gpu.repair import REPAIRED, repair
-from widen.gpu.repair_by_products import repair_by_products
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
-from widen.gpu.units import in_blocks
+from widen.gpu.units import in_blocks, name_of
 from widen.plan import Layout, Plan
 from widen.planner import block_slices, first_cap
 from widen.stages.backend import Block
@@ -40,18 +49,36 @@ from widen.systems import Digits, Residues
 Planes = tuple[Tensor, Tensor]
 """Planes of rows and of columns, (planes, batch, lines, pitch)."""
 
-
-def lines_of(problem: Problem[Lines]) -> tuple[Lines, Lines]:
-    """Both operands, encoded or not."""
-    ours, theirs = (held(x).operand if isinstance(x, Encoded) else x for x in problem.sources)
-    return ours, theirs
+NOT_TIMED = nullcontext()
 
 
-def is_wide(problem: Problem[Lines]) -> bool:
-    """Whether numbers of several words are read or written."""
-    addend = None if problem.scaling is None else problem.scaling.addend
-    read = (x.block is not None for x in (*lines_of(problem), addend) if x is not None)
-    return len(problem.fmt.part.words) > 1 or any(read)
+class Clock(Account):
+    """An account whose stages are timed by the device; reading it waits for the device."""
+
+    def __init__(self, *, timed: bool, bounds: bool = False) -> None:
+        super().__init__(bounds=bounds)
+        self.timed = timed
+        self._events: list[tuple[str, Any, Any]] = []
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """Count the time of a stage, if anybody wants to know."""
+        return self._timed(name) if self.timed else NOT_TIMED
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        event: Any = torch.cuda.Event
+        start, stop = (event(enable_timing=True) for _ in range(2))
+        start.record()
+        yield
+        stop.record()
+        self._events.append((name, start, stop))
+
+    def read(self) -> None:
+        """Wait for the device and add up."""
+        for name, start, stop in self._events:
+            stop.synchronize()
+            self.seconds[name] += start.elapsed_time(stop) / 1e3
+        self._events.clear()
 
 
 def quantise(problem: Problem[Lines], account: Account) -> Prepared:
@@ -61,32 +88,30 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
     do not hold is marked element by element.
     """
     assert isinstance(account, Clock)
-    fmt, contract, k = problem.fmt, problem.contract, problem.shape[2]
+    fmt, contract, k, test = problem.fmt, problem.contract, problem.shape[2], problem.test
     cap = first_cap(fmt.precision, k) if contract.correct else None
     caps = (cap,) if problem.encoded or not contract.correct else (None, cap)
     if problem.plan is not None and not problem.encoded:  # whose planes have their own cap
         caps = (problem.plan.cap,)
-    kept = first_kept(k, fmt.parts)
+    ours, theirs = (held(x).operand if isinstance(x, Encoded) else x for x in problem.sources)
+    sides, kept = (ours, theirs), first_kept(k, fmt.parts)
     goals = [problem.goal(cap) for cap in caps]
-    surveys = survey_all(problem.sources, problem.test, kept, goals)
-    choices = [
-        _tables(problem, surveys.tables, goal, surveys.needs[at], fresh=at > 0)
-        for at, goal in enumerate(goals)
-    ]
-    question = _question(problem, caps)
-    given = Prepared(problem, account, choices[0], surveys.leads, kept, k, surveys.repaired)
+    surveys = survey_all(problem.sources, test, kept, goals)
+    choices = []
+    for at, goal in enumerate(goals):
+        rows, columns = (table.clone() if at > 0 else table for table in surveys.tables)
+        quantise_lines(sides, (rows, columns), goal, test, surveys.needs[at].unbind())
+        choices.append((rows, columns))
+    wide = _is_wide(problem, sides)
+    question = _question(problem, caps, name_of(ours.bits.device.index), wide=wide)
+    given = Prepared(
+        problem, account, sides, wide, choices[0], surveys.leads, kept, k, surveys.repaired
+    )
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
-        given.plan = in_blocks(
-            replace(
-                problem.plan,
-                cap=caps[0],
-                shape=problem.shape,
-                workspace=problem.workspace,
-                result=fmt.name,
-            )
-        )
-        if problem.test is not None and given.plan.system == "triangle":
+        own = replace(problem.plan, cap=caps[0], shape=problem.shape, result=fmt.name)
+        given.plan = in_blocks(replace(own, workspace=problem.workspace))
+        if test is not None and given.plan.system == "triangle":
             # Nothing would be left out of what is not held.
             given.plan = question.widest(_held_widths(problem))
         return given.begun()
@@ -95,10 +120,17 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
         return given.begun()
     choice = recording.decided(surveys.needs, question.decide)
     if choice.kept != kept:
-        given.leads = survey_all(lines_of(problem), problem.test, choice.kept, goals[:1]).leads
+        given.leads = survey_all(sides, test, choice.kept, goals[:1]).leads
     given.tables, given.kept, given.terms = choices[choice.taken], choice.kept, choice.terms
     given.plan, given.many_open = choice.plan, choice.many_open
     return given.begun()
+
+
+def _is_wide(problem: Problem[Lines], sides: tuple[Lines, Lines]) -> bool:
+    """Whether numbers of several words are read or written."""
+    addend = None if problem.scaling is None else problem.scaling.addend
+    read = [x.block is not None for x in (*sides, addend) if x is not None]
+    return len(problem.fmt.part.words) > 1 or any(read)
 
 
 def _held_widths(problem: Problem[Lines]) -> tuple[int | None, int | None]:
@@ -112,29 +144,16 @@ def _held_widths(problem: Problem[Lines]) -> tuple[int | None, int | None]:
     return left, right
 
 
-def _question(problem: Problem[Lines], caps: tuple[int | None, ...]) -> Question:
+def _question(
+    problem: Problem[Lines], caps: tuple[int | None, ...], gpu: str, *, wide: bool
+) -> Question:
     """What is to be decided. It holds no tensors."""
     layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
     layout = min(layouts, key=lambda x: x.planes) if problem.fmt.parts == 2 and layouts else None
     return Question(
         problem.contract, problem.fmt, problem.shape, caps, problem.workspace,
-        problem.test is not None, layout, problem.unit, problem.system,
-        name_of(lines_of(problem)[0].bits.device.index), is_wide(problem),
+        problem.test is not None, layout, problem.unit, problem.system, gpu, wide,
     )  # fmt: skip
-
-
-def _tables(
-    problem: Problem[Lines],
-    surveyed: list[Tensor],
-    goal: Goal | None,
-    needs: Tensor,
-    *,
-    fresh: bool,
-) -> tuple[Tensor, Tensor]:
-    """Lines scaled by a goal."""
-    tables = [table.clone() if fresh else table for table in surveyed]
-    quantise_lines(lines_of(problem), tables, goal, problem.test, needs.unbind())
-    return tables[0], tables[1]
 
 
 @dataclass
@@ -143,13 +162,15 @@ class Prepared:
 
     Attributes
     ----------
-    tables, leads
-        Of rows and of columns.
+    sides, tables, leads
+        Rows and columns, encoded or not; what is known of them.
+    wide
+        Whether numbers of several words are read or written.
     kept, terms
         Bits of leading integers beside the first, and how many of them are looked at first.
     repaired
         How many elements were repaired, on the device.
-    many
+    many_open
         Whether a large share of the elements may have to be repaired.
     columns
         Which columns have planes that stay while blocks of rows pass, and these planes.
@@ -159,6 +180,8 @@ class Prepared:
 
     problem: Problem[Lines]
     account: Clock
+    sides: tuple[Lines, Lines]
+    wide: bool
     tables: tuple[Tensor, Tensor]
     leads: tuple[Tensor, Tensor] | None
     kept: int
@@ -172,30 +195,25 @@ class Prepared:
     def begun(self) -> Prepared:
         """Itself; launches of several blocks, or that depend on what is open, are not recorded."""
         recorder = recording.listener()
-        if recorder is not None and (
-            self.many_open or next(block_slices(self.plan), None) != self._all
-        ):
-            recorder.give_up()
+        if recorder is not None:
+            batch, m, _, n = self.plan.shape
+            everything = slice(0, batch), slice(0, m), slice(0, n)
+            if self.many_open or next(block_slices(self.plan), None) != everything:
+                recorder.give_up()
         return self
-
-    @property
-    def _all(self) -> Block:
-        batch, m, _, n = self.plan.shape
-        return slice(0, batch), slice(0, m), slice(0, n)
 
     def stages(self, block: Block, out: Target) -> Stages:
         """The stages of a block of the result, which goes to its place in `out`."""
         batch, *pieces = block
-        whole = lines_of(self.problem)
-        ours, theirs = (side.cut(batch, piece) for side, piece in zip(whole, pieces, strict=True))
+        ours, theirs = (x.cut(batch, piece) for x, piece in zip(self.sides, pieces, strict=True))
         rows, columns = (
-            cuts.table(table, side.shape, batch, piece)
-            for table, side, piece in zip(self.tables, whole, pieces, strict=True)
+            cut_table(table, side.shape, batch, piece)
+            for table, side, piece in zip(self.tables, self.sides, pieces, strict=True)
         )
         scaling = None
         if self.problem.scaling is not None:
             assert isinstance(self.problem.scaling, Scaling)
-            scaling = self.problem.scaling.cut(block)
+            scaling = self.problem.scaling.taken(pieces[0], pieces[1], batch)
         return Stages(self, block, (ours, theirs), (rows, columns), cut(out, *block), scaling)
 
     def wait(self) -> None:
@@ -225,7 +243,7 @@ class Stages:
     def __post_init__(self) -> None:
         problem, self.plan = self.product.problem, self.product.plan
         self.fmt, self.k = problem.fmt, problem.shape[2]
-        self.wide, self.workspace = is_wide(problem), problem.workspace
+        self.wide, self.workspace = self.product.wide, problem.workspace
         self.test = problem.test_of(self.plan.layout.dropped)
         self.engine = units.engine_of(self.plan)
         self.fitted = self.engine.fitted(self.tables)
@@ -236,19 +254,10 @@ class Stages:
         whole, batch = self.product.leads, self.block[0]
         if whole is None or self.test is None:
             return None
-        leads = [
-            cuts.planes(lead, batch, piece)
-            for lead, piece in zip(whole, self.block[1:], strict=True)
-        ]
-        return certify(
-            leads[0],
-            leads[1],
-            self.fitted,
-            self.k,
-            self.test,
-            kept=self.product.kept,
-            terms=self.product.terms,
-        )
+        pieces = self.block[1:]
+        left, right = (cut_planes(x, batch, piece) for x, piece in zip(whole, pieces, strict=True))
+        kept, terms = self.product.kept, self.product.terms
+        return certify(left, right, self.fitted, self.k, self.test, kept=kept, terms=terms)
 
     def encode(self, inner: slice) -> Planes:
         """Planes of the block's rows and columns, which are never cut along the inner dimension.
@@ -263,10 +272,10 @@ class Stages:
         planes: list[Tensor | None] = [None, None if kept is None else kept[1]]
         for at, source in enumerate(self.product.problem.sources):
             if isinstance(source, Encoded) and planes[at] is None:
-                chosen = units.cut_planes(
+                chosen = units.planes_for(
                     held(source).planes, source.layout, self.engine.layout, at
                 )
-                planes[at] = cuts.planes(chosen, batch, pieces[at])
+                planes[at] = cut_planes(chosen, batch, pieces[at])
         todo = [at for at in range(2) if planes[at] is None]
         if todo:
             new = self.engine.encode(
@@ -289,9 +298,10 @@ class Stages:
         kept = (*self.product.tables, *(self.product.leads or ()), right)
         self.used = sum(x.nbytes for x in kept) + elements  # marks
         room = self.workspace - self.used - left.nbytes - self.engine.element_bytes * elements
-        scratch = self.engine.scratch(left, right, room)
-        product = self.engine.multiply(left, right, room)
-        self.passing = left.nbytes + product.nbytes + self.engine.passing_bytes * elements + scratch
+        halves = self.engine.halves_at_once(left, right, room)
+        product = self.engine.multiply(left, right, halves)
+        self.passing = left.nbytes + product.nbytes + self.engine.passing_bytes * elements
+        self.passing += scratch_bytes(left, right, self.k, halves)
         return product
 
     def reconstruct(self, groups: Tensor | Groups, marks: Tensor | None) -> Tensor:
@@ -353,16 +363,15 @@ def encode_operand(
     else:
         side = Side(*survey.needs[0, 0].tolist())
         own, own_width = max(side.norm, 0) / 256, side.sigma + 1
-    wide = len(fmt.part.words) > 1 or operand.block is not None
-    eighths = math.ceil(8 * min(own + other, constants.MOST_BITS if wide else constants.BYTE_BITS))
     cap = first_cap(fmt.precision, k) if contract.correct else None
-    shape = (operand.shape[0], operand.shape[1], k, 1)
-    widths = (own_width, width)[:: 1 - 2 * at]
-    plan = cached_plan(
-        contract, fmt, shape, eighths, cap=cap, workspace=1 << 40, layout=None, unit=wanted.unit,
-        system=wanted.system, widths=(widths[0], widths[1]),
-        gpu=name_of(operand.bits.device.index),
+    question = Question(
+        contract, fmt, (*operand.shape[:2], k, 1), (cap,), 1 << 40, test is not None,
+        unit=wanted.unit, system=wanted.system, gpu=name_of(operand.bits.device.index),
+        wide=len(fmt.part.words) > 1 or operand.block is not None,
     )  # fmt: skip
+    widths = (own_width, width) if at == 0 else (width, own_width)
+    eighths = math.ceil(8 * min(own + other, question.most))
+    plan = cached_plan(question, eighths, cap, widths)
     planes = units.engine_of(plan).encode([operand], survey.tables, [at])[0]
     leads = None if survey.leads is None else survey.leads[0]
-    return plan.unit, plan.layout, EncodedLines(operand, survey.tables[0], leads, planes)
+    return plan.unit, plan.layout, EncodedLines(operand, planes, survey.tables[0], leads)

@@ -1,7 +1,7 @@
-"""The other units and digits on a GPU: their planes, their products, and X handed over as bytes.
+"""Units on a GPU: which there are, their planes, their products, and X handed over as bytes.
 
-int8 residues are `gpu.multiply`; here is everything else that multiplies small integers exactly,
-in one generic way: planes in the unit's own format, groups of exact sums, then the residues of X
+int8 residues are `gpu.multiply`; everything else that multiplies small integers exactly is here, in
+one generic way: planes in the unit's own format, groups of exact sums, then the residues of X
 that int8 would have given, so that what follows (rounding, marks, repair) is the same for all.
 Numbers of several words have residues of 32 bits instead, by the moduli that there are.
 """
@@ -18,21 +18,47 @@ import torch
 
 from widen import bounds
 from widen.formats import FORMATS
-from widen.gpu import halves, tiles, unit_constants
+from widen.gpu import constants, tiles
 from widen.gpu.constants import BYTE_BITS, NORM_TOO_LARGE, limit_of
 from widen.gpu.encode import encode_bytes, encode_words, encode_words_any, named_encoding, room_for
-from widen.gpu.hardware import STORAGE, programs
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.kernels.triton import planes as plane_kernels
 from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, NORM, SIGMA
 from widen.gpu.lines import ROWS_OF_TABLE
-from widen.gpu.multiply import descriptor, multiply_words
+from widen.gpu.multiply import descriptor, multiply, multiply_by_halves, planes_at_once
 from widen.gpu.operands import Groups, Lines, Tensor
-from widen.gpu.replay.launch import general, launch
+from widen.gpu.replay.launch import general, launch, programs
 from widen.plan import Layout, Plan
 from widen.planner import Room, choose_blocks
 from widen.systems import Digits, Residues, residues
 from widen.units import UNITS
+
+STORAGE = {
+    "int8": torch.int8,
+    "fp16": torch.float16,
+    "bf16": torch.bfloat16,
+    "fp8": torch.float8_e4m3fn,
+    "fp64": torch.float64,
+}
+"""The units a GPU has, and the format of their planes."""
+
+CAPABILITY = {"fp8": (8, 9), "bf16": (8, 0)}
+"""The compute capability that units need, where not every GPU that runs Triton has it."""
+
+
+@lru_cache(maxsize=16)
+def available(device: torch.device | None) -> tuple[str, ...]:
+    """The units that a GPU has; all of them where it is not known which."""
+    if device is None or device.type != "cuda":
+        return tuple(STORAGE)
+    held = torch.cuda.get_device_capability(device)
+    return tuple(name for name in STORAGE if held >= CAPABILITY.get(name, (0, 0)))
+
+
+@lru_cache(maxsize=16)
+def name_of(index: int | None) -> str:
+    """A GPU's name; in Triton's interpreter, none."""
+    return torch.cuda.get_device_name(index) if torch.cuda.is_available() else ""
 
 
 @dataclass(frozen=True)
@@ -130,16 +156,15 @@ class Engine:
         layout, count = self.layout, self.layout.planes[side]
         planes = room_for(operand, count, STORAGE[self.unit])
         tile = tiles.ENCODE_ANY
-        batch, lines, _ = operand.shape
-        grid = (batch * -(-lines // tile.lines) * -(-operand.pitch // tile.inner),)
+        grid = (operand.blocks(tile) * -(-operand.pitch // tile.inner),)
         more: dict[str, Any]
         if isinstance(layout, Residues):
             kernel = plane_kernels.residues
-            constants, powers = unit_constants.remainders(layout, planes.device)
+            known, powers = constants.remainders(layout, planes.device)
             more = {
-                "constants": constants, "powers": powers, "moduli": len(layout.moduli),
+                "constants": known, "powers": powers, "moduli": len(layout.moduli),
                 "planes_a_part": count // (1 if layout.parts == 1 else 3),
-                "LONGEST": unit_constants.LONGEST_POWER, "SPLIT": bool(layout.bases),
+                "LONGEST": constants.LONGEST_POWER, "SPLIT": bool(layout.bases),
             }  # fmt: skip
         else:
             assert isinstance(layout, Digits)
@@ -155,28 +180,22 @@ class Engine:
         )  # fmt: skip
         return planes
 
-    def scratch(self, left: Tensor, right: Tensor, room: int) -> int:
-        """Bytes of `room` that products of these planes will use."""
-        planes = self._by_halves(left, right, room)
-        return halves.scratch_bytes(left, right, self.k, planes)
-
-    def _by_halves(self, left: Tensor, right: Tensor, room: int) -> int:
-        """How many planes are multiplied by halves at a time."""
+    def halves_at_once(self, left: Tensor, right: Tensor, room: int) -> int:
+        """How many planes are multiplied by halves at a time, in so many bytes."""
         if not self.fast or self.carrier.bases:
             return 0
-        return halves.planes_at_once(left, right, self.k, room)
+        return planes_at_once(left, right, self.k, room)
 
-    def multiply(self, left: Tensor, right: Tensor, room: int = 0) -> Tensor | Groups:
+    def multiply(self, left: Tensor, right: Tensor, halves: int = 0) -> Tensor | Groups:
         """Bytes (planes of the carrier, batch, m, pitch) as `gpu.multiply` gives.
 
         Residues of numbers of several words are 32-bit numbers, of one part after the other.
         """
-        if self.fast:
-            planes = self._by_halves(left, right, room)
-            if planes > 0:
-                return halves.multiply(left, right, self.carrier, self.k, planes)
-            return multiply_words(left, right, self.carrier, self.k)
-        return self.as_residues(self.products(left, right))
+        if not self.fast:
+            return self.as_residues(self.products(left, right))
+        if halves > 0:
+            return multiply_by_halves(left, right, self.carrier, self.k, halves)
+        return multiply(left, right, self.carrier, self.k)
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
         """Exact groups (groups, batch, m, pitch)."""
@@ -201,7 +220,7 @@ class Engine:
         if shallow:  # such sums are added in float32, which is exact up to 2^24
             depth *= (1 << 24) // exact
         count = layout.groups * batch * -(-m // tile.rows) * -(-n // tile.columns)
-        firsts, pairs = unit_constants.pairs_of(layout, left.device)
+        firsts, pairs = constants.pairs_of(layout, left.device)
         launch(
             group_kernels.products, (programs(left.device, count, tile.warps),),
             {
@@ -226,7 +245,7 @@ class Engine:
         grid = (-(-size // block),)
         own = not isinstance(layout, Residues) or layout.moduli == carrier.moduli
         if self.several or own:
-            table = unit_constants.apart if self.several else unit_constants.direct
+            table = constants.apart if self.several else constants.direct
             terms, moduli = table(layout, carrier, groups.device)
             launch(
                 group_kernels.as_residues, grid,
@@ -237,7 +256,7 @@ class Engine:
             )  # fmt: skip
             return out
         assert isinstance(layout, Residues)
-        terms, moduli, inverses, targets, basis = unit_constants.through_x(
+        terms, moduli, inverses, targets, basis = constants.through_x(
             layout, carrier, groups.device
         )
         launch(
@@ -272,20 +291,14 @@ class Engine:
         return left, right
 
 
+@lru_cache(maxsize=256)
 def engine_of(plan: Plan) -> Engine:
     """The engine of a plan."""
     fmt, k = FORMATS[plan.result], plan.shape[2]
     goal = bounds.goal(plan.contract, fmt.precision, k, plan.layout.parts, plan.cap)
     width = None if goal is None else math.ceil(math.log2(goal.root) + goal.shift) + 1
     several = len(fmt.part.words) > 1 or plan.bits > BYTE_BITS
-    return _engine(plan.unit, plan.layout, plan.depth, plan.bits, k=k, width=width, several=several)
-
-
-@lru_cache(maxsize=256)
-def _engine(
-    unit: str, layout: Layout, depth: int, bits: float, *, k: int, width: int | None, several: bool
-) -> Engine:
-    return Engine(unit, layout, depth, bits, k, width, several)
+    return Engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width, several)
 
 
 def lead_planes(k: int) -> int:
@@ -320,7 +333,7 @@ def in_blocks(plan: Plan) -> Plan:
     return replace(plan, blocks=choose_blocks(plan.shape, room))
 
 
-def cut_planes(planes: Tensor, own: Layout, layout: Layout, side: int) -> Tensor:
+def planes_for(planes: Tensor, own: Layout, layout: Layout, side: int) -> Tensor:
     """The planes that a layout asks for, of an operand that was encoded with as many or more."""
     if layout.planes[side] > own.planes[side]:
         raise ValueError(

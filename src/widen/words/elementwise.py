@@ -25,7 +25,7 @@ from widen.formats.arrays import (
     place_of,
     words_of,
 )
-from widen.gpu.optional import pytorch_and_triton
+from widen.gpu.replay.private import pytorch_and_triton
 
 Array = np.ndarray[Any, Any]
 

@@ -1,11 +1,16 @@
-"""Calls of the CUDA driver that PyTorch and Triton make slowly: clear, fetch, launch again."""
+"""The CUDA driver, through ctypes: what PyTorch and Triton do slowly, or not at all.
+
+NVRTC, which compiles, is no part of it (`gpu.kernels.cuda.compiler`). This module may be imported
+without PyTorch, and without a GPU.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from struct import pack, unpack
 from typing import Any
 
@@ -26,7 +31,8 @@ class _Config(ctypes.Structure):
 
 
 @cache
-def _calls() -> Any:
+def calls() -> Any:
+    """The driver's functions; those that every call takes know the types of their integers."""
     library = ctypes.CDLL("libcuda.so.1")
     library.cuMemsetD8Async.argtypes = (
         ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p
@@ -47,12 +53,12 @@ def stream(device: int) -> int:
 
 def clear(address: int, size: int, device: int) -> None:
     """Set bytes of the current GPU to zero, on the current stream."""
-    _check(_calls().cuMemsetD8Async(address, 0, size, stream(device)))
+    _check(calls().cuMemsetD8Async(address, 0, size, stream(device)))
 
 
 def record(event: int, stream: int) -> None:
     """Record an event on a stream."""
-    _check(_calls().cuEventRecord(event, stream))
+    _check(calls().cuEventRecord(event, stream))
 
 
 def fetch(host: int, address: int, size: int, event: int, side: int) -> None:
@@ -60,10 +66,10 @@ def fetch(host: int, address: int, size: int, event: int, side: int) -> None:
 
     Waits for them; in the stream where the event was recorded, nothing does.
     """
-    calls = _calls()
-    _check(calls.cuStreamWaitEvent(side, event, 0))
-    _check(calls.cuMemcpyDtoHAsync_v2(host, address, size, side))
-    _check(calls.cuStreamSynchronize(side))
+    library = calls()
+    _check(library.cuStreamWaitEvent(side, event, 0))
+    _check(library.cuMemcpyDtoHAsync_v2(host, address, size, side))
+    _check(library.cuStreamSynchronize(side))
 
 
 class _Entered(threading.local):
@@ -75,15 +81,19 @@ _entered = _Entered()
 
 def enter(device: int) -> None:
     """Make sure that this thread has a context, which is the current GPU's."""
-    if _entered.device == device:
-        return
-    calls, context, number = _calls(), ctypes.c_void_p(), ctypes.c_int()
-    _check(calls.cuCtxGetCurrent(ctypes.byref(context)))
+    if _entered.device != device:
+        open_context(device)
+        _entered.device = device
+
+
+def open_context(device: int) -> None:
+    """The same, whatever was found before."""
+    library, context, number = calls(), ctypes.c_void_p(), ctypes.c_int()
+    _check(library.cuCtxGetCurrent(ctypes.byref(context)))
     if not context.value:
-        _check(calls.cuDeviceGet(ctypes.byref(number), device))
-        _check(calls.cuDevicePrimaryCtxRetain(ctypes.byref(context), number))
-        _check(calls.cuCtxSetCurrent(context))
-    _entered.device = device
+        _check(library.cuDeviceGet(ctypes.byref(number), device))
+        _check(library.cuDevicePrimaryCtxRetain(ctypes.byref(context), number))
+        _check(library.cuCtxSetCurrent(context))
 
 
 def _check(status: int) -> None:
@@ -91,9 +101,59 @@ def _check(status: int) -> None:
         raise RuntimeError(f"the CUDA driver answered {status}")
 
 
+def version() -> int:
+    """The newest CUDA that the driver knows, 13000 for 13.0."""
+    number = ctypes.c_int()
+    _check(calls().cuDriverGetVersion(ctypes.byref(number)))
+    return number.value
+
+
+@lru_cache(maxsize=16)
+def processors(device: Any) -> int:
+    """Multiprocessors of a GPU; in Triton's interpreter, one."""
+    if device.type != "cuda":
+        return 1
+    properties = sys.modules["torch"].cuda.get_device_properties(device)
+    return int(properties.multi_processor_count)
+
+
+# Numbers of cuda.h, which a test compares with it.
+MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+UINT8, SWIZZLE_128B, L2_256B = 0, 3, 3
+INVALID_CONTEXT = 201
+
+
+def load(binary: bytes, name: bytes, shared_bytes: int) -> int:
+    """A kernel of a compiled module, loaded in the current context for good."""
+    library, module, function = calls(), ctypes.c_void_p(), ctypes.c_void_p()
+    _check(library.cuModuleLoadData(ctypes.byref(module), binary))
+    _check(library.cuModuleGetFunction(ctypes.byref(function), module, name))
+    _check(library.cuFuncSetAttribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes))
+    assert function.value is not None
+    return function.value
+
+
+def tensor_map(
+    address: int, sizes: Sequence[int], strides: Sequence[int], box: Sequence[int]
+) -> bytes:
+    """How TMA reads a tensor of bytes in boxes, fastest dimension first; beyond `sizes`, zeros."""
+    rank = len(sizes)
+    room = ctypes.create_string_buffer(256)  # a map is 128 bytes, and begins at a multiple of that
+    start = -(-ctypes.addressof(room) // 128) * 128
+    _check(
+        calls().cuTensorMapEncodeTiled(
+            ctypes.c_void_p(start), UINT8, rank, ctypes.c_void_p(address),
+            (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides),
+            (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank),
+            0, SWIZZLE_128B, L2_256B, 0,
+        )
+    )  # fmt: skip
+    return ctypes.string_at(start, 128)
+
+
 def parameter_sizes(function: int) -> list[int] | None:
     """Bytes of a kernel's parameters; None from a driver that does not tell (before 12.4)."""
-    ask = getattr(_calls(), "cuFuncGetParamInfo", None)
+    ask = getattr(calls(), "cuFuncGetParamInfo", None)
     if ask is None:
         return None
     sizes: list[int] = []
@@ -141,7 +201,7 @@ class Launch:
         self._config = _Config((ctypes.c_uint32 * 3)(*grid), (threads, 1, 1), shared_bytes)
         self._given = ctypes.byref(self._config), ctypes.c_void_p(function), self._pointers, None
         self._moved, self._device = tuple(moved), device
-        self._run = _calls().cuLaunchKernelEx
+        self._run = calls().cuLaunchKernelEx
         self._stream = private.stream_reader()
         self._lock = threading.Lock()  # the arguments are in one place for all threads
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from widen.gpu.replay import private
-from widen.gpu.replay.driver import Launch, parameter_sizes, word
+from widen.gpu.replay.driver import Launch, parameter_sizes, processors, word
 from widen.gpu.replay.recording import listener, quietly
 from widen.stages.compiling.notices import GPU
 from widen.stages.compiling.once import Lock, Once, once
@@ -34,6 +35,15 @@ class Compilation(NamedTuple):
     stages: int
     exact: bool
     registers: int | None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As Triton names it."""
+        limits = {} if self.registers is None or torch.version.hip else {"maxnreg": self.registers}
+        return {
+            "num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": not self.exact,
+            **limits,
+        }  # fmt: skip
 
 
 class Parameters:
@@ -93,11 +103,7 @@ def launch(
     values = known.values(arguments)
     given, constants = values[: known.given], values[known.given :]
     how = Compilation(warps, stages, exact, registers)
-    run = _loaded
-    if not isinstance(kernel, JITFunction):
-        run = _interpreted
-    elif not private.available():
-        run = _by_triton
+    run = _loaded if isinstance(kernel, JITFunction) and private.available() else _by_triton
     recorder = listener()
     if recorder is None:
         run(kernel, grid, given, constants, how)(*given)
@@ -107,6 +113,17 @@ def launch(
         issue(*given)
     bind = issue.bind if isinstance(issue, _Issue) else None
     recorder.launched(given, issue, tensors=run is not _loaded, bind=bind)
+
+
+def programs(device: torch.device, tile_count: int, warps: int) -> int:
+    """Programs of a persistent launch."""
+    return min(tile_count, processors(device) * max(1, 8 // warps))
+
+
+@lru_cache(maxsize=16)
+def assembly(device: torch.device) -> bool:
+    """Whether kernels may use NVIDIA's instructions on a device."""
+    return device.type == "cuda" and torch.version.hip is None
 
 
 @once
@@ -125,32 +142,20 @@ _interpreting = Lock()
 """Triton's interpreter has one place for the program that it is at, for all threads."""
 
 
-def _interpreted(
-    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    how: Compilation,
-) -> Any:  # fmt: skip
-    """What runs a kernel in Triton's interpreter, given arguments like these."""
-    named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
-
-    def run(*given: Any) -> None:
-        with _interpreting:
-            kernel[grid](*given, **named)
-
-    return run
-
-
 def _by_triton(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
     how: Compilation,
 ) -> Any:  # fmt: skip
-    """What launches a kernel in Triton's own way, where that alone is known to work."""
+    """What runs a kernel in Triton's own way: interpreted, or where that alone is known to work."""
     named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
-    most = how.registers
-    limits = {} if most is None or torch.version.hip else {"maxnreg": most}
-    options = {
-        "num_warps": how.warps, "num_stages": how.stages, "enable_fp_fusion": not how.exact
-    }  # fmt: skip
-    return lambda *given: kernel[grid](*given, **named, **options, **limits)
+    if isinstance(kernel, JITFunction):
+        return lambda *given: kernel[grid](*given, **named, **how.options)
+
+    def interpret(*given: Any) -> None:
+        with _interpreting:
+            kernel[grid](*given, **named)
+
+    return interpret
 
 
 def _loaded(
@@ -177,13 +182,9 @@ def _ready(
 ) -> Any:  # fmt: skip
     """A kernel compiled for arguments like these, and loaded."""
     _open_driver()
-    names, most = kernel.arg_names[len(arguments) :], how.registers
-    limits = {} if most is None or torch.version.hip else {"maxnreg": most}
+    named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
     started = GPU.start(kernel.fn.__name__)
-    compiled = kernel.warmup(
-        *arguments, grid=grid, num_warps=how.warps, num_stages=how.stages,
-        enable_fp_fusion=not how.exact, **limits, **dict(zip(names, constants, strict=True)),
-    )  # fmt: skip
+    compiled = kernel.warmup(*arguments, grid=grid, **how.options, **named)
     compiled.run  # noqa: B018  (loads it)
     if compiled.function is None:  # a load that failed half way, for want of memory, left no more
         compiled._init_handles()

@@ -1,18 +1,21 @@
-"""Private names of PyTorch and Triton that recorded launches rest on, and the way without them.
+"""PyTorch and Triton where they may be missing, have changed, or look on.
 
-All of them stand here, in one table, which a test reads aloud. Where one is missing (a release that
-renamed it), launches go by Triton's own way and nothing is recorded: slower, and the same bits. The
-driver's functions are public (`driver`). This module may be imported without PyTorch.
+All private names of theirs stand here, in one table, which a test reads aloud. Where one is
+missing (a release that renamed it), launches go by Triton's own way and nothing is recorded:
+slower, and the same bits. The driver's functions are public (`driver`). This module may be imported
+without PyTorch.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from inspect import getattr_static
 from typing import Any
 
+from widen.formats.arrays import is_tensor
 from widen.stages.compiling.notices import logger
 
 PYTORCH = {
@@ -114,3 +117,43 @@ def is_current(device: int) -> bool:
     torch = sys.modules["torch"]
     ask = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
     return bool(ask() == device)
+
+
+# ── who looks on, and what to say where there is no PyTorch ──────────────────────────────────────
+
+
+def is_compiled() -> bool:
+    """Whether torch.compile is tracing what happens to tensors here."""
+    return bool(sys.modules["torch"].compiler.is_dynamo_compiling())
+
+
+def is_traced() -> bool:
+    """Whether PyTorch maps, traces or watches whatever happens to tensors here."""
+    return is_compiled() or is_mapped()
+
+
+def is_transformed(*given: Any) -> bool:
+    """Whether PyTorch differentiates, maps or traces what becomes of these."""
+    tensors = [x for x in given if is_tensor(x)]
+    if not tensors:
+        return False
+    torch = sys.modules["torch"]
+    dual = torch.autograd.forward_ad
+    return is_traced() or any(
+        (x.requires_grad and torch.is_grad_enabled())
+        or type(x) not in (torch.Tensor, torch.nn.Parameter)
+        or x.is_meta
+        or (is_forward_mode() and dual.unpack_dual(x).tangent is not None)
+        for x in tensors
+    )
+
+
+@contextmanager
+def pytorch_and_triton() -> Iterator[None]:
+    """A context for imports that need them, without which the rest of the library does."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(
+            f"a GPU needs PyTorch and Triton ({error}): pip install 'widen[torch]'"
+        ) from error

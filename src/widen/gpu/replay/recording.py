@@ -12,6 +12,7 @@ repaired one by one, so the call starts again with a plan that was decided prope
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,15 +23,85 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from widen.gpu.replay import driver
-from widen.gpu.replay.memory import TOGETHER, Block, Step, in_time, taken_one_by_one, taken_together
 from widen.gpu.replay.reading import Reading
-from widen.stages.compiling.once import Once
 
 Tensor = torch.Tensor
 Run = Callable[..., None]
 
+Step = Callable[[list[Any], list[int]], None]
+"""A part of a call, given its blocks of memory and their addresses, those that are taken."""
+
+TOGETHER = 1 << 29
+"""Bytes that a call takes in one piece: PyTorch takes longer to find a block than we to launch.
+
+More might not be found in one.
+"""
+
 EMPTY = {torch.ops.aten.empty.memory_format, torch.ops.aten.zeros.default}
 """Operations that take memory; whatever else is not a view cannot be issued again."""
+
+
+# ── memory: blocks, each taken just before it is used, or all in one piece ───────────────────────
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of memory that a call takes: which of its blocks, and whether it must be zero."""
+
+    index: int
+    size: int
+    zero: bool
+    device: torch.device
+
+    def take(self, blocks: list[Any], addresses: list[int]) -> None:
+        """Take it by itself."""
+        block = blocks[self.index] = torch.empty(self.size, dtype=torch.uint8, device=self.device)
+        addresses[self.index] = block.data_ptr()
+        if self.zero and block.is_cuda:
+            self.clear(blocks, addresses)
+        elif self.zero:
+            block.zero_()
+
+    def clear(self, _: list[Any], addresses: list[int]) -> None:
+        """Make it zero, on the current stream."""
+        driver.clear(addresses[self.index], self.size, self.device.index)
+
+
+def taken_together(wanted: list[Block]) -> tuple[Step, dict[int, Step]]:
+    """What takes all blocks in one piece, the last of a call's blocks; and what clears some.
+
+    They are then known by their addresses alone.
+    """
+    sizes = [-(-block.size // 512) * 512 for block in wanted]
+    starts = list(itertools.accumulate(sizes[:-1], initial=0))
+    places = [(block.index, start) for block, start in zip(wanted, starts, strict=True)]
+    total, device = sum(sizes), wanted[0].device
+
+    def take(blocks: list[Any], addresses: list[int]) -> None:
+        blocks[-1] = torch.empty(total, dtype=torch.uint8, device=device)
+        base = blocks[-1].data_ptr()
+        for index, start in places:
+            addresses[index] = base + start
+
+    return take, {block.index: block.clear for block in wanted if block.zero}
+
+
+def in_time(
+    steps: list[tuple[Step, set[int]]], takes: dict[int, Step], ready: set[int]
+) -> list[Step]:
+    """Steps, with what takes their memory before each: no launch waits for another's.
+
+    `ready` blocks are there, and more of them when this ends.
+    """
+    ordered: list[Step] = []
+    for step, uses in steps:
+        ordered += [takes[index] for index in sorted(uses - ready) if index in takes]
+        ordered.append(step)
+        ready |= uses
+    return ordered
+
+
+# ── what is noted ────────────────────────────────────────────────────────────────────────────────
 
 
 class View(NamedTuple):
@@ -190,7 +261,7 @@ class Recorder(TorchDispatchMode):
             first, takes = taken_together(self.taken)
             recording.first.append(first)
         else:
-            takes = taken_one_by_one(self.taken)
+            takes = {block.index: block.take for block in self.taken}
         takes[recording.index] = recording.take
         ready = set(range(recording.index))
         recording.first += in_time(self.steps[:last], takes, ready)
@@ -203,9 +274,11 @@ def _is_in(result: Any, given: Sequence[Any]) -> bool:
 
     In inference mode, and inside of operators, PyTorch calls `reshape` a view when it copies.
     """
-    there = {x.untyped_storage().data_ptr() for x in given if isinstance(x, torch.Tensor)}
-    made = result if isinstance(result, (list, tuple)) else [result]
-    return all(x.untyped_storage().data_ptr() in there for x in made)
+    there = [x.untyped_storage().data_ptr() for x in given if isinstance(x, torch.Tensor)]
+    for x in result if isinstance(result, (list, tuple)) else (result,):
+        if x.untyped_storage().data_ptr() not in there:
+            return False
+    return True
 
 
 class _Listening(threading.local):
@@ -309,60 +382,3 @@ class Recording:
         for step in self.last:
             step(blocks, addresses)
         return blocks[self.index], choice
-
-
-class CallRecordings:
-    """Recordings of one kind of call, by the choice they were made with."""
-
-    def __init__(self) -> None:
-        self.by_choice: dict[Any, Recording] = {}
-        self.last: Any = None
-        self.failures = 0
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether calls of this kind are not worth recording."""
-        return self.failures >= 3 and not self.by_choice
-
-    def again(self, operands: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
-        """The result for these operands by launches that were recorded, or None."""
-        recording = self.by_choice.get(self.last)
-        if recording is None:
-            return None
-        result, choice = recording.issue(operands, out)
-        if choice is None:
-            return result
-        self.last = choice.key
-        return result if recording.choice.covers(choice) else None
-
-    def keep(self, recorder: Recorder) -> None:
-        """Keep what was recorded of a call."""
-        recording = recorder.recording()
-        self.failures += recording is None
-        if recording is not None:
-            key = None if recording.choice is None else recording.choice.key
-            self.by_choice[key] = recording  # by its own, whatever other threads have chosen last
-            self.last = key
-
-
-class Recordings:
-    """Recordings of all kinds of calls."""
-
-    MOST = 512
-
-    def __init__(self) -> None:
-        self._by_key: Once[CallRecordings] = Once(self.MOST)
-
-    def known(self, key: Any) -> CallRecordings | None:
-        """Those of the calls with this key, if there were any; None is no key."""
-        try:
-            return self._by_key.get(key)
-        except TypeError:  # an argument that has no hash, and will be refused
-            return None
-
-    def of(self, key: Any) -> CallRecordings | None:
-        """The same, old or new."""
-        try:
-            return None if key is None else self._by_key.made(key, CallRecordings)
-        except TypeError:
-            return None

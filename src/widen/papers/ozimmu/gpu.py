@@ -14,11 +14,11 @@ import torch
 
 from widen.formats.arrays import lines_near, meaningful
 from widen.gpu.constants import constant
-from widen.gpu.hardware import is_hopper, programs
+from widen.gpu.kernels.cuda.launcher import is_hopper
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.multiply import descriptor
 from widen.gpu.operands import Tensor
-from widen.gpu.replay.launch import launch
+from widen.gpu.replay.launch import launch, programs
 from widen.gpu.tiles import LONGEST_SUM, PRODUCTS, LineTile, ProductTile, line_tile
 from widen.papers.ozimmu.algorithm import Slices, Sum
 from widen.papers.ozimmu.kernels.triton import slices as kernels

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from importlib import import_module
-from typing import Any
+
+import torch
 
 from widen.gpu.kernels.cuda.compiler import FOLDER
-from widen.gpu.kernels.cuda.launcher import (
-    Finish,
-    Launcher,
-    check_planes,
-    options,
-    plain_map,
-    processors,
-    work,
-)
+from widen.gpu.kernels.cuda.launcher import Finish, Launcher, check_planes
+from widen.gpu.replay.driver import processors
 from widen.gpu.tiles import HOPPER_CERTIFY, choose
 from widen.stages.compiling.once import Once
+
+Tensor = torch.Tensor
 
 ADDRESSES = ("marks", *(f"{side}_{row}" for side in ("left", "right") for row in
                         ("level", "flags", "weight")))  # fmt: skip
@@ -38,7 +33,7 @@ _launchers: Once[Launcher] = Once(512)
 
 
 def launcher(
-    left: Any, right: Any, batch: int, k: int, terms: int, shift: int, both: float, inexact: int
+    left: Tensor, right: Tensor, k: int, terms: int, *, shift: int, both: float, inexact: int
 ) -> Launcher:
     """What launches the kernel for leading integers like these, at any addresses.
 
@@ -47,26 +42,16 @@ def launcher(
     then rows level, flags and weight, int64, of left's lines and of right's. `shift` and `both` are
     those of `bounds.Certificate`; `inexact` is a bit of the flags.
     """
-    key = (left.shape, right.shape, left.device, batch, k, terms, shift, both, inexact)
+    key = (left.shape, right.shape, left.device, k, terms, shift, both, inexact)
     finish = {"columns": right.shape[2], "shift": shift, "inexact": inexact, "both": both}
-    return _launchers.made(
-        key, lambda: _launcher(left, right, batch, k, terms, Certificate(**finish))
-    )
+    return _launchers.made(key, lambda: _launcher(left, right, k, terms, Certificate(**finish)))
 
 
-def _launcher(
-    left: Any, right: Any, batch: int, k: int, terms: int, finish: Certificate
-) -> Launcher:
-    torch = import_module("torch")
-    check_planes(left.device, ("left", left, torch.int8), ("right", right, torch.int8))
-    planes = left.shape[0]
-    sums = 3 if planes == 2 else 1
-    tile = choose(
-        left.shape[2], right.shape[2], sums * terms, batch, processors(left.device),
-        HOPPER_CERTIFY[planes],
-    )  # fmt: skip
+def _launcher(left: Tensor, right: Tensor, k: int, terms: int, finish: Certificate) -> Launcher:
+    check_planes(left.device, torch.int8, left=left, right=right)
+    planes, batch = left.shape[0], max(left.shape[1], right.shape[1])
+    shape = left.shape[2], right.shape[2], (3 if planes == 2 else 1) * terms, batch
+    tile = choose(*shape, processors(left.device), HOPPER_CERTIFY[planes])
     return Launcher(
-        left.device, work(left, right, 1, batch, terms, tile), finish,
-        (plain_map(left, k, tile.left_box), plain_map(right, k, tile.right_box)),
-        tile, options(tile, pairs=planes == 2),
-    )  # fmt: skip
+        left, right, finish, tile, planes=1, batch=batch, k=k, terms=terms, pairs=planes == 2
+    )

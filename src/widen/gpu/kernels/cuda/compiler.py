@@ -1,4 +1,8 @@
-"""CUDA C++ compiled by NVRTC at run time, kept on disk, and loaded: no nvcc, no toolkit headers."""
+"""CUDA C++ compiled by NVRTC at run time, kept on disk, and loaded: no nvcc, no toolkit headers.
+
+NVRTC is called through cuda.bindings, which come with PyTorch and know where its library is; the
+driver, whose library is in one place, through `gpu.replay.driver`.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from widen.gpu.replay import driver
 from widen.stages.compiling import kept
 from widen.stages.compiling.notices import CUDA
 from widen.stages.compiling.once import Once
 
 
-def called(result: tuple[Any, ...]) -> Any:
-    """What a driver or NVRTC function gives beside its status, which must be success."""
+def _called(result: tuple[Any, ...]) -> Any:
+    """What a function of NVRTC gives beside its status, which must be success."""
     if int(result[0]) != 0:
-        raise RuntimeError(f"CUDA: {result[0]!r}")
+        raise RuntimeError(f"NVRTC: {result[0]!r}")
     return result[1] if len(result) == 2 else result[1:]
 
 
@@ -27,16 +32,16 @@ def _cache_directory() -> Path:
 def _compiled(source: str, headers: dict[str, str], options: tuple[str, ...]) -> bytes:
     nvrtc = import_module("cuda.bindings.nvrtc")
     texts, names = [x.encode() for x in headers.values()], [x.encode() for x in headers]
-    program = called(
+    program = _called(
         nvrtc.nvrtcCreateProgram(source.encode(), b"multiply.cu", len(names), texts, names)
     )
     status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
     if int(status) != 0:
-        log = b" " * called(nvrtc.nvrtcGetProgramLogSize(program))
+        log = b" " * _called(nvrtc.nvrtcGetProgramLogSize(program))
         nvrtc.nvrtcGetProgramLog(program, log)
         raise RuntimeError(f"NVRTC refused multiply.cu: {status!r}\n{log.decode()}")
-    binary: bytes = b" " * called(nvrtc.nvrtcGetCUBINSize(program))
-    called(nvrtc.nvrtcGetCUBIN(program, binary))
+    binary: bytes = b" " * _called(nvrtc.nvrtcGetCUBINSize(program))
+    _called(nvrtc.nvrtcGetCUBIN(program, binary))
     nvrtc.nvrtcDestroyProgram(program)
     return binary
 
@@ -57,9 +62,9 @@ def _sources(end: Path) -> dict[str, str]:
 def _binary(end: Path, options: tuple[str, ...]) -> bytes:
     """The compiled kernel, from the cache on disk where it is there: keyed by all that made it."""
     texts = _sources(end)
-    compiler = called(import_module("cuda.bindings.nvrtc").nvrtcVersion())
-    driver = called(import_module("cuda.bindings.driver").cuDriverGetVersion())
-    key = hashlib.sha256(repr((texts, options, compiler, driver)).encode()).hexdigest()
+    compiler = _called(import_module("cuda.bindings.nvrtc").nvrtcVersion())
+    made_by = texts, options, compiler, driver.version()
+    key = hashlib.sha256(repr(made_by).encode()).hexdigest()
     name = f"multiply-{key[:32]}.cubin"
     with suppress(RuntimeError):  # there is no home at all
         stored = kept.read(_cache_directory() / name, stamp=b"")
@@ -73,19 +78,12 @@ def _binary(end: Path, options: tuple[str, ...]) -> bytes:
     return binary
 
 
-_functions: Once[Any] = Once()
+_functions: Once[int] = Once()
 
 
-def function(end: Path, options: tuple[str, ...], shared_bytes: int, device: int) -> Any:
+def function(end: Path, options: tuple[str, ...], shared_bytes: int, device: int) -> int:
     """The kernel with one of its ends (a header), loaded on a device, whose context is current."""
     key = end, options, shared_bytes, device
-    return _functions.made(key, lambda: _function(end, options, shared_bytes), turn=key)
-
-
-def _function(end: Path, options: tuple[str, ...], shared_bytes: int) -> Any:
-    driver = import_module("cuda.bindings.driver")
-    module = called(driver.cuModuleLoadData(_binary(end, options)))
-    function = called(driver.cuModuleGetFunction(module, b"multiply"))
-    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    called(driver.cuFuncSetAttribute(function, attribute, shared_bytes))
-    return function
+    return _functions.made(
+        key, lambda: driver.load(_binary(end, options), b"multiply", shared_bytes), turn=key
+    )

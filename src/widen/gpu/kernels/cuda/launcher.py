@@ -11,9 +11,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from widen.gpu.kernels.cuda.compiler import called, function
+import torch
+
+from widen.gpu.kernels.cuda.compiler import function
+from widen.gpu.replay import driver
 from widen.gpu.replay.private import stream_reader
 from widen.gpu.tiles import Tile
+
+Tensor = torch.Tensor
 
 GROUP = 8
 """Rows of clusters walked together, so that the tiles in flight are nearly a square."""
@@ -94,48 +99,26 @@ def options(
 # ── launch ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@lru_cache(maxsize=1024)
-def _tensor_map(
-    pointer: int, sizes: tuple[int, ...], strides: tuple[int, ...], box: tuple[int, ...]
-) -> bytes:
-    """How TMA reads a tensor of bytes in boxes, fastest dimension first; beyond `sizes`, zeros."""
-    driver = import_module("cuda.bindings.driver")
-    encoded = called(
-        driver.cuTensorMapEncodeTiled(
-            driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8,
-            len(sizes),
-            pointer,
-            [driver.cuuint64_t(size) for size in sizes],
-            [driver.cuuint64_t(stride) for stride in strides],
-            [driver.cuuint32_t(side) for side in box],
-            [driver.cuuint32_t(1) for _ in sizes],
-            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-        )
-    )
-    return ctypes.string_at(encoded.getPtr(), 128)
-
+_tensor_map = lru_cache(maxsize=1024)(driver.tensor_map)
 
 Map = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Sizes, strides and box of a tensor map."""
 
 
-def plain_map(planes: Any, k: int, box: int) -> Map:
+def plain_map(planes: Tensor, k: int, box: int) -> Map:
     """Boxes of 128 bytes by `box` rows of a slice (a plane of a batch)."""
     count, batch, rows, pitch = planes.shape
     return (k, rows, count * batch), (pitch, rows * pitch), (128, box, 1)
 
 
-def permuted_map(planes: Any, k: int, box: int) -> Map:
+def permuted_map(planes: Tensor, k: int, box: int) -> Map:
     """The same, each 64 rows seen as 8 x 8 and transposed: the fast store (multiply.cu)."""
     count, batch, rows, pitch = planes.shape
     sizes = (k, 8, 8, -(-rows // 64), count * batch)
     return sizes, (8 * pitch, pitch, 64 * pitch, rows * pitch), (128, 8, 8, box // 64, 1)
 
 
-def permutable(right: Any) -> bool:
+def permutable(right: Tensor) -> bool:
     """Whether `permuted_map` stays inside right's memory.
 
     It reads whole groups of 64 rows. Within the tensor that is harmless (columns from n on are
@@ -146,13 +129,7 @@ def permutable(right: Any) -> bool:
     return bool(right.storage_offset() + read <= right.untyped_storage().nbytes())
 
 
-def processors(device: Any) -> int:
-    """Multiprocessors of a GPU."""
-    properties = import_module("torch").cuda.get_device_properties(device)
-    return int(properties.multi_processor_count)
-
-
-def work(left: Any, right: Any, planes: int, batch: int, inner: int, tile: Tile) -> Work:
+def _work(left: Tensor, right: Tensor, tile: Tile, planes: int, batch: int, inner: int) -> Work:
     """The tiles of `planes` products of a batch, whose sums are so long."""
     if inner < 1:  # the kernel would wait for a first step for ever
         raise ValueError(f"sums of {inner} terms; expected at least one")
@@ -168,29 +145,42 @@ def work(left: Any, right: Any, planes: int, batch: int, inner: int, tile: Tile)
     return made
 
 
-NO_CONTEXT = 201
-"""`CUDA_ERROR_INVALID_CONTEXT`."""
-
-
 class Launcher:
-    """Launches of one shape, at any addresses."""
+    """Launches of one shape, at any addresses.
+
+    Parameters
+    ----------
+    left, right
+        int8 (planes, batch or 1, lines, pitch), or what is shaped like them.
+    finish
+        What the end of the kernel reads, but for addresses.
+    tile
+        A row of `tiles.HOPPER`.
+    planes, batch
+        Products of one shape: sums of planes, items of a batch.
+    k, terms
+        Entries of a line, and how many of them a sum takes: all of them unless given.
+    permuted, how
+        Whether right's rows are read in the order of the fast store; other `options`.
+    """
 
     REMEMBERED = 64
     """Addresses whose tensor maps are kept: PyTorch gives the same memory again and again."""
 
     def __init__(
-        self, device: Any, job: Work, finish: Finish, maps: tuple[Map, Map], tile: Tile,
-        compiled: tuple[str, ...],
+        self, left: Tensor, right: Tensor, finish: Finish, tile: Tile, *, planes: int, batch: int,
+        k: int, terms: int | None = None, permuted: bool = False, **how: bool,
     ) -> None:  # fmt: skip
+        job = _work(left, right, tile, planes, batch, k if terms is None else terms)
+        right_map = permuted_map if permuted else plain_map
+        self._maps = plain_map(left, k, tile.left_box), right_map(right, k, tile.right_box)
+        self._options = options(tile, permuted=permuted, **how)
         self._stream = stream_reader()
-        self._launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel  # bindings take 10 us more
+        self._launch = driver.calls().cuLaunchKernel
         self._fixed: tuple[Any, ...] | None = None
-        self._device, self._options, self._maps = device.index, compiled, maps
-        self._end = finish.header
-        self._shared = tile.shared_bytes
-        blocks = min(job.tiles, processors(device) // tile.cluster) * tile.cluster
-        self._shape = (blocks, 1, 1, tile.threads, 1, 1)
-        self._start = ctypes.sizeof(Work)
+        self._device, self._end, self._shared = left.device.index, finish.header, tile.shared_bytes
+        clusters = min(job.tiles, driver.processors(left.device) // tile.cluster)
+        self._shape = (clusters * tile.cluster, 1, 1, tile.threads, 1, 1)
         # All that the kernel reads but for addresses, passed by value: a graph can capture it. The
         # kernel's record ends on a multiple of 64 bytes.
         self._template = bytes(job) + bytes(finish) + bytes(64)
@@ -205,19 +195,17 @@ class Launcher:
         fixed = self._fixed or self._loaded()
         stream = ctypes.c_void_p(self._stream(self._device))
         status = self._launch(*fixed, stream, parameters, None)
-        if status == NO_CONTEXT:  # a thread that has not used the device
+        if status == driver.INVALID_CONTEXT:  # a thread that has not used the device
             status = self._launch(*self._loaded(), stream, parameters, None)
         if status:
             raise RuntimeError(f"CUDA: the launch was answered {status}")
 
     def _loaded(self) -> tuple[Any, ...]:
         """The kernel and its shape, as `cuLaunchKernel` takes them."""
-        driver = import_module("cuda.bindings.driver")
-        if int(called(driver.cuCtxGetCurrent())) == 0:
-            called(driver.cuCtxSetCurrent(called(driver.cuDevicePrimaryCtxRetain(self._device))))
+        driver.open_context(self._device)
         kernel = function(self._end, self._options, self._shared, self._device)
         numbers = (*self._shape, self._shared)
-        self._fixed = ctypes.c_void_p(int(kernel)), *(ctypes.c_uint32(x) for x in numbers)
+        self._fixed = ctypes.c_void_p(kernel), *(ctypes.c_uint32(x) for x in numbers)
         return self._fixed
 
     def _at(self, addresses: tuple[int, ...]) -> tuple[Any, Any]:
@@ -227,34 +215,28 @@ class Launcher:
         for at, (address, layout) in enumerate(zip(addresses, self._maps, strict=False)):
             ctypes.memmove(base + 128 * at, _tensor_map(address, *layout), 128)
         others = (ctypes.c_uint64 * (len(addresses) - 2))(*addresses[2:])
-        ctypes.memmove(base + self._start, others, ctypes.sizeof(others))
+        ctypes.memmove(base + ctypes.sizeof(Work), others, ctypes.sizeof(others))
         if len(self._jobs) >= self.REMEMBERED:
             self._jobs.clear()
         made = self._jobs[addresses] = job, (ctypes.c_void_p * 1)(base)
         return made
 
 
-def check_planes(device: Any, *named: tuple[str, Any, Any]) -> None:
-    """Tensors of a name and a type that bulk copies can read: 4-d, contiguous, in 16s."""
-    for name, tensor, dtype in named:
+def check_planes(device: torch.device, dtype: torch.dtype, **named: Tensor) -> None:
+    """Tensors of a type that bulk copies can read: 4-d, contiguous, in 16s, on left's device."""
+    for name, tensor in named.items():
         if tensor.dtype != dtype or tensor.ndim != 4 or not tensor.is_contiguous():
-            raise ValueError(f"{name}: got {described(tensor)}; expected 4-d contiguous {dtype}")
+            got = f"{tensor.dtype} {tuple(tensor.shape)}, strides {tensor.stride()}"
+            raise ValueError(f"{name}: got {got}; expected 4-d contiguous {dtype}")
         if tensor.device != device or tensor.device.type != "cuda":
             raise ValueError(f"{name}: on {tensor.device}; expected left's CUDA device")
         if tensor.shape[3] % 16 or tensor.data_ptr() % 16:
             raise ValueError(f"{name}: row pitch {tensor.shape[3]}; expected a multiple of 16")
 
 
-def described(tensor: Any) -> str:
-    """A tensor in an error message."""
-    return f"{tensor.dtype} {tuple(tensor.shape)}, strides {tensor.stride()}"
-
-
 @lru_cache(maxsize=64)
-def available(device: Any) -> bool:
+def is_hopper(device: torch.device) -> bool:
     """Whether `multiply.cu` runs on a device: Hopper, and NVRTC is there (it is with PyTorch)."""
-    torch = import_module("torch")
-    device = torch.device(device)
     if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
         return False
     try:

@@ -10,22 +10,18 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from heapq import heapreplace
-from importlib import import_module
 from itertools import chain, zip_longest
+from math import prod
 from pathlib import Path
-from typing import Any
 
-from widen.gpu.kernels.cuda.launcher import (
-    Finish,
-    Launcher,
-    check_planes,
-    options,
-    plain_map,
-    processors,
-    work,
-)
+import torch
+
+from widen.gpu.kernels.cuda.launcher import Finish, Launcher, check_planes
+from widen.gpu.replay.driver import processors
 from widen.gpu.tiles import HOPPER, Tile, choose
 from widen.stages.compiling.once import Once
+
+Tensor = torch.Tensor
 
 Sum = tuple[int, int, int]
 """First slice of left (going up), first of right (going down), and how many pairs of them."""
@@ -81,35 +77,30 @@ def deal(tiles: int, steps: Sequence[int], clusters: int) -> list[int]:
 
 
 def _launcher(
-    left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None
-) -> tuple[Launcher, Any]:
+    left: Tensor, right: Tensor, out: Tensor, k: int, sums: Sequence[Sum], tile: Tile | None
+) -> tuple[Launcher, Tensor]:
     """What launches the kernel for slices like these, and the order of its tiles on the device."""
     _check(left, right, out, k, sums)
-    pairs = sum(count for _, _, count in sums)
-    known = HOPPER if pairs == len(sums) else HOPPER_SUMS
-    shape = left.shape[2], right.shape[2], k * pairs // len(sums), len(sums)
-    tile = tile or choose(*shape, processors(left.device), known)
-    job, finish = work(left, right, len(sums), 1, k, tile), Integers(pitch=out.shape[3])
+    m, n, count = left.shape[2], right.shape[2], len(sums)
+    pairs, available = sum(some for _, _, some in sums), processors(left.device)
+    known = HOPPER if pairs == count else HOPPER_SUMS
+    tile = tile or choose(m, n, k * pairs // count, count, available, known)
+    finish = Integers(pitch=out.shape[3])
     for place, of_sum in enumerate(sums):
         finish.sum[place] = Pairs(*of_sum)
-    clusters = min(job.tiles, processors(left.device) // tile.cluster)
-    steps = [count * -(-k // 128) for _, _, count in sums]
-    turns = deal(job.tiles // len(sums), steps, clusters)
-    launcher = Launcher(
-        left.device, job, finish,
-        (plain_map(left, k, tile.left_box), plain_map(right, k, tile.right_box)),
-        tile, options(tile),
-    )  # fmt: skip
-    order = import_module("torch").tensor(turns, device=left.device, dtype=out.dtype)
+    tiles = prod(tile.clusters(m, n))
+    steps = [some * -(-k // 128) for _, _, some in sums]
+    turns = deal(tiles, steps, min(tiles * count, available // tile.cluster))
+    launcher = Launcher(left, right, finish, tile, planes=count, batch=1, k=k)
+    order = torch.tensor(turns, device=left.device, dtype=out.dtype)
     _turns.append(order)
     return launcher, order
 
 
-def _check(left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum]) -> None:
+def _check(left: Tensor, right: Tensor, out: Tensor, k: int, sums: Sequence[Sum]) -> None:
     """What the kernel takes for granted."""
-    torch = import_module("torch")
-    named = ("left", left, torch.int8), ("right", right, torch.int8), ("out", out, torch.int32)
-    check_planes(left.device, *named)
+    check_planes(left.device, torch.int8, left=left, right=right)
+    check_planes(left.device, torch.int32, out=out)
     expected = (len(sums), 1, left.shape[2])
     if out.shape[:3] != expected or out.shape[3] < right.shape[2]:
         raise ValueError(f"out: got shape {tuple(out.shape)}; expected {(*expected, '>= n')}")
@@ -123,12 +114,12 @@ def _check(left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum]) -> None
             raise ValueError(f"{count} slices, {first} up and {last} down: not all are there")
 
 
-_launchers: Once[tuple[Launcher, Any]] = Once(512)
-_turns: list[Any] = []  # kept for good: captured graphs point at them
+_launchers: Once[tuple[Launcher, Tensor]] = Once(512)
+_turns: list[Tensor] = []  # kept for good: captured graphs point at them
 
 
 def multiply_sums(
-    left: Any, right: Any, out: Any, k: int, sums: Sequence[Sum], tile: Tile | None = None
+    left: Tensor, right: Tensor, out: Tensor, k: int, sums: Sequence[Sum], tile: Tile | None = None
 ) -> None:
     """out[z, 0, i, j] = sum over q < count of sum_h left[l + q, 0, i, h] right[r - q, 0, j, h].
 
