@@ -129,7 +129,7 @@ def test_claims_are_those_of_the_run(page, folder):
             [...one.querySelectorAll('dt')].map(x => x.innerText)]))""")
     for name in all_items():
         record = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        assert shown[name] == [" ".join(claim["text"].split()) for claim in record["claims"]]
+        assert shown[name] == [" ".join(claim["sentence"].split()) for claim in record["claims"]]
 
 
 def test_nothing_is_wider_than_the_window(page):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from widen.cli.records import Record, verdict
+from widen.cli.records import Record
 
 PAPERS = {
     "000": "Mukunoki, Ozaki, Ogita, Imamura 2020: DGEMM using Tensor Cores",
@@ -33,6 +33,8 @@ small, .facts { opacity: .75; font-size: .85rem; }
 nav a { display: inline-block; margin-right: .8rem; }
 """
 
+STYLES = {"holds": "holds", "does not hold": "fails", "not decided here": "open"}
+
 
 def page(records: Sequence[Record]) -> str:
     """Return the page of some items."""
@@ -52,8 +54,10 @@ def page(records: Sequence[Record]) -> str:
 
 def summary(records: Sequence[Record]) -> str:
     """Return how many claims hold, do not, and cannot be decided here."""
-    verdicts = [claim["holds"] for record in records for claim in record["claims"]]
-    words = {True: "hold", False: "do not hold", None: "are not decided here"}
+    verdicts = [claim["verdict"] for record in records for claim in record["claims"]]
+    words = {
+        "holds": "hold", "does not hold": "do not hold", "not decided here": "are not decided here",
+    }  # fmt: skip
     counts = ", ".join(f"{verdicts.count(one)} {word}" for one, word in words.items())
     return f"{len(records)} tables and figures, {len(verdicts)} claims: {counts}."
 
@@ -87,11 +91,11 @@ def image(picture: Record) -> str:
 
 def claim_lines(claim: Record) -> str:
     """Return a claim, the paper's number, ours, and the verdict."""
-    style = {True: "holds", False: "fails", None: "open"}[claim["holds"]]
+    style = STYLES[claim["verdict"]]
     return (
-        f"<dt>{escape(claim['text'])}</dt><dd>paper: {escape(claim['paper'])}<br>"
+        f"<dt>{escape(claim['sentence'])}</dt><dd>paper: {escape(claim['paper'])}<br>"
         f"here: {escape(claim['ours'])} "
-        f'<span class="{style}">— {verdict(claim["holds"])}</span></dd>'
+        f'<span class="{style}">— {claim["verdict"]}</span></dd>'
     )
 
 

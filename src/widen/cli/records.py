@@ -31,11 +31,6 @@ def shown(cell: Cell) -> str:
     return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
 
 
-def verdict(holds: bool | None) -> str:
-    """Return whether a claim holds, in words."""
-    return {True: "holds", False: "does not hold", None: "not decided here"}[holds]
-
-
 def record_of(
     item: Item, outcome: Outcome, setting: Setting, facts: dict[str, str], seconds: float
 ) -> Record:

@@ -111,12 +111,10 @@ def run(
 
 def tell(item: "Item", outcome: "Outcome", seconds: float, files: Sequence[Path]) -> None:
     """Print what the paper says and what came out."""
-    from widen.cli.records import verdict
-
     typer.echo(f"{item.id}  {item.title}  ({seconds:.1f} s)")
     typer.echo(f"  {item.claim}")
     for claim in outcome.claims:
-        typer.echo(f"  {claim.text}")
+        typer.echo(f"  {claim.sentence}")
         typer.echo(f"    paper: {claim.paper}")
-        typer.echo(f"    here:  {claim.ours} — {verdict(claim.holds)}")
+        typer.echo(f"    here:  {claim.ours} — {claim.verdict}")
     typer.echo(f"  {', '.join(str(path) for path in files if path.suffix != '.json')}")

@@ -88,17 +88,50 @@ class Setting:
         return median(self.machine.seconds(function) for _ in range(repeats))
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper, its number, ours, and whether it holds here.
+Verdict = Literal["holds", "does not hold", "not decided here"]
 
-    ``holds`` is None where this machine cannot tell (a GPU's speed on a CPU).
+
+def verdict_of(holds: bool | None) -> Verdict:
+    """Return the verdict on a claim; None where this run cannot tell (a GPU's speed on a CPU).
+
+    >>> [verdict_of(holds) for holds in (True, False, None)]
+    ['holds', 'does not hold', 'not decided here']
+    """
+    if holds is None:
+        return "not decided here"
+    return "holds" if holds else "does not hold"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A sentence of a paper beside what was measured, and whether it holds.
+
+    Attributes
+    ----------
+    sentence
+        What the paper says, in our words.
+    where
+        Its place there, as "section 4.1, figure 5".
+    paper
+        The paper's figures for it.
+    ours
+        What was measured.
+    setup
+        Sizes and number of draws, as "n = 256, 25 draws"; the record adds the machine.
+    verdict
+        From a rule that data can contradict.
+    future
+        Something that the authors leave for the future, done here; it confirms no sentence of
+        theirs.
     """
 
-    text: str
+    sentence: str
+    where: str
     paper: str
     ours: str
-    holds: bool | None
+    setup: str
+    verdict: Verdict
+    future: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 import widen
 from widen.formats.arrays import library_of
-from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting
+from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting, verdict_of
 from widen.papers.multiple_double import counts
 from widen.papers.multiple_double.algorithm import multiply_words, sum_parts
 from widen.papers.multiple_double.parts import parts_of_numbers, widths
@@ -51,22 +51,31 @@ def operations(setting: Setting) -> Outcome:
     )  # fmt: skip
     claims = [
         Claim(
-            "The average of an addition, a multiplication and a division",
-            "37.7, 439.3, 2379.0, 15155.0",
-            ", ".join(str(row[4]) for row in rows),
-            [row[4] for row in rows] == [37.7, 439.3, 2379.0, 15155.0],
+            sentence="The average of an addition, a multiplication and a division",
+            where="slide of the cost overhead",
+            paper="37.7, 439.3, 2379.0, 15155.0",
+            ours=", ".join(str(row[4]) for row in rows),
+            setup="sizes as in the table",
+            verdict=verdict_of([row[4] for row in rows] == [37.7, 439.3, 2379.0, 15155.0]),
         ),
         Claim(
-            "A double double addition takes 20 operations, a multiplication 23",
-            "20 and 23",
-            f"{rows[0][5]} and {rows[0][6]}, with a fused multiply-add for the error of a product",
-            rows[0][5] == 20 and rows[0][6] <= 23,
+            sentence="A double double addition takes 20 operations, a multiplication 23",
+            where="slide of the cost overhead",
+            paper="20 and 23",
+            ours=(
+                f"{rows[0][5]} and {rows[0][6]}, with a fused multiply-add for the "
+                f"error of a product"
+            ),
+            setup="sizes as in the table",
+            verdict=verdict_of(rows[0][5] == 20 and rows[0][6] <= 23),
         ),
         Claim(
-            "The running example needs 682 × 8192 inner products of length 12 × 341",
-            "5,586,944",
-            f"{682 * 8192:,}, a float64 product of {dimensions(682, 341, 8192, 12, 1)}",
-            682 * 8192 == 5_586_944,
+            sentence="The running example needs 682 × 8192 inner products of length 12 × 341",
+            where="slide of the cost overhead",
+            paper="5,586,944",
+            ours=f"{682 * 8192:,}, a float64 product of {dimensions(682, 341, 8192, 12, 1)}",
+            setup="sizes as in the table",
+            verdict=verdict_of(682 * 8192 == 5_586_944),
         ),
     ]
     remark = (
@@ -94,10 +103,12 @@ def norm(setting: Setting) -> Outcome:
         rows.append([NAMES[words], float(error), NORM_ERRORS[words]])
     claims = [
         Claim(
-            f"{name}: error of the computed norm",
-            f"{theirs:.1e}",
-            f"{ours:.1e}",
-            abs(ours) <= 10 * theirs,
+            sentence=f"{name}: error of the computed norm",
+            where="slide of the 2-norm",
+            paper=f"{theirs:.1e}",
+            ours=f"{ours:.1e}",
+            setup="sizes as in the table",
+            verdict=verdict_of(abs(ours) <= 10 * theirs),
         )
         for name, ours, theirs in rows
     ]
@@ -220,34 +231,49 @@ def accuracy_claims(errors: dict[Any, float]) -> list[Claim]:
     octo = [errors["octo double", equal, name] for name in ("way 1", "one grid a row")]
     return [
         Claim(
-            "Is the result accurate? Positive double doubles of one exponent, both ways",
-            "4e-32 (the slides' 2-norm)",
-            f"{double['way 1']:.1e} and {double['way 2']:.1e}; widen.matmul {double[OWN]:.1e}",
-            max(double.values()) <= 4e-32,
+            sentence="Is the result accurate? Positive double doubles of one exponent, both ways",
+            where="slides on accuracy",
+            paper="4e-32 (the slides' 2-norm)",
+            ours=f"{double['way 1']:.1e} and {double['way 2']:.1e}; widen.matmul {double[OWN]:.1e}",
+            setup="sizes as in the table",
+            verdict=verdict_of(max(double.values()) <= 4e-32),
         ),
         Claim(
-            "Adding numbers of different exponents may lose many bits",
-            "may lose",
-            f"φ = 4: {wide[0]:.1e}; widen.matmul {wide[1]:.1e}",
-            wide[0] > 1e-28,
+            sentence="Adding numbers of different exponents may lose many bits",
+            where="slides on accuracy",
+            paper="may lose",
+            ours=f"φ = 4: {wide[0]:.1e}; widen.matmul {wide[1]:.1e}",
+            setup="sizes as in the table",
+            verdict=verdict_of(wide[0] > 1e-28),
         ),
         Claim(
-            "Therefore group by exponent, and execute many products",
-            "A_0 to A_12",
-            f"quad doubles, φ = 1: {grouped[0]:.1e} without groups, {grouped[1]:.1e} with them",
-            grouped[1] < grouped[0] / 1e6,
+            sentence="Therefore group by exponent, and execute many products",
+            where="slides on accuracy",
+            paper="A_0 to A_12",
+            ours=(
+                f"quad doubles, φ = 1: {grouped[0]:.1e} without groups, {grouped[1]:.1e} with them"
+            ),
+            setup="sizes as in the table",
+            verdict=verdict_of(grouped[1] < grouped[0] / 1e6),
         ),
         Claim(
-            "Unequal signs and unbalanced exponents cause great loss of accuracy",
-            "great loss",
-            f"quad doubles of one exponent: {quad[0]:.1e} with both steps, {quad[1]:.1e} without",
-            quad[0] < quad[1],
+            sentence="Unequal signs and unbalanced exponents cause great loss of accuracy",
+            where="slides on accuracy",
+            paper="great loss",
+            ours=(
+                f"quad doubles of one exponent: {quad[0]:.1e} with both steps, "
+                f"{quad[1]:.1e} without"
+            ),
+            setup="sizes as in the table",
+            verdict=verdict_of(quad[0] < quad[1]),
         ),
         Claim(
-            "More parts may lead to more exponent shifts",
-            "trade-off",
-            f"octo doubles of one exponent: {octo[0]:.1e}, one grid a row {octo[1]:.1e}",
-            octo[0] > octo[1],
+            sentence="More parts may lead to more exponent shifts",
+            where="slides on accuracy",
+            paper="trade-off",
+            ours=f"octo doubles of one exponent: {octo[0]:.1e}, one grid a row {octo[1]:.1e}",
+            setup="sizes as in the table",
+            verdict=verdict_of(octo[0] > octo[1]),
         ),
     ]
 
@@ -276,18 +302,24 @@ def rate(setting: Setting) -> Outcome:
     rows.append(own_rate(setting, *shapes[-1][1]))
     claims = [
         Claim(
-            "The float64 product of the running example on FP64 tensor cores",
-            "13.75 TFLOP/s on an A100 (peak 19.5)",
-            f"{best:.3g} TFLOP/s; a product of random numbers of 53 bits {rows[0][8]:.3g}",
-            best > 13.75 if setting.gpu and setting.full else None,
+            sentence="The float64 product of the running example on FP64 tensor cores",
+            where="slides on the running example",
+            paper="13.75 TFLOP/s on an A100 (peak 19.5)",
+            ours=f"{best:.3g} TFLOP/s; a product of random numbers of 53 bits {rows[0][8]:.3g}",
+            setup="sizes as in the table",
+            verdict=verdict_of(best > 13.75 if setting.gpu and setting.full else None),
         ),
         Claim(
-            "The float64 product remains the most computationally intensive step",
-            "most",
-            f"{max(times[2] / sum(times) for times in steps_of):.0%} of the time at best; "
+            sentence="The float64 product remains the most computationally intensive step",
+            where="slides on the running example",
+            paper="most",
+            ours=f"{max(times[2] / sum(times) for times in steps_of):.0%} of the time at best; "
             f"{1000 * whole:.3g} GFLOP/s counted as double double operations, widen.matmul "
             f"{1000 * rows[-1][9]:.3g}",
-            all(times[2] == max(times) for times in steps_of) if setting.full else None,
+            setup="sizes as in the table",
+            verdict=verdict_of(
+                all(times[2] == max(times) for times in steps_of) if setting.full else None
+            ),
         ),
     ]
     columns = ["product", "M", "K", "N", "split, s", "rewrite, s", "multiply, s", "add up, s",

@@ -8,7 +8,17 @@ from typing import Any, TypeVar
 
 import widen
 from widen.formats.arrays import cast, library_of
-from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting, lines
+from widen.papers.items import (
+    Claim,
+    Figure,
+    Item,
+    Outcome,
+    Panel,
+    Series,
+    Setting,
+    lines,
+    verdict_of,
+)
 from widen.papers.triple_single.algorithm import multiply, multiply_sliced, slice_matrix
 
 COUNTS = (9, 10, 11, 12)
@@ -108,7 +118,14 @@ def faster(
         f"{rate[ours, top] / rate[other, top]:.2f} × {other}" for other in theirs
     )
     said += f"; at most {most:.2f}. float64 runs at half the rate of float32 here, not at 1/32"
-    return Claim(text, f"up to {paper} ({gpu})", said, best[top] > 1 if setting.gpu else None)
+    return Claim(
+        sentence=text,
+        where="figures 19 to 22",
+        paper=f"up to {paper} ({gpu})",
+        ours=said,
+        setup="sizes as in the table",
+        verdict=verdict_of(best[top] > 1 if setting.gpu else None),
+    )
 
 
 def fig19(setting: Setting) -> Outcome:
@@ -184,10 +201,12 @@ def seconds(setting: Setting, gpu: str) -> Outcome:
     said = ", ".join(f"{d} slices {ratio:.2f}" for d, ratio in ratios.items())
     claims = [
         Claim(
-            "The Ozaki scheme takes longer than the blocked product at every size",
-            f"longer ({gpu}), the less so the larger n",
-            f"times of the blocked product at n = {sizes[-1]}: {said}",
-            len(slower) == len(rows) if setting.gpu else None,
+            sentence="The Ozaki scheme takes longer than the blocked product at every size",
+            where="figures 23 and 24",
+            paper=f"longer ({gpu}), the less so the larger n",
+            ours=f"times of the blocked product at n = {sizes[-1]}: {said}",
+            setup="sizes as in the table",
+            verdict=verdict_of(len(slower) == len(rows) if setting.gpu else None),
         )
     ]
     remark = f"{INPUTS} Slicing and TS additions are counted; slices² float32 products."
@@ -295,32 +314,48 @@ def accuracy_claims(rows: list[list[Any]], sizes: list[int]) -> list[Claim]:
     best, by_weight = min(sizes, key=lambda n: abs(n - 512)), "12 slices by weight"
     return [
         Claim(
-            "12 slices reach a relative error of 1e-20 at n = 4096",
-            "1e-20",
-            f"{twelve[-1]:.1e} at n = {top}, the largest of {rows[-1][2]:,} elements; median "
+            sentence="12 slices reach a relative error of 1e-20 at n = 4096",
+            where="figure 25",
+            paper="1e-20",
+            ours=f"{twelve[-1]:.1e} at n = {top}, the largest of {rows[-1][2]:,} elements; median "
             f"{typical:.1e}, largest error over largest element {against_largest:.1e}; with all "
             f"words filled {errors[kinds[1], top, '12 slices'][0]:.1e}",
-            twelve[-1] <= 1e-20 if top == 4096 else None,
+            setup="sizes as in the table",
+            verdict=verdict_of(twelve[-1] <= 1e-20 if top == 4096 else None),
         ),
         Claim(
-            "The same 12 slices added by weight, our order",
-            "1e-20, row by row",
-            f"{own[top, by_weight]:.1e}, the largest of as many elements; with all words filled "
-            f"{errors[kinds[1], top, by_weight][0]:.1e}",
-            own[top, by_weight] <= 1e-20 if top == 4096 else None,
+            sentence="The same 12 slices added by weight, our order",
+            where="figure 25",
+            paper="1e-20, row by row",
+            ours=(
+                f"{own[top, by_weight]:.1e}, the largest of as many elements; with all "
+                f"words filled "
+                f"{errors[kinds[1], top, by_weight][0]:.1e}"
+            ),
+            setup="sizes as in the table",
+            verdict=verdict_of(own[top, by_weight] <= 1e-20 if top == 4096 else None),
         ),
         Claim(
-            "The more slices, the smaller the error: 9 slices lose accuracy from n = 1024 on",
-            "1e-21 at n = 512, 1e-17 at 1024",
-            f"9 slices: {own[best, '9 slices']:.1e} at n = {best}, {nine[-1]:.1e} at n = {top}, "
-            f"12 slices {twelve[-1]:.1e}",
-            nine[-1] > 10 * twelve[-1] if top >= 2048 else None,
+            sentence=(
+                "The more slices, the smaller the error: 9 slices lose accuracy from n = 1024 on"
+            ),
+            where="figure 25",
+            paper="1e-21 at n = 512, 1e-17 at 1024",
+            ours=(
+                f"9 slices: {own[best, '9 slices']:.1e} at n = {best}, {nine[-1]:.1e} "
+                f"at n = {top}, "
+                f"12 slices {twelve[-1]:.1e}"
+            ),
+            setup="sizes as in the table",
+            verdict=verdict_of(nine[-1] > 10 * twelve[-1] if top >= 2048 else None),
         ),
         Claim(
-            "The blocked product loses to 12 slices by orders of magnitude",
-            "1e-17 at n = 256, 1e-15 at 4096",
-            f"{plain[0]:.1e} at n = {sizes[0]}, {plain[-1]:.1e} at n = {top}",
-            plain[-1] > 10 * twelve[-1],
+            sentence="The blocked product loses to 12 slices by orders of magnitude",
+            where="figure 25",
+            paper="1e-17 at n = 256, 1e-15 at 4096",
+            ours=f"{plain[0]:.1e} at n = {sizes[0]}, {plain[-1]:.1e} at n = {top}",
+            setup="sizes as in the table",
+            verdict=verdict_of(plain[-1] > 10 * twelve[-1]),
         ),
     ]
 
