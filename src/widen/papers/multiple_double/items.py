@@ -14,7 +14,7 @@ from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Sett
 from widen.papers.multiple_double import counts
 from widen.papers.multiple_double.algorithm import multiply_words, sum_parts
 from widen.papers.multiple_double.parts import parts_of_numbers, widths
-from widen.papers.multiple_double.rewriting import dimensions, extract, rewrite
+from widen.papers.multiple_double.rewriting import dimensions, extract, rewrite_left, rewrite_right
 
 NAMES = {2: "double double", 4: "quad double", 8: "octo double", 16: "hexa double"}
 SLIDES = {"way": 1, "equalise": True, "balance": True, "group": None, "grid": "number"}
