@@ -187,8 +187,8 @@ def test_slices_sum_to_the_matrix_and_their_products_are_exact():
     assert_same_bits((pieces[0] @ pieces[1].T).astype(np.float64), exact)
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_the_scheme_has_the_transcriptions_bits(fast):
+@pytest.mark.parametrize("orders", [None, 19, 12, 10, 1])
+def test_the_scheme_has_the_transcriptions_bits(orders):
     rng = np.random.default_rng(9)
     a, b = draw(rng, (3, 6), "TS"), draw(rng, (6, 2), "TS")
     left, right = slice_matrix(tuple(a), 10, 1), slice_matrix(tuple(b), 10, 0)
@@ -197,19 +197,19 @@ def test_the_scheme_has_the_transcriptions_bits(fast):
         for j in range(2):
             c = (F(0), F(0), F(0))
             for alpha in range(10):
-                for beta in range(10 - alpha if fast else 10):
+                for beta in range(min(10, (orders or 19) - alpha)):
                     product = (left[alpha] @ right[beta])[i, j]
                     c = ts_add(c, (product, F(0), F(0)))
             wanted[:, i, j] = c
-    assert_words(multiply_sliced(left, right, fast=fast), wanted)
+    assert_words(multiply_sliced(left, right, orders=orders), wanted)
 
 
 def test_without_the_lowest_products_the_error_is_what_they_were():
     """n = 64: slice i is at most 2^(-9 i) of the largest, so 5 products or fewer of each order."""
     rng = np.random.default_rng(6)
     a, b = (widen.Words.from_words(draw(rng, s, "TS"), "float32x3") for s in ((8, 64), (64, 8)))
-    whole, fast = (ozaki_matmul(a, b, 6, "weights", fast).planes for fast in (False, True))
-    change = abs(sum(np.float64(x[0]) - y[0] for x, y in zip(whole, fast, strict=True)))
+    whole, fewer = (ozaki_matmul(a, b, 6, "weights", orders).planes for orders in (None, 6))
+    change = abs(sum(np.float64(x[0]) - y[0] for x, y in zip(whole, fewer, strict=True)))
     powers = [2.0 ** np.ceil(np.log2(abs(x.planes[0][0]).max(at))) for at, x in ((1, a), (0, b))]
     assert (change > 0).all()
     assert (change <= 6 * 64 * 2.0 ** (-9 * 6) * np.outer(*powers)).all()
@@ -283,6 +283,8 @@ def test_errors_of_the_scheme():
         ozaki_matmul(words((2, 2)), words((2, 2)), 1)
     with pytest.raises(ValueError, match="use one of rows, weights"):
         ozaki_matmul(words((2, 2)), words((2, 2)), order="columns")
+    with pytest.raises(ValueError, match="orders=0; give a number from 1 to 23"):
+        ozaki_matmul(words((2, 2)), words((2, 2)), orders=0)
     with pytest.raises(ValueError, match="listings='rtx'"):
         blocked_matmul(words((2, 2)), words((2, 2)), "rtx")
     with pytest.raises(TypeError, match="takes float32x3"):

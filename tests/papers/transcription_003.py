@@ -1,4 +1,4 @@
-"""Paper 003's listings 4 to 10, 15 and 17, and Algorithm 1, line by line, in NumPy's single numbers.
+"""Paper 003's listings 4 to 10, 15, 17 and Algorithm 1, line by line, in NumPy's single numbers.
 
 Every operation rounds to the type of its operands; listings keep their branches.
 """
