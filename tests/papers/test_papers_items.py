@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -47,7 +48,8 @@ def test_an_item_gives_a_table_and_a_figure_of_it(name):
     assert found.claims
     assert (found.figure is None) == (name == "001-norm")
     if found.figure:
-        drawn = [y for panel in found.figure.panels for each in panel.series for y in each.y]
+        series = [each for panel in found.figure.panels for each in panel.series]
+        drawn = [y for each in series for y in each.y if y is not None]
         assert drawn
         assert all(math.isfinite(y) and y > 0 for y in drawn)
 
@@ -57,6 +59,18 @@ def test_the_library_keeps_its_promise_where_the_slides_do_not():
     assert found["double double", "φ = 4", "way 1"] > 1e-30
     assert found["double double", "φ = 4", "widen.matmul"] < 1e-31
     assert found["hexa double", "φ = 4", "widen.matmul"] < 1e-257
+
+
+def test_errors_are_those_of_fractions():
+    rng = np.random.default_rng(5)
+    a, b = (np.stack([x, x * 2.0**-54]) for x in (rng.random((2, 5)), rng.random((5, 3))))
+    c = np.stack([a[0] @ b[0], np.zeros((2, 3))])
+    x, y, z = (np.vectorize(Fraction)(w[0]) + np.vectorize(Fraction)(w[1]) for w in (a, b, c))
+    wanted = (abs(z - x @ y) / (x @ y)).astype(float)
+    median, largest, share = md_accuracy.Exact(a, b).errors(c)
+    assert median == pytest.approx(np.median(wanted))
+    assert largest == pytest.approx(wanted.max())
+    assert share == 100  # the second word is missing
 
 
 def test_more_slices_are_more_accurate_than_the_blocked_product():

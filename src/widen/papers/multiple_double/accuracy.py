@@ -77,13 +77,17 @@ class Exact:
         self.product = x @ y, low + lower
         self.size = integers((abs(a[0]) @ abs(b[0]))[None])  # |A||B|, to 14 digits
 
-    def errors(self, c: Any) -> tuple[float, float]:
-        """Return the median and the largest |C - AB| / (|A||B|) of words of C."""
+    def errors(self, c: Any) -> tuple[float, float, float]:
+        """Return the median and the largest |C - AB| / (|A||B|) of words of C, and a share.
+
+        It is that of elements that err by more than 2^10 units of the format, in percent.
+        """
         numbers = integers(c), self.product, self.size
         low = min(exponent for _, exponent in numbers)
         computed, exact, size = (number << (exponent - low) for number, exponent in numbers)
         relative = (abs(computed - exact) / size).astype(float)
-        return float(np.median(relative)), float(relative.max())
+        share = 100 * float((relative > 2.0 ** (10 - 53 * len(c))).mean())
+        return float(np.median(relative)), float(relative.max()), share
 
 
 def accuracy(setting: Setting) -> Outcome:
@@ -116,33 +120,36 @@ def accuracy(setting: Setting) -> Outcome:
         "Numbers are positive of one exponent (equal), of (0, 1), of (-1, 1), or "
         "(u - 0.5) exp(φ rn)."
     )
-    columns = ["numbers", "inputs", "product", "median error", "largest error"]
+    columns = ["numbers", "inputs", "product", "median error", "largest error",
+               "% above 2^10 units"]  # fmt: skip
     claims = accuracy_claims(errors, k, elements)
     return Outcome(columns, rows, claims, digits_kept(errors), [remark])
 
 
 def digits_kept(errors: Errors) -> Figure:
     """Return bars of what an ordinary element keeps, and what the worst one does."""
+
+    def digits(case: tuple[str, str, str], at: int) -> float | None:
+        return -math.log10(max(errors[case][at], 1e-300)) if case in errors else None
+
     panels = [
         Panel(
             f"{numbers}s, {name} error",
-            "numbers",
+            "inputs",
             "digits kept",
             [
                 Series(
                     product,
                     list(INPUTS),
-                    [-math.log10(max(errors[numbers, kind, product][at], 1e-300))
-                     for kind in INPUTS],
+                    [digits((numbers, kind, product), at) for kind in INPUTS],
                     "bars",
                 )
                 for product in SHOWN
-                if (numbers, "equal", product) in errors
             ],
         )
         for numbers in NAMES.values()
         for at, name in enumerate(("median", "largest"))
-    ]  # fmt: skip
+    ]
     return Figure(panels)
 
 

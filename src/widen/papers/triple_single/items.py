@@ -122,7 +122,7 @@ def pair_claims(rates: Rates, gpu: bool) -> list[Claim]:
             "slow",
             where="section 5.1, figures 21 and 22",
             paper="up to 2.1 times (GTX 1080), 1.4 times (RTX 6000)",
-            ours=f"{ratio:.2f} × double, at most {most:.2f} at smaller sizes; {share}",
+            ours=f"{ratio:.2f} × double, at most {most:.2f} at any size; {share}",
             setup=f"n = {top}",
             verdict=verdict_of(ratio > 1 if gpu and slow else None),
         )
