@@ -33,8 +33,8 @@ def png(figure: Figure, note: str = "") -> bytes:
     rows = -(-len(figure.panels) // columns)
     entries = [[series.label for series in panel.series] for panel in figure.panels]
     shared = len(entries) > 1 and all(labels == entries[0] for labels in entries)
-    lines = -(-max(map(len, entries)) // 2)
-    height = rows * (HEIGHT + LEGEND_LINE * (0 if shared else lines)) + LEGEND_LINE * lines * shared
+    lines = max(-(-len(labels) // columns_of(labels)) for labels in entries)
+    height = rows * HEIGHT + (1 if shared else rows) * lines * LEGEND_LINE
     canvas = Canvas(figsize=(columns * WIDTH, height), layout="constrained", dpi=110)
     if note:
         canvas.suptitle(note, fontsize="x-small", color="0.4", x=0.99, horizontalalignment="right")
@@ -43,13 +43,14 @@ def png(figure: Figure, note: str = "") -> bytes:
     for one, panel in drawn:
         draw(one, panel)
     if shared and any(entries[0]):
-        canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center",
-                      ncols=2 * columns, fontsize="small", frameon=False)  # fmt: skip
+        wide = columns * columns_of(entries[0])
+        canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=wide,
+                      fontsize="small", frameon=False)  # fmt: skip
     canvas.draw_without_rendering()  # how deep labels reach is known then
     for one, panel in drawn:
         thin_out(one)
         if not shared and any(series.label for series in panel.series):
-            put_legend(one)
+            put_legend(one, columns_of([series.label for series in panel.series]))
     for unused in axes[len(figure.panels) :]:
         unused.set_axis_off()
     canvas.draw_without_rendering()  # panels have the size they keep
@@ -90,14 +91,19 @@ def draw(axes: Any, panel: Panel) -> None:
     axes.set_axisbelow(True)
 
 
-def put_legend(axes: Any) -> None:
+def columns_of(labels: list[str]) -> int:
+    """Return how many labels of a legend stand side by side under a panel."""
+    return 2 if max(map(len, labels), default=0) <= 27 else 1
+
+
+def put_legend(axes: Any, columns: int = 2) -> None:
     """Put the legend below all that is written under a panel, however its size will change."""
     from matplotlib.transforms import ScaledTranslation
 
     canvas = axes.figure
     depth = (axes.get_window_extent().y0 - axes.get_tightbbox().y0) / canvas.dpi
     below = axes.transAxes + ScaledTranslation(0, -depth, canvas.dpi_scale_trans)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=2,
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=columns,
                 fontsize="small", frameon=False)  # fmt: skip
 
 

@@ -145,7 +145,10 @@ def counts(setting: Setting) -> Outcome:
             a, b = setting.random((m, n), phi, n + 1), setting.random((n, n), phi, n + 2)
             groups = rows_by_slices(a, b)
             block, by_row = products(groups)
-            slices = [f"{d}: {len(own)}" for (d, _), own in groups.items()]
+            slices = [
+                f"{d}{'' if fast else ' (all products)'}: {len(own)}"
+                for (d, fast), own in groups.items()
+            ]
             rows.append([phi, n, m, ", ".join(slices), block, by_row, 1 - by_row / block])
             setting.machine.free()
             setting.progress(0.8 * (at + (step + 1) / len(PHIS)) / len(sizes))
