@@ -15,11 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from widen.cpu.kernels import word_pairs, words
+from widen.papers.multiple_double.cpu import DOUBLE_DOUBLES, OPERATIONS, arithmetic
 from widen.papers.multiple_double.parts import widths
 from widen.papers.multiple_double.rewriting import rewrite_left
-
-OPERATIONS = {"add": words.ADD, "multiply": words.MULTIPLY, "divide": words.DIVIDE}
 
 
 class Counting(float):
@@ -95,7 +93,7 @@ def operate(operation: str, x: Any, y: Any) -> tuple[list[float], int]:
     left, right, result = (np.empty((len(x), 1, 1), object) for _ in range(3))
     left[:, 0, 0], right[:, 0, 0] = ([Counting(word) for word in z] for z in (x, y))
     none = np.empty((0, 1, 1), object)
-    kernel = in_python(words.pairs if len(x) == 2 else words.several)
+    kernel = in_python(arithmetic(len(x)))
     Counting.done = 0
     kernel(0, 1, OPERATIONS[operation], left, none, right, none, result, none)
     return [float(word) for word in result[:, 0, 0]], Counting.done
@@ -118,7 +116,7 @@ def of_pairs() -> tuple[int, ...]:
     (20, 9, 18)
     """
     found = []
-    for kernel in (word_pairs.added, word_pairs.multiplied, word_pairs.divided):
+    for kernel in DOUBLE_DOUBLES:
         Counting.done = 0
         in_python(kernel)(*(Counting(word) for number in numbers(2) for word in number))
         found.append(Counting.done)

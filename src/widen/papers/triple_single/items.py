@@ -198,7 +198,7 @@ ITEMS = [
          "The scheme takes longer than the blocked product at all sizes.", fig23_24),
     Item("003-fig25", "003", "Error of the Ozaki scheme and of the blocked product",
          "12 slices reach 1e-20 at n = 4096; the blocked product has 1e-17 to 1e-15.", fig25),
-    Item("003-future-orders", "003", "The Ozaki scheme without the products of lowest order",
+    Item("003-orders", "003", "The Ozaki scheme without the products of lowest order",
          "Not in the paper, which wants the scheme to be faster: fewer products, no more error.",
          fewer_products),
 ]  # fmt: skip
