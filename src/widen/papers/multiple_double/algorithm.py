@@ -33,9 +33,10 @@ def multiple_double_matmul(
     Every number is split in parts of few bits (12 for a double double), the product of the matrices
     of parts is rewritten into one float64 product (`np.matmul` on a CPU, FP64 tensor cores on a
     GPU), and the parts of its elements are added up in multiple double arithmetic. It has no
-    promise: it is as accurate as the format where the exponents of a row (and of a column) are
-    close, and loses all the extra words where they are far apart. `widen.matmul` with
-    ``dtype=widen.float64x2`` keeps a contract on every input.
+    promise: double doubles of one exponent are as accurate as the format, of numbers of (0, 1) one
+    element in a hundred is not, and where exponents are far apart all extra words are lost.
+    ``group="exponent"`` and ``grid="row"`` help. `widen.matmul` with ``dtype=widen.float64x2``
+    keeps a contract on every input.
 
     Parameters
     ----------

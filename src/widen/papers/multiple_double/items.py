@@ -35,10 +35,10 @@ def operations(setting: Setting) -> Outcome:
         ours[words] = counts.of_kernels(words)
         parts = sum(map(len, widths(words)))
         rows.append([name, *COSTS[words], *ours[words], parts, *counts.rewritten(words)])
-    names = list(NAMES.values())
+    names = [name.split()[0] for name in NAMES.values()]
     panel = Panel(
         "Operations with doubles of a multiplication and an addition",
-        "",
+        "doubles",
         "operations",
         [
             Series("slides' arithmetic", names, [row[1] + row[2] for row in rows], "bars"),

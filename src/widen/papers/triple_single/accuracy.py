@@ -178,7 +178,8 @@ def fewer_products(setting: Setting) -> Outcome:
                 run = partial(scheme, a, b, slices, "weights", orders)
                 largest, median, _ = errors(run(), exact)
                 timed = slices == COUNTS[-1] and kind == FILLED
-                seconds = setting.seconds(run, repeats=5, warm_ups=1) if timed else None
+                repeats = 3 if setting.gpu else 15  # milliseconds on a CPU
+                seconds = setting.seconds(run, repeats, warm_ups=0) if timed else None
                 products = len(kept_products(slices, orders))
                 rows.append([kind, slices, orders, products, largest, median, seconds])
         setting.machine.free()
