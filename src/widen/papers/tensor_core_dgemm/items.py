@@ -171,7 +171,7 @@ def counts(setting: Setting) -> Outcome:
     every = sorted({slices for share in shares for slices in share})
     panels = [
         Panel("Products of slices", "", "products",
-              [Series("products", names, [row[5] for row in rows], "bars")]),
+              [Series("", names, [row[5] for row in rows], "bars")]),
         Panel("Rows of the block by the slices they need", "", "share of the rows",
               [Series(f"{slices} slices", names, [share.get(slices, 0.0) for share in shares],
                       "bars") for slices in every], log_y=True),
