@@ -269,8 +269,8 @@ def reproducibility(setting: Setting) -> Outcome:
 
     def compare(change: str, made: dict[str, Any]) -> None:
         for name, c in made.items():
-            c = setting.machine.fetch(c)
-            rows.append([change, name, int((c != whole[name]).sum()), c.size])
+            bits, wanted = (x.view(f"i{x.itemsize}") for x in (c, whole[name]))
+            rows.append([change, name, int((bits != wanted).sum()), c.size])
 
     if len(cores()) > 1:
         compare(f"threads: 1 core instead of {len(cores())}", on_one_core(*host))
@@ -280,7 +280,8 @@ def reproducibility(setting: Setting) -> Outcome:
                 for name, routine in ROUTINES.items() if "@" not in name})  # fmt: skip
     if setting.gpu:
         compare("device: the GPU instead of the CPU",
-                {name: routine(a, b) for name, routine in ROUTINES.items()})  # fmt: skip
+                {name: setting.machine.fetch(routine(a, b))
+                 for name, routine in ROUTINES.items()})  # fmt: skip
     changes = list(dict.fromkeys(row[0] for row in rows))
     panel = Panel(
         f"Elements that change, m = n = k = {n}", "", "share of all elements",
