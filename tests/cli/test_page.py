@@ -10,6 +10,8 @@ from importlib.util import find_spec
 import pytest
 
 from widen.cli import main
+from widen.cli.claims import HEAD, tally
+from widen.cli.records import load
 from widen.papers.items import all_items
 
 pytestmark = pytest.mark.page
@@ -84,6 +86,14 @@ def test_it_loads(page):
     assert page.execute_script(links) == [f"#{name}" for name in ids]
 
 
+def test_verdicts_by_paper_are_on_top(page, folder):
+    shown = page.execute_script("""
+        return [...document.querySelectorAll('#verdicts tr')].map(
+            row => [...row.cells].map(cell => cell.innerText))""")
+    assert shown == [HEAD, *tally(load(folder))]
+    assert page.execute_script("return document.querySelector('#verdicts').offsetTop") < 300
+
+
 def test_every_figure_is_visible(page, folder):
     seen = page.execute_script("""
         return [...document.querySelectorAll('article img')].map(image => {
@@ -129,7 +139,7 @@ def test_claims_are_those_of_the_run(page, folder):
             [...one.querySelectorAll('dt')].map(x => x.innerText)]))""")
     for name in all_items():
         record = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        assert shown[name] == [" ".join(claim["text"].split()) for claim in record["claims"]]
+        assert shown[name] == [" ".join(claim["sentence"].split()) for claim in record["claims"]]
 
 
 def test_nothing_is_wider_than_the_window(page):

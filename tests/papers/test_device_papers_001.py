@@ -18,7 +18,7 @@ from widen.papers.arrays import leading_bits
 from widen.papers.multiple_double import gpu
 from widen.papers.multiple_double.algorithm import EXPONENTS, groups, multiply_words, sum_parts
 from widen.papers.multiple_double.parts import parts_of_lines, parts_of_numbers, widths
-from widen.papers.multiple_double.rewriting import dimensions, extract, rewrite
+from widen.papers.multiple_double.rewriting import dimensions, extract, rewrite_left, rewrite_right
 
 pytestmark = pytest.mark.device
 
@@ -64,7 +64,7 @@ def test_parts_are_those_of_the_slides(words, kind, steps):
 
 
 def test_the_examples_of_the_slides():
-    # Quarters of a double in [1/2, 1) have exponents 0, -13, -26, -39; the 53rd bit comes last.
+    # Quarters of a double of exponent 0 have exponents 0, -13, -26, -39; the 53rd bit comes last.
     x = np.full((2, 1, 1), 1 - 2.0**-53)
     x[1] = -(2.0**-60)
     whole = parts_of_numbers(x, equalise=False, balance=False)[:, 0, 0]
@@ -114,7 +114,7 @@ def test_parts_of_a_row_lie_on_one_grid(words, axis):
 def test_rewritten_matrices_and_extracted_parts(way):
     rng = np.random.default_rng(5)
     a, b = rng.integers(1, 100, (12, 2, 3)) * 1.0, rng.integers(1, 100, (12, 3, 4)) * 1.0
-    left, right = rewrite(a, b, way)
+    left, right = rewrite_left(a, way), rewrite_right(b, way)
     assert (*left.shape, right.shape[1]) == dimensions(2, 3, 4, 12, way)
     for i, k, s, q in np.ndindex(2, 3, 12, 12):
         if way == 1:

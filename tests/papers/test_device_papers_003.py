@@ -11,7 +11,15 @@ import torch
 import widen
 from device import ON
 from helpers import assert_same_bits
-from transcription_003 import OPERATIONS, product_of, slices_of, ts_add
+from transcription_003 import (
+    OPERATIONS,
+    gts_add,
+    gts_prod,
+    product_of,
+    slices_of,
+    ts_add,
+    ts_prod,
+)
 from widen.papers.triple_single import algorithm as blocked
 from widen.papers.triple_single import gpu
 from widen.papers.triple_single.algorithm import (
@@ -31,7 +39,7 @@ def draw(rng, shape, name, phi=1.0):
     """Words of matrices (u - 0.5) exp(phi rn), filled to their last bit."""
     word = np.float64 if name in ("double", "DD", "D+S") else F
     found = [((rng.random(shape) - 0.5) * np.exp(phi * rng.standard_normal(shape))).astype(word)]
-    while len(found) < {"double": 1, "TS": 3}.get(name, 2):
+    while len(found) < {"double": 1, "TS": 3, "GTS": 3}.get(name, 2):
         kind = F if name == "D+S" else word
         half = np.spacing(np.abs(found[-1])) / 2
         found.append((half * rng.uniform(-0.99, 0.99, shape)).astype(kind))
@@ -76,13 +84,27 @@ def test_sums_of_three_words_are_listing_8():
     assert_words(on_tensors, found)
 
 
-def test_products_and_sums_of_hard_numbers():
+@pytest.mark.parametrize(("name", "listings"), [("TS", "cpu"), ("GTS", "gpu")])
+def test_products_and_sums_of_hard_numbers(name, listings):
     rng = np.random.default_rng(2)
     a, b = hard_triples(rng, 60).reshape(3, 6, 10), hard_triples(rng, 60).reshape(3, 10, 6)
     b[:, :, 1::2] = -b[:, :, 0::2]
     a[:, :, 1::2] = a[:, :, 0::2]
     a[:, 3], b[:, :, 3] = 0, 0
-    assert_words(blocked.multiply(list(a), list(b)), product_of(list(a), list(b), "TS"))
+    found = blocked.multiply(list(a), list(b), listings)
+    assert_words(found, product_of(list(a), list(b), name))
+
+
+def test_what_the_listings_for_a_gpu_change():
+    """Nothing where one operand of a sum has one word, as in Algorithm 1; last bits of products."""
+    rng = np.random.default_rng(3)
+    a, b = hard_triples(rng, 400).T, hard_triples(rng, 400).T
+    ones = [(y[0], F(0), F(0)) for y in b]
+    assert [ts_add(x, y) for x, y in zip(a, ones, strict=True)] == [
+        gts_add(x, y) for x, y in zip(a, ones, strict=True)
+    ]
+    a, b = (np.stack(draw(rng, (400,), "TS")).T for _ in range(2))
+    assert sum(ts_prod(x, y) != gts_prod(x, y) for x, y in zip(a, b, strict=True)) > 100
 
 
 # ── blocked products ─────────────────────────────────────────────────────────
@@ -95,10 +117,11 @@ def test_blocked_products_have_the_transcriptions_bits(name, shape):
     rng = np.random.default_rng(k)
     a, b = draw(rng, (m, k), name), draw(rng, (k, n), name)
     wanted = product_of(a, b, name)
-    assert_words(blocked.multiply(a, b), wanted)
-    assert_words(blocked.multiply(tensors(a), tensors(b)), wanted)
+    listings = "gpu" if name == "GTS" else "cpu"
+    assert_words(blocked.multiply(a, b, listings), wanted)
+    assert_words(blocked.multiply(tensors(a), tensors(b), listings), wanted)
     if ON == "cuda" or k < 10:
-        assert_words(gpu.multiply(tensors(a), tensors(b)), wanted)
+        assert_words(gpu.multiply(tensors(a), tensors(b), listings), wanted)
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -110,11 +133,20 @@ def test_tiles_change_no_bit(name):
     assert_words(piece, [x[33:, 120:140] for x in whole])
 
 
-@pytest.mark.parametrize(("name", "bits"), [("TS", 68), ("DF", 44), ("D+S", 72), ("DD", 102)])
-def test_blocked_products_are_as_accurate_as_their_type(name, bits):
+@pytest.mark.parametrize(
+    ("name", "listings", "bits"),
+    [
+        ("TS", "cpu", 68),
+        ("TS", "gpu", 68),
+        ("DF", "cpu", 44),
+        ("D+S", "cpu", 72),
+        ("DD", "cpu", 102),
+    ],
+)
+def test_blocked_products_are_as_accurate_as_their_type(name, listings, bits):
     rng = np.random.default_rng(5)
     a, b = (widen.Words.from_words(draw(rng, (8, 8), name), TYPES[name]) for _ in range(2))
-    c = blocked_matmul(a, b)
+    c = blocked_matmul(a, b, listings)
     assert c.format.name == TYPES[name]
     x, y, z = ([[sum(Fraction(float(p[0, i, j])) for p in w.planes) for j in range(8)]
                 for i in range(8)] for w in (a, b, c))  # fmt: skip
@@ -155,7 +187,8 @@ def test_slices_sum_to_the_matrix_and_their_products_are_exact():
     assert_same_bits((pieces[0] @ pieces[1].T).astype(np.float64), exact)
 
 
-def test_the_scheme_has_the_transcriptions_bits():
+@pytest.mark.parametrize("orders", [None, 19, 12, 10, 1])
+def test_the_scheme_has_the_transcriptions_bits(orders):
     rng = np.random.default_rng(9)
     a, b = draw(rng, (3, 6), "TS"), draw(rng, (6, 2), "TS")
     left, right = slice_matrix(tuple(a), 10, 1), slice_matrix(tuple(b), 10, 0)
@@ -164,11 +197,22 @@ def test_the_scheme_has_the_transcriptions_bits():
         for j in range(2):
             c = (F(0), F(0), F(0))
             for alpha in range(10):
-                for beta in range(10):
+                for beta in range(min(10, (orders or 19) - alpha)):
                     product = (left[alpha] @ right[beta])[i, j]
                     c = ts_add(c, (product, F(0), F(0)))
             wanted[:, i, j] = c
-    assert_words(multiply_sliced(left, right), wanted)
+    assert_words(multiply_sliced(left, right, orders=orders), wanted)
+
+
+def test_without_the_lowest_products_the_error_is_what_they_were():
+    """n = 64: slice i is at most 2^(-9 i) of the largest, so 5 products or fewer of each order."""
+    rng = np.random.default_rng(6)
+    a, b = (widen.Words.from_words(draw(rng, s, "TS"), "float32x3") for s in ((8, 64), (64, 8)))
+    whole, fewer = (ozaki_matmul(a, b, 6, "weights", orders).planes for orders in (None, 6))
+    change = abs(sum(np.float64(x[0]) - y[0] for x, y in zip(whole, fewer, strict=True)))
+    powers = [2.0 ** np.ceil(np.log2(abs(x.planes[0][0]).max(at))) for at, x in ((1, a), (0, b))]
+    assert (change > 0).all()
+    assert (change <= 6 * 64 * 2.0 ** (-9 * 6) * np.outer(*powers)).all()
 
 
 def test_twelve_slices_are_more_accurate_than_the_blocked_product():
@@ -239,6 +283,10 @@ def test_errors_of_the_scheme():
         ozaki_matmul(words((2, 2)), words((2, 2)), 1)
     with pytest.raises(ValueError, match="use one of rows, weights"):
         ozaki_matmul(words((2, 2)), words((2, 2)), order="columns")
+    with pytest.raises(ValueError, match="orders=0; give a number from 1 to 23"):
+        ozaki_matmul(words((2, 2)), words((2, 2)), orders=0)
+    with pytest.raises(ValueError, match="listings='rtx'"):
+        blocked_matmul(words((2, 2)), words((2, 2)), "rtx")
     with pytest.raises(TypeError, match="takes float32x3"):
         ozaki_matmul(words((2, 2), "float32x2"), words((2, 2), "float32x2"))
     with pytest.raises(ValueError, match="scale the matrix"):

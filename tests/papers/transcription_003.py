@@ -1,4 +1,4 @@
-"""Paper 003's listings 4 to 10 and Algorithm 1, line by line, in NumPy's single numbers.
+"""Paper 003's listings 4 to 10, 15, 17 and Algorithm 1, line by line, in NumPy's single numbers.
 
 Every operation rounds to the type of its operands; listings keep their branches.
 """
@@ -56,8 +56,8 @@ def renorm(c0, c1, c2, c3):
     return s0, s1, s2
 
 
-def ts_add(a, b):
-    """Listing 8."""
+def three_sums(a, b):
+    """Listings 8 and 15 as far as they are the same."""
     s = [x + y for x, y in zip(a, b, strict=True)]
     v = [x - y for x, y in zip(s, a, strict=True)]
     u = [x - y for x, y in zip(s, v, strict=True)]
@@ -66,8 +66,21 @@ def ts_add(a, b):
     t = [x + y for x, y in zip(w, u, strict=True)]
     s[1], t[0] = two_sum(s[1], t[0])
     s[2], t[0], t[1] = three_sum(s[2], t[0], t[1])
+    return s, t
+
+
+def ts_add(a, b):
+    """Listing 8."""
+    s, t = three_sums(a, b)
     t[0], t[2] = two_sum(t[2], t[0])
     t[0] = t[0] + t[1]
+    return renorm(s[0], s[1], s[2], t[0])
+
+
+def gts_add(a, b):
+    """Listing 15."""
+    s, t = three_sums(a, b)
+    t[0] = t[0] + (t[1] + t[2])
     return renorm(s[0], s[1], s[2], t[0])
 
 
@@ -77,15 +90,37 @@ def two_prod_fma(a, b):
     return p, type(a)(float(Fraction(float(a)) * Fraction(float(b)) - Fraction(float(p))))
 
 
-def ts_prod(a, b):
-    """Listing 10."""
+def fma(a, b, c):
+    """A b + c in fractions, rounded once: to float32 by way of an odd float64."""
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    near = float(exact)
+    if Fraction(near) != exact and not np.float64(near).view(np.int64) & 1:
+        near = math.nextafter(near, math.inf if exact > Fraction(near) else -math.inf)
+    return type(a)(near)
+
+
+def three_products(a, b):
+    """Listings 10 and 17 as far as they are alike; 17 has a misprint, b[2] for the first b[0]."""
     p0, q0 = two_prod_fma(a[0], b[0])
     p1, q1 = two_prod_fma(a[0], b[1])
     p2, q2 = two_prod_fma(a[1], b[0])
     p1, p2, q0 = three_sum(p1, p2, q0)
     p2, q1, q2 = three_sum(p2, q1, q2)
-    s0 = a[0] * b[2] + a[2] * b[0] + a[1] * b[1] + q0 + q1 + q2
-    return renorm(p0, p1, p2, s0)
+    return (p0, p1, p2), (q0, q1, q2)
+
+
+def ts_prod(a, b):
+    """Listing 10."""
+    p, q = three_products(a, b)
+    s0 = a[0] * b[2] + a[2] * b[0] + a[1] * b[1] + q[0] + q[1] + q[2]
+    return renorm(*p, s0)
+
+
+def gts_prod(a, b):
+    """Listing 17."""
+    p, q = three_products(a, b)
+    s0 = fma(a[0], b[2], fma(a[2], b[0], fma(a[1], b[1], q[0] + (q[1] + q[2]))))
+    return renorm(*p, s0)
 
 
 def pair_add(a, b):
@@ -121,6 +156,7 @@ def one_add(c, p):
 OPERATIONS = {
     "double": (one_add, lambda a, b: Fraction(float(a[0])) * Fraction(float(b[0]))),
     "TS": (ts_add, ts_prod),
+    "GTS": (gts_add, gts_prod),
     "DF": (pair_add, pair_prod),
     "D+S": (mixed(pair_add), mixed(pair_prod)),
     "DD": (pair_add, pair_prod),

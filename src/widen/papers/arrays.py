@@ -1,11 +1,13 @@
-"""What the papers' code needs of an array library: NumPy's or PyTorch's functions, float64 bits."""
+"""What the papers' code needs of arrays: operands that are checked, the bits of float64."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from widen.calls.check import as_operand
+from widen.calls.check import as_operand, library
 from widen.formats.arrays import is_tensor, library_of
+from widen.words import Words
 
 
 def matrix(x: Any, name: str, dtype: str) -> Any:
@@ -18,6 +20,34 @@ def matrix(x: Any, name: str, dtype: str) -> Any:
     if x.ndim != 2:
         raise ValueError(f"{name} has shape {tuple(x.shape)}; this routine takes matrices")
     return x
+
+
+def check_words(a: Any, b: Any, formats: Sequence[str], *, finite: bool) -> None:
+    """Whether these are matrices of one of the formats that can be multiplied; or say the fix."""
+    for name, x in (("a", a), ("b", b)):
+        if not isinstance(x, Words):
+            raise TypeError(
+                f"{name} is a {type(x).__name__}; give widen.Words({name}, dtype={formats[0]!r})"
+            )
+        if x.format.name not in formats:
+            raise TypeError(
+                f"{name} is {x.format.name}; this product takes {', '.join(formats)}: use "
+                f"{name}.astype({formats[0]!r})"
+            )
+        if x.ndim != 2 or 0 in x.shape:
+            raise ValueError(f"{name} has shape {x.shape}; give a matrix that is not empty")
+        first = x.planes[0]
+        if finite and not bool(library_of(first).isfinite(first).all()):
+            raise ValueError(
+                f"{name} holds an infinity or a NaN, which cannot be split; use widen.matmul"
+            )
+    library(a=a.planes[0], b=b.planes[0])
+    if a.format != b.format:
+        raise TypeError(
+            f"a is {a.format.name} and b {b.format.name}; use b.astype({a.format.name!r})"
+        )
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"shapes {a.shape} and {b.shape} do not match: np.matmul's rules apply")
 
 
 def exponents(x: Any) -> Any:

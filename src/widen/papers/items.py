@@ -88,17 +88,50 @@ class Setting:
         return median(self.machine.seconds(function) for _ in range(repeats))
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper, its number, ours, and whether it holds here.
+Verdict = Literal["holds", "does not hold", "not decided here"]
 
-    ``holds`` is None where this machine cannot tell (a GPU's speed on a CPU).
+
+def verdict_of(holds: bool | None) -> Verdict:
+    """Return the verdict on a claim; None where this run cannot tell (a GPU's speed on a CPU).
+
+    >>> [verdict_of(holds) for holds in (True, False, None)]
+    ['holds', 'does not hold', 'not decided here']
+    """
+    if holds is None:
+        return "not decided here"
+    return "holds" if holds else "does not hold"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A sentence of a paper beside what was measured, and whether it holds.
+
+    Attributes
+    ----------
+    sentence
+        What the paper says, in our words.
+    where
+        Its place there, as "section 4.1, figure 5".
+    paper
+        The paper's figures for it.
+    ours
+        What was measured.
+    setup
+        Sizes and number of draws, as "n = 256, 25 draws"; the record adds the machine.
+    verdict
+        From a rule that data can contradict.
+    future
+        Something that the authors leave for the future, done here; it confirms no sentence of
+        theirs.
     """
 
-    text: str
+    sentence: str
+    where: str
     paper: str
     ours: str
-    holds: bool | None
+    setup: str
+    verdict: Verdict
+    future: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +139,8 @@ class Series:
     """One line, set of points or set of bars.
 
     ``marks`` are short texts written at the points. Of one panel's series, "bars" stand side by
-    side and those of "stack" on top of each other; they share their x, which are names.
+    side and those of "stack" on top of each other; they share their x, which are names. Series of
+    one ``colour`` belong together; without, each has its own, and dashed ones are black.
     """
 
     label: str
@@ -114,6 +148,7 @@ class Series:
     y: Sequence[float | None]
     style: Literal["line", "dashed", "points", "bars", "stack"] = "line"
     marks: Sequence[str] = ()
+    colour: int | None = None
 
 
 def lines(
@@ -200,8 +235,13 @@ def all_items() -> dict[str, Item]:
     import widen.papers.multiple_double.items as paper_001
     import widen.papers.ozimmu.items as paper_002
     import widen.papers.ozimmu.speed_items as paper_002_speed
+    import widen.papers.tensor_core_dgemm.future_items as paper_000_future
     import widen.papers.tensor_core_dgemm.items as paper_000
+    import widen.papers.tensor_core_dgemm.speed_items as paper_000_speed
     import widen.papers.triple_single.items as paper_003
 
-    papers = (paper_000, paper_001, paper_002, paper_002_speed, paper_003, paper_004)
+    papers = (
+        paper_000, paper_000_speed, paper_000_future, paper_001, paper_002, paper_002_speed,
+        paper_003, paper_004,
+    )  # fmt: skip
     return {item.id: item for paper in papers for item in paper.ITEMS}

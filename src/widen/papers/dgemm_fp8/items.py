@@ -10,7 +10,17 @@ from typing import Any
 import widen
 from widen.papers.arrays import relative_error
 from widen.papers.dgemm_fp8.algorithm import INPUTS, dgemm_fp8tc, dgemm_fp16tc, minimum_products
-from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting, lines
+from widen.papers.items import (
+    Claim,
+    Figure,
+    Item,
+    Outcome,
+    Panel,
+    Series,
+    Setting,
+    lines,
+    verdict_of,
+)
 
 TABLE_3: dict[int, tuple[int | None, ...]] = {
     8: (25, 121, 121, 121, 196, 196),
@@ -65,10 +75,23 @@ def table3(setting: Setting) -> Outcome:
             ran.append(run(a, b, info=True)[1].products[0] == minimum_products(name, "fp32", k))
         setting.progress((at + 1) / 4)
     claims = [
-        Claim("Minimum number of products, 96 cells", "Table 3", f"{wrong} differ", not wrong),
-        Claim("Full mantissas of one magnitude need so many", "FP16 and FP8, FP32 accumulation",
-              f"{sum(ran)} of {len(ran)} sizes", all(ran)),
-    ]  # fmt: skip
+        Claim(
+            sentence="Minimum number of products, 96 cells",
+            where="table 3",
+            paper="Table 3",
+            ours=f"{wrong} differ",
+            setup="sizes as in the table",
+            verdict=verdict_of(not wrong),
+        ),
+        Claim(
+            sentence="Full mantissas of one magnitude need so many",
+            where="table 3",
+            paper="FP16 and FP8, FP32 accumulation",
+            ours=f"{sum(ran)} of {len(ran)} sizes",
+            setup="sizes as in the table",
+            verdict=verdict_of(all(ran)),
+        ),
+    ]
     columns = ["k", *(f"{x.upper()} / {y.upper()}" for x, y in INPUTS), "ours is equal"]
     panel = Panel(
         "Minimum number of products", "log2 k", "products",
@@ -98,13 +121,23 @@ def figure2(setting: Setting) -> Outcome:
     best8 = max(last["FP8TC"], last["FP8TC, digits 16 and 8"])
     slower = last["FP8TC, FP64emu"] / last["FP8TC"], last["FP16TC, FP64emu"] / last["FP16TC"]
     claims = [
-        Claim(f"FP8TC is faster than FP16TC for large m ({sizes[-1]} here)", "1.26 times at 16384",
-              f"{best8 / last['FP16TC']:.2f} times",
-              best8 > last["FP16TC"] if decided else None),
-        Claim("FP64emu costs little", "modest degradation",
-              f"{slower[0]:.2f} (FP8) and {slower[1]:.2f} (FP16) of the rate without it",
-              min(slower) > 0.7 if decided else None),
-    ]  # fmt: skip
+        Claim(
+            sentence=f"FP8TC is faster than FP16TC for large m ({sizes[-1]} here)",
+            where="section 5, figure 2",
+            paper="1.26 times at 16384",
+            ours=f"{best8 / last['FP16TC']:.2f} times",
+            setup="sizes as in the table",
+            verdict=verdict_of(best8 > last["FP16TC"] if decided else None),
+        ),
+        Claim(
+            sentence="FP64emu costs little",
+            where="section 5, figure 2",
+            paper="modest degradation",
+            ours=f"{slower[0]:.2f} (FP8) and {slower[1]:.2f} (FP16) of the rate without it",
+            setup="sizes as in the table",
+            verdict=verdict_of(min(slower) > 0.7 if decided else None),
+        ),
+    ]
     panel = Panel(
         "FP64-equivalent rate", "m = n = k", "GFLOP/s of 2m³",
         lines(names, rows, "dashed"),
@@ -139,15 +172,31 @@ def figure3(setting: Setting) -> Outcome:
     blocked = max(max(row[4:]) / row[1] for row in rows)
     grown = min(max(row[4:]) / max(row[2:4]) for row in rows if row[0] > block)
     claims = [
-        Claim("Errors are equivalent to, or lower than, those of an FP64 product", "at most equal",
-              f"at most {worst:.2g} times; {blocked:.2g} times with blocks",
-              worst <= 1 and blocked <= 1),
-        Claim("Blocks of the inner dimension increase the error", "larger",
-              f"at least {grown:.2g} times, where there is more than one block",
-              grown >= 1),
-        Claim("FP64emu has the same bits", "bitwise identical", "identical" if same else "not",
-              same),
-    ]  # fmt: skip
+        Claim(
+            sentence="Errors are equivalent to, or lower than, those of an FP64 product",
+            where="section 5, figure 3",
+            paper="at most equal",
+            ours=f"at most {worst:.2g} times; {blocked:.2g} times with blocks",
+            setup="sizes as in the table",
+            verdict=verdict_of(worst <= 1 and blocked <= 1),
+        ),
+        Claim(
+            sentence="Blocks of the inner dimension increase the error",
+            where="section 5, figure 3",
+            paper="larger",
+            ours=f"at least {grown:.2g} times, where there is more than one block",
+            setup="sizes as in the table",
+            verdict=verdict_of(grown >= 1),
+        ),
+        Claim(
+            sentence="FP64emu has the same bits",
+            where="section 5, figure 3",
+            paper="bitwise identical",
+            ours="identical" if same else "not",
+            setup="sizes as in the table",
+            verdict=verdict_of(same),
+        ),
+    ]
     panel = Panel(
         "Against the correctly rounded product", "m = n = k", "largest relative error",
         lines(list(versions), rows, "dashed"),
@@ -179,10 +228,13 @@ def figure4(setting: Setting) -> Outcome:
         setting.progress((at + 1) / len(sizes))
     shares = [row[3] / sum(row[2:]) for row in rows if row[0] == sizes[-1]]
     claim = Claim(
-        "For large problems the products take most of the time", "most of it at m = 16384",
-        f"{min(shares):.0%} or more at m = {sizes[-1]}",
-        min(shares) > 0.5 if setting.gpu and setting.full else None,
-    )  # fmt: skip
+        sentence="For large problems the products take most of the time",
+        where="section 5, figure 4",
+        paper="most of it at m = 16384",
+        ours=f"{min(shares):.0%} or more at m = {sizes[-1]}",
+        setup="sizes as in the table",
+        verdict=verdict_of(min(shares) > 0.5 if setting.gpu and setting.full else None),
+    )
     return Outcome(["m", "version", *(f"{stage}, ms" for stage in STAGES)], rows, [claim],
                    Figure(panels), [COUNTED])  # fmt: skip
 
@@ -222,15 +274,33 @@ def figure5(setting: Setting) -> Outcome:
     }
     costs = [row[6] for row in rows[: len(blocks)]]
     claims = [
-        Claim("Products a block for k_bk = 1024, 4096, 16384", "49, 64, 81",
-              ", ".join(map(str, products)), products == (49, 64, 81)),
-        Claim("Smaller blocks cost less in products and more in accumulation", "so",
-              f"accumulation {costs[0]:.3g} ms at 1024, {costs[-1]:.3g} ms at 16384",
-              costs[0] > costs[-1]),
-        Claim("The best block size is 4096", "4096, with 8 GB and with 1 GB",
-              ", ".join(f"{size} with {memory}" for memory, size in best.items()),
-              set(best.values()) == {4096} if setting.gpu and setting.full else None),
-    ]  # fmt: skip
+        Claim(
+            sentence="Products a block for k_bk = 1024, 4096, 16384",
+            where="section 5, figure 5",
+            paper="49, 64, 81",
+            ours=", ".join(map(str, products)),
+            setup="sizes as in the table",
+            verdict=verdict_of(products == (49, 64, 81)),
+        ),
+        Claim(
+            sentence="Smaller blocks cost less in products and more in accumulation",
+            where="section 5, figure 5",
+            paper="so",
+            ours=f"accumulation {costs[0]:.3g} ms at 1024, {costs[-1]:.3g} ms at 16384",
+            setup="sizes as in the table",
+            verdict=verdict_of(costs[0] > costs[-1]),
+        ),
+        Claim(
+            sentence="The best block size is 4096",
+            where="section 5, figure 5",
+            paper="4096, with 8 GB and with 1 GB",
+            ours=", ".join(f"{size} with {memory}" for memory, size in best.items()),
+            setup="sizes as in the table",
+            verdict=verdict_of(
+                set(best.values()) == {4096} if setting.gpu and setting.full else None
+            ),
+        ),
+    ]
     columns = ["memory", "k_bk", "products a block", "outer block", *(f"{s}, ms" for s in STAGES)]
     return Outcome(columns, rows, claims, Figure(panels), [f"m = n = {m}, k = {k}.", COUNTED])
 

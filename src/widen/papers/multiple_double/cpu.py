@@ -1,4 +1,7 @@
-"""Parts of a product added up into numbers of several doubles: NumPy arrays, a Numba kernel."""
+"""Parts of a product added up into numbers of several doubles: NumPy arrays, a Numba kernel.
+
+And the kernels of `widen.Words`, whose operations `counts` counts.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from widen.cpu.kernels import word_pairs, words
 from widen.cpu.threads import launch
 from widen.papers.multiple_double.kernels.cpu.parts import add_parts
+
+OPERATIONS = {"add": words.ADD, "multiply": words.MULTIPLY, "divide": words.DIVIDE}
+DOUBLE_DOUBLES = (word_pairs.added, word_pairs.multiplied, word_pairs.divided)
+"""The same three without NaN, infinities and the sign of zero."""
+
+
+def arithmetic(words_of_a_number: int) -> Any:
+    """Return the kernel that operates on numbers of so many words."""
+    return words.pairs if words_of_a_number == 2 else words.several
 
 
 def sum_parts(products: Sequence[Any], words: int) -> Any:

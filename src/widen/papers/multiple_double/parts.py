@@ -1,8 +1,9 @@
 """Multiple doubles in parts of few bits: splitting, equal signs, balanced exponents.
 
 A matrix of multiple doubles is an array (words, rows, columns) of float64 here, largest word first,
-NumPy's or PyTorch's. The slides give exponents as C's `frexp` does: a number of exponent 0 lies in
-[1/2, 1). Only so do the quarters of a double have the exponents 0, -13, -26 and -39.
+NumPy's or PyTorch's. Exponents are those of C's `frexp`: a number of exponent 0 lies in [1/2, 1).
+Quarters of a double are 13 apart by any convention; that 2^-14 has the exponent -13, as the slides
+want it for balancing, is true of this one only.
 """
 
 from __future__ import annotations

@@ -29,22 +29,33 @@ def dimensions(m: int, k: int, n: int, parts: int, way: int) -> tuple[int, int, 
     return (parts * m, parts * k, n) if way == 1 else (m, parts * k, parts * n)
 
 
-def rewrite(a: Any, b: Any, way: int) -> tuple[Any, Any]:
-    """The float64 matrices of a way, from parts (parts, m, k) and (parts, k, n).
+def rewrite_left(a: Any, way: int) -> Any:
+    """The left float64 matrix of a way, from parts (parts, m, k).
 
     >>> import numpy as np
     >>> parts = np.array([[[1.0]], [[2.0]], [[3.0]]])
-    >>> rewrite(parts, parts, way=1)[0].tolist()
+    >>> rewrite_left(parts, way=1).tolist()
     [[1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [3.0, 2.0, 1.0]]
-    >>> rewrite(parts, parts, way=2)[1].tolist()
+    >>> rewrite_left(parts, way=2).tolist()
+    [[1.0, 2.0, 3.0]]
+    """
+    numbers = library_of(a).moveaxis(a, 0, 2)
+    if way == 1:  # rows (i, s) and columns (k, q)
+        return _lower(numbers)
+    return numbers.reshape(a.shape[1], -1)  # columns (k, p)
+
+
+def rewrite_right(b: Any, way: int) -> Any:
+    """The right one, from parts (parts, k, n).
+
+    >>> import numpy as np
+    >>> rewrite_right(np.array([[[1.0]], [[2.0]], [[3.0]]]), way=2).tolist()
     [[1.0, 2.0, 3.0], [0.0, 1.0, 2.0], [0.0, 0.0, 1.0]]
     """
-    moveaxis = library_of(a).moveaxis
-    (parts, m, k), n = a.shape, b.shape[2]
-    if way == 1:  # rows (i, s) and columns (k, q), times rows (k, q)
-        return _lower(moveaxis(a, 0, 2)), moveaxis(b, 0, 1).reshape(parts * k, n)
-    # columns (k, p), times rows (k, p) and columns (j, s)
-    return moveaxis(a, 0, 2).reshape(m, parts * k), _lower(moveaxis(b, 0, 2).swapaxes(0, 1)).T
+    moveaxis = library_of(b).moveaxis
+    if way == 1:  # rows (k, q)
+        return moveaxis(b, 0, 1).reshape(-1, b.shape[2])
+    return _lower(moveaxis(b, 0, 2).swapaxes(0, 1)).T  # rows (k, p) and columns (j, s)
 
 
 def _lower(numbers: Any) -> Any:

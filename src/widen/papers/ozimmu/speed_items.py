@@ -9,7 +9,7 @@ from operator import matmul
 from statistics import median
 from typing import Any
 
-from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting
+from widen.papers.items import Claim, Figure, Item, Outcome, Panel, Series, Setting, verdict_of
 from widen.papers.ozimmu.algorithm import VARIANTS, ozimmu, run
 from widen.papers.ozimmu.items import LONG, REST, Case, rate, steps
 
@@ -106,22 +106,33 @@ def breakdown_claims(setting: Setting, rows: list[list[Any]]) -> list[Claim]:
     decided = setting.gpu and bool(largest)
     return [
         Claim(
-            "The accumulation in FP64 takes 40 to 50 % of the time of ozIMMU",
-            "40–50 %",
-            f"{said['ozIMMU']}: all that is waiting is added in one pass over memory here",
-            min(shares["ozIMMU"]) >= 0.3 if decided else None,
+            sentence="The accumulation in FP64 takes 40 to 50 % of the time of ozIMMU",
+            where="section 4.2, figures 6 to 11",
+            paper="40–50 %",
+            ours=f"{said['ozIMMU']}: all that is waiting is added in one pass over memory here",
+            setup="sizes as in the table",
+            verdict=verdict_of(min(shares["ozIMMU"]) >= 0.3 if decided else None),
         ),
         Claim(
-            "EF and H reduce it to 10 to 20 %",
-            "10–20 %",
-            f"EF {said['ozIMMU_EF']}, H {said['ozIMMU_H']}",
-            max(grouped) <= 0.2 if decided else None,
+            sentence="EF and H reduce it to 10 to 20 %",
+            where="section 4.2, figures 6 to 11",
+            paper="10–20 %",
+            ours=f"EF {said['ozIMMU_EF']}, H {said['ozIMMU_H']}",
+            setup="sizes as in the table",
+            verdict=verdict_of(max(grouped) <= 0.2 if decided else None),
         ),
         Claim(
-            "The execution times of FP64 accumulation are less in EF and H than in ozIMMU and RN",
-            "less",
-            f"RN {said['ozIMMU_RN']}, EF {said['ozIMMU_EF']}",
-            max(grouped) < max(*shares["ozIMMU"], *shares["ozIMMU_RN"]) if decided else None,
+            sentence=(
+                "The execution times of FP64 accumulation are less in EF and H than in "
+                "ozIMMU and RN"
+            ),
+            where="section 4.2, figures 6 to 11",
+            paper="less",
+            ours=f"RN {said['ozIMMU_RN']}, EF {said['ozIMMU_EF']}",
+            setup="sizes as in the table",
+            verdict=verdict_of(
+                max(grouped) < max(*shares["ozIMMU"], *shares["ozIMMU_RN"]) if decided else None
+            ),
         ),
     ]
 
@@ -200,11 +211,13 @@ def throughput_claims(
         ratios = {name: ratio(name, k) for name in wanted}
         reached = [x is not None and x >= wanted[name] for name, x in ratios.items()]
         return Claim(
-            f"Speed against FP64 at n = 16384 with {k} slices",
-            ", ".join(f"{name} {x}" for name, x in wanted.items()),
-            ", ".join(f"{name} {x:.2f} at n = {n}" for name, x in ratios.items() if x)
+            sentence=f"Speed against FP64 at n = 16384 with {k} slices",
+            where="section 4.3, figures 12 and 13",
+            paper=", ".join(f"{name} {x}" for name, x in wanted.items()),
+            ours=", ".join(f"{name} {x:.2f} at n = {n}" for name, x in ratios.items() if x)
             or "not measured at this size",
-            all(reached) if decided else None,
+            setup="sizes as in the table",
+            verdict=verdict_of(all(reached) if decided else None),
         )
 
     at = 4096 if 4096 in sizes else n
@@ -215,10 +228,14 @@ def throughput_claims(
         against_fp64(3, {"ozIMMU": 2.7, "ozIMMU_RN": 2.2, "ozIMMU_EF": 3.0, "ozIMMU_H": 3.0}),
         against_fp64(6, {"ozIMMU_EF": 1.0, "ozIMMU_H": 1.0}),
         Claim(
-            "EF and H are 1.2 to 1.6 times as fast as ozIMMU",
-            "1.2–1.6",
-            f"{min(gain):.2f} to {max(gain):.2f} for {from_eight[0]} slices or more at n = {at}",
-            min(gain) >= 1.2 if setting.gpu and at == 4096 else None,
+            sentence="EF and H are 1.2 to 1.6 times as fast as ozIMMU",
+            where="section 4.3, figures 12 and 13",
+            paper="1.2–1.6",
+            ours=(
+                f"{min(gain):.2f} to {max(gain):.2f} for {from_eight[0]} slices or more at n = {at}"
+            ),
+            setup="sizes as in the table",
+            verdict=verdict_of(min(gain) >= 1.2 if setting.gpu and at == 4096 else None),
         ),
     ]
 
@@ -254,11 +271,15 @@ def fig14(setting: Setting) -> Outcome:
     error = {(row[0], row[1]): row[3] for row in rows}
     h7, oz6 = ("ozIMMU_H", 7), ("ozIMMU", 6)
     claim = Claim(
-        "GH200: H-7 and EF-7 perform like ozIMMU-6 and are more accurate",
-        "comparable speed, more accurate",
-        f"H-7 {speed[h7]:.3g} TFLOP/s, error {error[h7]:.1e}; "
+        sentence="GH200: H-7 and EF-7 perform like ozIMMU-6 and are more accurate",
+        where="section 4.3, figure 14",
+        paper="comparable speed, more accurate",
+        ours=f"H-7 {speed[h7]:.3g} TFLOP/s, error {error[h7]:.1e}; "
         f"ozIMMU-6 {speed[oz6]:.3g}, {error[oz6]:.1e}",
-        (speed[h7] >= 0.9 * speed[oz6] and error[h7] < error[oz6]) if setting.gpu else None,
+        setup="sizes as in the table",
+        verdict=verdict_of(
+            (speed[h7] >= 0.9 * speed[oz6] and error[h7] < error[oz6]) if setting.gpu else None
+        ),
     )
     columns = ["method", "slices", "TFLOP/s", "largest relative error", "error / |A||B|"]
     remarks = [] if setting.gpu else [ON_A_CPU]

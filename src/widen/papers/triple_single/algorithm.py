@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
-from widen.calls.check import library
 from widen.formats.arrays import is_tensor, library_of
+from widen.papers.arrays import check_words
 from widen.words import Words
 
 TYPES = {
@@ -28,15 +28,18 @@ TYPES = {
 ORDERS: dict[str, Callable[[tuple[int, int]], int]] = {"rows": lambda pair: pair[0], "weights": sum}
 """Of products of slices (i, j), by what they are sorted; those alike stay in the order of rows."""
 
-ONE, MIXED, PAIR, TRIPLE = 0, 1, 2, 3
-"""Kinds of numbers: ordinary ones, float64 and float32, two words of one format, three float32."""
+ONE, MIXED, PAIR, TRIPLE, FUSED = 0, 1, 2, 3, 4
+"""Kinds of numbers: ordinary ones, float64 and float32, two words of one format, three float32 by
+listings 8 and 10, or by listings 15 and 17."""
+
+LISTINGS = {"cpu": TRIPLE, "gpu": FUSED}
 
 SLICES = (2, 64)
 LARGEST_EXPONENT = 100
 """Slicing adds a number 2^12 times the largest of a row and more, which float32 must hold."""
 
 
-def blocked_matmul(a: Words, b: Words) -> Words:
+def blocked_matmul(a: Words, b: Words, listings: Literal["cpu", "gpu"] = "cpu") -> Words:
     """Blocked matrix product of TS, DF, D+S or DD numbers by the paper's own operations.
 
     c_ij = c_ij + a_ih b_hj for h = 0, 1, …, each a multiplication and an addition of the type with
@@ -48,6 +51,9 @@ def blocked_matmul(a: Words, b: Words) -> Words:
     a, b
         Matrices of one of the formats float32x3 (TS), float32x2 (DF), float64_float32 (D+S),
         float64x2 (DD), both of the same.
+    listings
+        Of TS operations, on any device: ``"cpu"`` are 8 and 10, ``"gpu"`` 15 and 17, whose last
+        additions have another order and are fused. Other types have one version.
 
     Examples
     --------
@@ -57,11 +63,15 @@ def blocked_matmul(a: Words, b: Words) -> Words:
     >>> abs(float(c.words.astype(float).sum()) - 1) < 1e-15
     True
     """
-    left, right = _matrices(a, b, list(TYPES.values()))
-    return _words(multiply(left, right), a)
+    check_words(a, b, list(TYPES.values()), finite=False)
+    if listings not in LISTINGS:
+        raise ValueError(f"listings={listings!r} is not known; use one of {', '.join(LISTINGS)}")
+    return _words(multiply(_planes(a), _planes(b), listings), a)
 
 
-def ozaki_matmul(a: Words, b: Words, slices: int = 12, order: str = "rows") -> Words:
+def ozaki_matmul(
+    a: Words, b: Words, slices: int = 12, order: str = "rows", orders: int | None = None
+) -> Words:
     """Matrix product of TS numbers by the Ozaki scheme over float32 products (Algorithm 1).
 
     Both operands are cut in float32 matrices of few bits a row (a column), whose products SGEMM
@@ -78,6 +88,9 @@ def ozaki_matmul(a: Words, b: Words, slices: int = 12, order: str = "rows") -> W
         Of the sum. ``"rows"``: all products of A's first slice, then of the second, as in the
         paper. ``"weights"`` (ours): products of slices i and j by i + j, so that a sum is rounded
         only when it is about as large as the element will be, also where that cancels.
+    orders
+        How many orders i + j of products are computed (ours); all of them unless given. At
+        n = 4096, 15 orders of 12 slices are 108 of 144 products and err no more.
 
     Examples
     --------
@@ -90,22 +103,19 @@ def ozaki_matmul(a: Words, b: Words, slices: int = 12, order: str = "rows") -> W
     """
     if slices not in range(SLICES[0], SLICES[1] + 1):
         raise ValueError(f"slices={slices!r}; give a number from {SLICES[0]} to {SLICES[1]}")
+    if orders is not None and orders < 1:
+        raise ValueError(f"orders={orders!r}; give a number from 1 to {2 * slices - 1}, or None")
     if order not in ORDERS:
         raise ValueError(f"order={order!r} is not known; use one of {', '.join(ORDERS)}")
-    left, right = _matrices(a, b, ["float32x3"])
-    xp = library_of(left[0])
+    check_words(a, b, ["float32x3"], finite=True)
+    xp = library_of(a.planes[0])
     if xp.__name__ == "torch" and xp.get_float32_matmul_precision() != "highest":
         raise ValueError(
             "float32 products are rounded to TF32 or bfloat16 here, which slices do not survive: "
             "torch.set_float32_matmul_precision('highest')"
         )
-    for name, words in (("a", left), ("b", right)):
-        if not bool(xp.isfinite(words[0]).all()):
-            raise ValueError(
-                f"{name} holds an infinity or a NaN, which cannot be sliced; use widen.matmul"
-            )
-    cut = slice_matrix(left, slices, 1), slice_matrix(right, slices, 0)
-    return _words(multiply_sliced(*cut, order), a)
+    cut = slice_matrix(_planes(a), slices, 1), slice_matrix(_planes(b), slices, 0)
+    return _words(multiply_sliced(*cut, order, orders), a)
 
 
 def slice_matrix(words: tuple[Any, ...], slices: int, axis: int) -> list[Any]:
@@ -135,10 +145,28 @@ def slice_matrix(words: tuple[Any, ...], slices: int, axis: int) -> list[Any]:
     return [*pieces, rest[0]]
 
 
-def multiply_sliced(a: list[Any], b: list[Any], order: str = "rows") -> tuple[Any, ...]:
-    """Lines 18 to 23: every product of slices by SGEMM, added up in TS arithmetic in some order."""
+def kept_products(slices: int, orders: int | None) -> list[tuple[int, int]]:
+    """Pairs of slices to be multiplied.
+
+    >>> [len(kept_products(12, orders)) for orders in (None, 23, 15, 1)]
+    [144, 144, 108, 1]
+    """
+    pairs = product(range(slices), repeat=2)
+    return [(i, j) for i, j in pairs if orders is None or i + j < orders]
+
+
+def multiply_sliced(
+    a: list[Any], b: list[Any], order: str = "rows", orders: int | None = None
+) -> tuple[Any, ...]:
+    """Lines 18 to 23: products of slices by SGEMM, added up in TS arithmetic in some order.
+
+    Those of slices i and j, counted from 0, with i + j >= `orders` are left out. An entry of slice
+    i is at most 2^(-w i) of its row's largest (rounded up to a power of two), w = 6 bits at
+    n = 4096: 15 orders leave out what is 2^-90 of the largest product.
+    """
     xp = library_of(a[0])
-    first, *others = sorted(product(range(len(a)), range(len(b))), key=ORDERS[order])
+    pairs = kept_products(len(a), orders)
+    first, *others = sorted(pairs, key=ORDERS[order])
     leading = xp.matmul(a[first[0]], b[first[1]])
     total = xp.stack([leading, xp.zeros_like(leading), xp.zeros_like(leading)])
     for i, j in others:
@@ -151,14 +179,14 @@ def multiply_sliced(a: list[Any], b: list[Any], order: str = "rows") -> tuple[An
 # form: what the paper's operations leave is what the next one takes.
 
 
-def kind_of(words: Sequence[Any]) -> int:
+def kind_of(words: Sequence[Any], listings: str) -> int:
     """Which kernel serves these words."""
     if len(words) != 2:
-        return TRIPLE if len(words) == 3 else ONE
+        return LISTINGS[listings] if len(words) == 3 else ONE
     return PAIR if words[0].dtype == words[1].dtype else MIXED
 
 
-def multiply(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
+def multiply(a: Sequence[Any], b: Sequence[Any], listings: str = "cpu") -> tuple[Any, ...]:
     """Words of the product of matrices given by theirs, element by element in one order.
 
     NumPy arrays, or tensors: on a GPU in Triton.
@@ -166,17 +194,20 @@ def multiply(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
     if is_tensor(a[0]) and a[0].device.type != "cpu":
         from widen.papers.triple_single import gpu
 
-        return gpu.multiply(a, b)
+        return gpu.multiply(a, b, listings)
     from widen.papers.triple_single import cpu
 
     if not is_tensor(a[0]):
-        return cpu.multiply(a, b)
-    words = cpu.multiply([x.numpy() for x in a], [x.numpy() for x in b])
+        return cpu.multiply(a, b, listings)
+    words = cpu.multiply([x.numpy() for x in a], [x.numpy() for x in b], listings)
     return tuple(map(library_of(a[0]).from_numpy, words))
 
 
 def accumulate(c: Any, x: Any) -> None:
-    """Add floats x (m, n) to numbers c (3, m, n) of three words of float32, in place."""
+    """Add floats x (m, n) to numbers c (3, m, n) of three words of float32, in place.
+
+    By listing 8, which has the bits of listing 15 where one operand has one word.
+    """
     if is_tensor(c) and c.device.type != "cpu":
         from widen.papers.triple_single import gpu
 
@@ -187,30 +218,9 @@ def accumulate(c: Any, x: Any) -> None:
     cpu.accumulate(*((c.numpy(), x.numpy()) if is_tensor(c) else (c, x)))
 
 
-# ── arguments ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _matrices(a: Any, b: Any, formats: list[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The words of two matrices that can be multiplied."""
-    for name, x in (("a", a), ("b", b)):
-        if not isinstance(x, Words):
-            raise TypeError(f"{name} is a {type(x).__name__}; give widen.Words({name}, dtype=…)")
-        if x.format.name not in formats:
-            raise TypeError(
-                f"{name} is {x.format.name}; this product takes {', '.join(formats)}: use "
-                f"{name}.astype({formats[0]!r})"
-            )
-        if x.ndim != 2 or 0 in x.shape:
-            raise ValueError(f"{name} has shape {x.shape}; give a matrix that is not empty")
-    library(a=a.planes[0], b=b.planes[0])
-    if a.format != b.format:
-        raise TypeError(
-            f"a is {a.format.name} and b {b.format.name}; use b.astype({a.format.name!r})"
-        )
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(f"shapes {a.shape} and {b.shape} do not match: np.matmul's rules apply")
-    left, right = (tuple(plane[0] for plane in x.planes) for x in (a, b))
-    return left, right
+def _planes(x: Words) -> tuple[Any, ...]:
+    """The words of a matrix."""
+    return tuple(plane[0] for plane in x.planes)
 
 
 def _words(words: tuple[Any, ...], like: Words) -> Words:

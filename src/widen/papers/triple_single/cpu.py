@@ -12,13 +12,13 @@ from widen.papers.triple_single.algorithm import kind_of
 from widen.papers.triple_single.kernels.cpu import blocked
 
 
-def multiply(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
+def multiply(a: Sequence[Any], b: Sequence[Any], listings: str) -> tuple[Any, ...]:
     """Words of the product of matrices given by theirs, element by element in one order."""
     left, right = (np.stack([word.astype(x[0].dtype) for word in x]) for x in (a, b))
     (words, m, inner), n = left.shape, right.shape[2]
     out = np.empty((words, m, n), left.dtype)
     jobs = -(-m // blocked.ROWS) * -(-n // blocked.COLUMNS)
-    launch(blocked.multiply, jobs, 8 * m * n * inner, kind_of(a), left, right, out)
+    launch(blocked.multiply, jobs, 8 * m * n * inner, kind_of(a, listings), left, right, out)
     return tuple(word.astype(x.dtype, copy=False) for word, x in zip(out, a, strict=True))
 
 

@@ -13,7 +13,7 @@ import torch
 from widen.formats.arrays import dtype_name
 from widen.gpu.replay.launch import launch
 from widen.gpu.tiles import ProductTile
-from widen.papers.triple_single.algorithm import MIXED, ONE, PAIR, TRIPLE, kind_of
+from widen.papers.triple_single.algorithm import FUSED, MIXED, ONE, PAIR, TRIPLE, kind_of
 from widen.papers.triple_single.kernels.triton import blocked
 
 TILES = {
@@ -22,6 +22,7 @@ TILES = {
     (PAIR, "float64"): ProductTile(32, 32, inner=1, warps=4, stages=2),
     (PAIR, "float32"): ProductTile(32, 32, inner=1, warps=4, stages=2),
     (TRIPLE, "float32"): ProductTile(32, 32, inner=1, warps=4, stages=2),
+    (FUSED, "float32"): ProductTile(32, 32, inner=1, warps=4, stages=2),
 }
 """Of blocked products of words, by kind and format.
 
@@ -34,12 +35,13 @@ ELEMENTS = 1024
 """Elements of a program that adds floats to numbers of three words."""
 
 
-def multiply(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
+def multiply(a: Sequence[Any], b: Sequence[Any], listings: str) -> tuple[Any, ...]:
     """Words of the product of matrices given by theirs, element by element in one order."""
     a, b = ([word.contiguous() for word in x] for x in (a, b))
     (m, inner), n = a[0].shape, b[0].shape[1]
     c = [torch.empty((m, n), dtype=word.dtype, device=word.device) for word in a]
-    kind, tile = kind_of(a), TILES[kind_of(a), dtype_name(a[0])]
+    kind = kind_of(a, listings)
+    tile = TILES[kind, dtype_name(a[0])]
     words: dict[str, Any] = {
         f"{name}{place}": word
         for name, x in (("a", a), ("b", b), ("c", c))

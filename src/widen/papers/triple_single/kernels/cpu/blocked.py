@@ -13,9 +13,14 @@ from numba import njit
 from widen.cpu.kernels.cache import compiled
 from widen.cpu.kernels.floats import fast_two_sum, fma
 from widen.cpu.kernels.word_pairs import added, multiplied
-from widen.papers.triple_single.kernels.cpu.triples import triple_product, triple_sum
+from widen.papers.triple_single.kernels.cpu.triples import (
+    fused_product,
+    fused_sum,
+    triple_product,
+    triple_sum,
+)
 
-ONE, MIXED, PAIR, TRIPLE = 0, 1, 2, 3
+ONE, MIXED, PAIR, TRIPLE, FUSED = 0, 1, 2, 3, 4
 ROWS, DEPTH, COLUMNS = 32, 32, 128  # paper 003 has 32 x 32 on a GPU; rows are vectors here
 
 
@@ -62,6 +67,13 @@ def _add_triples(c0, c1, c2, a0, a1, a2, b0, b1, b2):
         c0[j], c1[j], c2[j] = triple_sum(c0[j], c1[j], c2[j], p0, p1, p2)
 
 
+@njit
+def _add_fused(c0, c1, c2, a0, a1, a2, b0, b1, b2):
+    for j in range(c0.shape[0]):
+        p0, p1, p2 = fused_product(a0, a1, a2, b0[j], b1[j], b2[j])
+        c0[j], c1[j], c2[j] = fused_sum(c0[j], c1[j], c2[j], p0, p1, p2)
+
+
 @compiled
 def multiply(begin, end, kind, a, b, c):
     """The product c of words (words, m, k) and (words, k, n); MIXED has a float32's words."""
@@ -85,6 +97,8 @@ def multiply(begin, end, kind, a, b, c):
                     c0, c1, c2 = kept[0, i, :width], kept[second, i, :width], kept[-1, i, :width]
                     if kind == TRIPLE:
                         _add_triples(c0, c1, c2, a0, a1, a2, b0, b1, b2)
+                    elif kind == FUSED:
+                        _add_fused(c0, c1, c2, a0, a1, a2, b0, b1, b2)
                     elif kind == PAIR:
                         _add_pairs(c0, c1, a0, a1, b0, b1)
                     elif kind == MIXED:

@@ -1,11 +1,15 @@
-"""Sums and products of three words of float32 as paper 003 ends them: its listing 7."""
+"""Sums and products of three words of float32 as paper 003 has them.
+
+Listings 8 and 10 are for a CPU, 15 and 17 for a GPU; both kinds run on both here. All end in
+listing 7.
+"""
 
 from __future__ import annotations
 
 from numba import njit
 
-from widen.cpu.kernels.floats import fast_two_sum
-from widen.cpu.kernels.triples import product_terms, sum_terms
+from widen.cpu.kernels.floats import fast_two_sum, fma
+from widen.cpu.kernels.triples import added_words, multiplied_words, product_terms, sum_terms
 
 
 @njit
@@ -35,3 +39,18 @@ def triple_product(a0, a1, a2, b0, b1, b2):
     """Listing 10, TS_Prod."""
     c0, c1, c2, c3 = product_terms(a0, a1, a2, b0, b1, b2)
     return renormalised(c0, c1, c2, c3)
+
+
+@njit
+def fused_sum(a0, a1, a2, b0, b1, b2):
+    """Listing 15, GTS_Add."""
+    s0, s1, s2, t0, t1, t2 = added_words(a0, a1, a2, b0, b1, b2)
+    return renormalised(s0, s1, s2, t0 + (t1 + t2))
+
+
+@njit
+def fused_product(a0, a1, a2, b0, b1, b2):
+    """Listing 17, GTS_Prod; its first line is printed with b.z instead of b.x."""
+    p0, p1, p2, q0, q1, q2 = multiplied_words(a0, a1, b0, b1)
+    last = fma(a0, b2, fma(a2, b0, fma(a1, b1, q0 + (q1 + q2))))
+    return renormalised(p0, p1, p2, last)

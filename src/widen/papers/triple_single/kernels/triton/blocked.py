@@ -14,9 +14,15 @@ import triton.language as tl
 from widen.gpu.kernels.triton.floats import fast_two_sum
 from widen.gpu.kernels.triton.numbers import wide
 from widen.gpu.kernels.triton.word_tuples import added, multiplied
-from widen.papers.triple_single.kernels.triton.triples import triple_product, triple_sum
+from widen.papers.triple_single.kernels.triton.triples import (
+    fused_product,
+    fused_sum,
+    triple_product,
+    triple_sum,
+)
 
-ONE, MIXED, PAIR, TRIPLE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
+ONE, MIXED, PAIR = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+TRIPLE, FUSED = tl.constexpr(3), tl.constexpr(4)
 
 
 @triton.jit
@@ -31,6 +37,9 @@ def _added(c, x, y, KIND: tl.constexpr):
     if KIND == TRIPLE:
         p0, p1, p2 = triple_product(x[0], x[1], x[2], y[0], y[1], y[2])
         return triple_sum(c[0], c[1], c[2], p0, p1, p2)
+    elif KIND == FUSED:
+        p0, p1, p2 = fused_product(x[0], x[1], x[2], y[0], y[1], y[2])
+        return fused_sum(c[0], c[1], c[2], p0, p1, p2)
     elif KIND == ONE:
         return (tl.fma(x[0], y[0], c[0]),)
     elif KIND == PAIR:
@@ -49,7 +58,7 @@ def _load(first, second, third, at, inside, KIND: tl.constexpr):
     x = (tl.load(first + at, inside, other=0.0),)
     if KIND != ONE:
         x = x + (tl.load(second + at, inside, other=0.0),)
-    if KIND == TRIPLE:
+    if KIND >= TRIPLE:
         x = x + (tl.load(third + at, inside, other=0.0),)
     return x
 
@@ -79,7 +88,7 @@ def multiply(
     kept = (zero,)
     if KIND != ONE:
         kept = kept + (zero,)
-    if KIND == TRIPLE:
+    if KIND >= TRIPLE:
         kept = kept + (zero,)
     for h in tl.range(0, inner, num_stages=STAGES):
         x = _load(a0, a1, a2, i * a_row + h, i < m, KIND)
@@ -90,7 +99,7 @@ def multiply(
     tl.store(c0 + at, kept[0], inside)
     if KIND != ONE:
         tl.store(c1 + at, kept[1], inside)
-    if KIND == TRIPLE:
+    if KIND >= TRIPLE:
         tl.store(c2 + at, kept[2], inside)
 
 

@@ -1,4 +1,4 @@
-"""Sums and products of three words of float32 as paper 003 ends them: kernels/cpu/triples.py."""
+"""Sums and products of three words of float32 as paper 003 has them: kernels/cpu/triples.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import triton
 import triton.language as tl
 
 from widen.gpu.kernels.triton.floats import fast_two_sum
-from widen.gpu.kernels.triton.triples import product_terms, sum_terms
+from widen.gpu.kernels.triton.triples import (
+    added_words,
+    multiplied_words,
+    product_terms,
+    sum_terms,
+)
 
 
 @triton.jit
@@ -40,3 +45,18 @@ def triple_product(a0, a1, a2, b0, b1, b2):
     """TS_Prod."""
     c0, c1, c2, c3 = product_terms(a0, a1, a2, b0, b1, b2)
     return renormalised(c0, c1, c2, c3)
+
+
+@triton.jit
+def fused_sum(a0, a1, a2, b0, b1, b2):
+    """GTS_Add."""
+    s0, s1, s2, t0, t1, t2 = added_words(a0, a1, a2, b0, b1, b2)
+    return renormalised(s0, s1, s2, t0 + (t1 + t2))
+
+
+@triton.jit
+def fused_product(a0, a1, a2, b0, b1, b2):
+    """GTS_Prod."""
+    p0, p1, p2, q0, q1, q2 = multiplied_words(a0, a1, b0, b1)
+    last = tl.fma(a0, b2, tl.fma(a2, b0, tl.fma(a1, b1, q0 + (q1 + q2))))
+    return renormalised(p0, p1, p2, last)
