@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from widen.calls.check import as_operand
+from widen.calls.check import as_operand, scalar
 from widen.formats.arrays import is_tensor, library_of
 
 
@@ -18,6 +18,28 @@ def matrix(x: Any, name: str, dtype: str) -> Any:
     if x.ndim != 2:
         raise ValueError(f"{name} has shape {tuple(x.shape)}; this routine takes matrices")
     return x
+
+
+def addend(
+    alpha: Any, beta: Any, c: Any, dtype: str, shape: tuple[int, ...]
+) -> tuple[float, float, Any]:
+    """Look at alpha, beta and c of alpha A B + beta C; without beta nobody reads c, so it is None.
+
+    >>> addend(2, 0, None, "float64", (1, 1))
+    (2.0, 0.0, None)
+    """
+    c = None if c is None else matrix(c, "c", dtype)
+    alpha, beta = scalar(alpha, "alpha"), scalar(beta, "beta")
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if isinstance(value, complex):
+            raise ValueError(f"{name}={value} is complex; the matrices are real")
+    if not beta:
+        return alpha, beta, None
+    if c is None:
+        raise ValueError(f"beta={beta} without c; give c, or beta=0")
+    if tuple(c.shape) != shape:
+        raise ValueError(f"c has shape {tuple(c.shape)}; a @ b has {shape}")
+    return alpha, beta, c
 
 
 def exponents(x: Any) -> Any:

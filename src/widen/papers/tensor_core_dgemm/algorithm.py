@@ -20,6 +20,7 @@ from widen.papers.slicing.algorithm import (
     checked,
     gamma,
     halved,
+    left_over,
     run,
 )
 
@@ -211,7 +212,7 @@ def enough_slices(verbs: Any, rows: Any, weights: Any, scheme: Scheme) -> tuple[
     k = work.shape[1]
     bound = verbs.magnitudes(work, weights) * (2 * math.sqrt(k) * 2.0**-scheme.precision)
     slices, top = Slices(scheme.bits[0]), verbs.tops(work)
-    while verbs.left_over(top):
+    while left_over(top):
         plane, top_of_rest, sums = verbs.split(
             work, top, slices.bits, scheme.constant, scheme.unit, weights=weights
         )
@@ -219,5 +220,5 @@ def enough_slices(verbs: Any, rows: Any, weights: Any, scheme: Scheme) -> tuple[
         slices.tops.append(top)
         top, d = top_of_rest, len(slices.planes)
         if d >= 2 and verbs.exceeds(bound, sums * (d + 1)):
-            return slices, verbs.left_over(top)
+            return slices, left_over(top)
     return slices, False
