@@ -3,9 +3,9 @@
 Mukunoki 2025. `dgemm_fp8tc` is DGEMM-FP8TC, `dgemm_fp16tc` DGEMM-FP16TC; `fp64emu=True` slices and
 accumulates with integer instructions only; `minimum_products` is Table 3. What the paper leaves for
 later is here too: `automatic_block` chooses inner blocks, `dgemm_fp8_groups` leaves products out
-and adds those of equal weight in the accumulator (paper 002's Algorithms 8 and 6). Names of the paper in the
-code: gamma, xi, rho (equations 1 to 3), Type1 (float64), Type2 (what is multiplied), Type3 (what
-sums are accumulated in).
+and adds those of equal weight in the accumulator (paper 002's Algorithms 8 and 6). Names of the
+paper in the code: gamma, xi, rho (equations 1 to 3), Type1 (float64), Type2 (what is multiplied),
+Type3 (what sums are accumulated in).
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ INPUTS = (("fp16", "fp32"), ("fp16", "fp16"), ("fp8", "fp32"), ("fp8", "fp16"), 
 FLOAT_SUMS = 1 << MANTISSAS["fp32"]
 """float32 holds sums of integers up to here."""
 
-BREAK_EVEN = {"cpu": 400, "gpu": 860}
+BREAK_EVEN = {"cpu": 50, "gpu": 860}
 """Inner length at which writing a product of FP16 slices and adding it to the sum takes as long as
 multiplying. On an H200: 382 · 10^12 multiplications a second, 4 bytes written at 4.8 TB/s and read
-at 2.8 TB/s (004-fig5, m = 16384); with it the model has that figure's times within 6 %."""
+at 2.8 TB/s (004-fig5, m = 16384); the model then has that figure's times within 6 %. On two cores
+with float32 BLAS adding costs about as much as 50 multiplications."""
 
 TABLE_3_SIZES = tuple(8 << i for i in range(16))
 

@@ -79,7 +79,7 @@ def multiply(
     total = np.zeros((len(pairs), x.shape[1], y.shape[1]), dtype)
     for h in range(x.shape[2]):
         total += x[:, :, None, h] * y[:, None, :, h]
-    return total.astype(np.float32)
+    return np.asarray(total, np.float32)
 
 
 def held_by(digits: Array, inputs: str) -> Array:
@@ -90,4 +90,4 @@ def held_by(digits: Array, inputs: str) -> Array:
     """
     fraction, exponent = np.frexp(digits)
     kept = np.ldexp(np.rint(np.ldexp(fraction, MANTISSAS[inputs])), exponent - MANTISSAS[inputs])
-    return np.where(np.abs(kept) > LARGEST[inputs], np.copysign(np.inf, kept), kept)
+    return np.asarray(np.where(np.abs(kept) > LARGEST[inputs], np.copysign(np.inf, kept), kept))

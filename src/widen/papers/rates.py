@@ -1,0 +1,65 @@
+"""How fast a device multiplies, format by format: the raw products that the papers build on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from operator import matmul
+from typing import Any
+
+from widen.papers.items import Setting
+
+FORMATS = ("FP64", "FP32")
+"""What every device multiplies by `a @ b`; on a GPU FP64 tensor cores serve the first."""
+
+UNITS = {"FP16": ("fp16", 16, 16), "INT8": ("int8", 64, 64), "FP8": ("fp8", 16, 8),
+         "FP8, our kernel": ("fp8", 16, 16)}  # fmt: skip
+"""What tensor cores multiply besides: the unit, and the largest digits of A and of B. Sums of 128
+products of FP8 digits up to 16 and 8 are exact by the vendor's routine on Hopper; of digits up to
+16 they leave the accumulator every 64 terms, which is our kernel's work."""
+
+
+def raw_product(setting: Setting, name: str, m: int, k: int) -> Callable[[], object]:
+    """Return a call that multiplies an m×k matrix of a format by a k×m one."""
+    if name in FORMATS:
+        dtype = {"FP64": "float64", "FP32": "float32"}[name]
+        a, b = (setting.random(shape, 0.0, at, dtype) for at, shape in enumerate(((m, k), (k, m))))
+        return partial(matmul, a, b)
+    from widen.gpu.hardware import STORAGE
+    from widen.papers.ozimmu import gpu as integers
+    from widen.papers.ozimmu.algorithm import Slices, Sum
+    from widen.papers.slicing import gpu as floats
+
+    unit, *digits = UNITS[name]
+    planes: list[Any] = [
+        (2 * digit * setting.random((m, k), 0.0, at)).round().to(STORAGE[unit])
+        for at, digit in enumerate(digits)
+    ]
+    if unit == "int8":
+        left, right = (Slices(plane[None, None], None, 7) for plane in planes)
+        return partial(integers.multiply, left, right, [Sum(0, 0, 1)])
+    ours, theirs = ([plane] for plane in planes)
+    largest = digits[0] * digits[1]
+    return partial(floats.multiply, ours, theirs, [(0, 0)], unit, largest, slice(0, m))
+
+
+def raw_rate(setting: Setting, name: str, m: int, k: int) -> float:
+    """Return its TFLOP/s (or TOP/s): the best of three after one that compiles."""
+    product = raw_product(setting, name, m, k)
+    product()
+    return 2e-12 * m * m * k / min(setting.machine.seconds(product) for _ in range(3))
+
+
+def rates(setting: Setting, m: int, k: int | None = None) -> dict[str, float]:
+    """Return the rates of all formats that the device has."""
+    names = (*FORMATS, *UNITS) if setting.gpu else FORMATS
+    return {name: raw_rate(setting, name, m, k or m) for name in names}
+
+
+def on_hopper(setting: Setting) -> bool:
+    """Whether this is a GPU of the generation of the H100, H200 and GH200."""
+    if not setting.gpu:
+        return False
+    import torch
+
+    return torch.cuda.get_device_capability(torch.device(setting.device))[0] == 9
