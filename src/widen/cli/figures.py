@@ -12,6 +12,7 @@ COLOURS = (
 """Safe for all eyes."""
 
 MARKERS = "osD^vPX*"
+LINES = ("-", (0, (6, 3)), (0, (2, 2)), (0, (7, 2, 2, 2)))
 WIDTH, HEIGHT, LEGEND_LINE = 4.9, 3.5, 0.24  # inches
 
 
@@ -23,24 +24,36 @@ def check_matplotlib() -> None:
         raise CommandError("reproduce draws figures: pip install 'widen[plot]'") from error
 
 
-def png(figure: Figure) -> bytes:
-    """Return a picture of the figure."""
+def png(figure: Figure, note: str = "") -> bytes:
+    """Return a picture of the figure; `note` says in small print where its numbers come from."""
     from matplotlib.figure import Figure as Canvas  # not pyplot, which wants to know of windows
 
     columns = min(figure.columns, len(figure.panels))
     rows = -(-len(figure.panels) // columns)
-    entries = max(len(panel.series) for panel in figure.panels)
-    height = rows * (HEIGHT + LEGEND_LINE * -(-entries // 2))
+    entries = [[series.label for series in panel.series] for panel in figure.panels]
+    shared = len(entries) > 1 and all(labels == entries[0] for labels in entries)
+    lines = -(-max(map(len, entries)) // 2)
+    height = rows * (HEIGHT + LEGEND_LINE * (0 if shared else lines)) + LEGEND_LINE * lines * shared
     canvas = Canvas(figsize=(columns * WIDTH, height), layout="constrained", dpi=110)
+    if note:
+        canvas.suptitle(note, fontsize="x-small", color="0.4", x=0.99, horizontalalignment="right")
     axes = canvas.subplots(rows, columns, squeeze=False).ravel()
-    for one, panel in zip(axes, figure.panels, strict=False):
+    drawn = list(zip(axes, figure.panels, strict=False))
+    for one, panel in drawn:
         draw(one, panel)
+    if shared and any(entries[0]):
+        canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center",
+                      ncols=2 * columns, fontsize="small", frameon=False)  # fmt: skip
     canvas.draw_without_rendering()  # how deep labels reach is known then
-    for one, panel in zip(axes, figure.panels, strict=False):
-        if any(series.label for series in panel.series):
+    for one, panel in drawn:
+        thin_out(one)
+        if not shared and any(series.label for series in panel.series):
             put_legend(one)
     for unused in axes[len(figure.panels) :]:
         unused.set_axis_off()
+    canvas.draw_without_rendering()  # panels have the size they keep
+    for one, panel in drawn:
+        put_marks(one, panel)
     picture = io.BytesIO()
     canvas.savefig(picture, format="png")
     return picture.getvalue()
@@ -52,7 +65,7 @@ def draw(axes: Any, panel: Panel) -> None:
         draw_bars(axes, panel)
     else:
         for index, series in enumerate(panel.series):
-            draw_line(axes, series, index)
+            draw_line(axes, series, index, len(panel.series))
         if panel.log_x:
             axes.set_xscale("log", base=2)
         if panel.log_x10:
@@ -60,10 +73,11 @@ def draw(axes: Any, panel: Panel) -> None:
         ticks = sorted({x for series in panel.series for x in series.x})
         few_integers = len(ticks) <= 12 and all(isinstance(x, int) for x in ticks)
         if panel.log_x or few_integers:
-            axes.set_xticks(ticks, [f"{x:g}" for x in ticks], rotation=40 if len(ticks) > 6 else 0)
+            axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
             axes.minorticks_off()
     if panel.log_y:
         axes.set_yscale("log")
+        set_log_ticks(axes, [y for series in panel.series for y in series.y if y])
     if panel.y_range is not None:
         axes.set_ylim(*panel.y_range)
     axes.set_title(panel.title, fontsize="medium")
@@ -84,24 +98,98 @@ def put_legend(axes: Any) -> None:
                 fontsize="small", frameon=False)  # fmt: skip
 
 
-def draw_line(axes: Any, series: Series, index: int) -> None:
-    """Draw a line, dashed where it is there for comparison, or points alone."""
+def set_log_ticks(axes: Any, values: list[float]) -> None:
+    """Ticks at powers of ten; where they would be fewer than three, also at 2 and 5 times them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = min(values, default=1.0), max(values, default=1.0)
+    narrow = high < 100 * low
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,), numticks=9))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: power_of_ten(y)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    if narrow:
+        axes.yaxis.set_minor_locator(LogLocator(subs=()))
+
+
+def power_of_ten(y: float) -> str:
+    """Return a tick's label.
+
+    >>> power_of_ten(0.002), power_of_ten(50000.0), power_of_ten(1e-16), power_of_ten(2e-22)
+    ('0.002', '50000', '$10^{-16}$', '$2·10^{-22}$')
+    """
+    if 1e-3 <= y < 1e5:
+        return f"{y:g}"
+    digits, exponent = f"{y:.0e}".split("e")
+    return f"${'' if digits == '1' else digits + '·'}10^{{{int(exponent)}}}$"
+
+
+def thin_out(axes: Any) -> None:
+    """Take away labels of ticks that touch others: powers of two and the largest stay longest."""
+    labels = [label for label in axes.get_xticklabels() if label.get_text().isdecimal()]
+    sizes = [int(label.get_text()) for label in labels]
+    boxes = [label.get_window_extent().expanded(1.15, 1) for label in labels]
+    kept: list[Any] = []
+    order = sorted(range(len(sizes)), key=lambda i: (sizes[i] & (sizes[i] - 1) != 0, -sizes[i]))
+    for at in order:
+        if any(boxes[at].overlaps(other) for other in kept):
+            labels[at].set_visible(False)
+        else:
+            kept.append(boxes[at])
+
+
+def put_marks(axes: Any, panel: Panel) -> None:
+    """Write marks beside their points, each at the first place around it that is free."""
+    from matplotlib.transforms import Bbox
+
+    points = [
+        (mark, tuple(axes.transData.transform((x, y))))
+        for series in panel.series
+        for mark, x, y in zip(series.marks, series.x, series.y, strict=False)
+        if y is not None and not isinstance(x, str)
+    ]
+    scale = axes.figure.dpi / 72
+    half = 5 * scale  # of a marker
+    taken = [Bbox.from_extents(x - half, y - half, x + half, y + half) for _, (x, y) in points]
+    places = [(dx, dy) for far in (8, 15, 22, 30) for dy in (0, far, -far) for dx in (far, -far, 0)]
+    for text, (x, y) in points:
+        wide, high = 3.2 * scale * len(text), 4.5 * scale
+        for dx, dy in places:
+            if not dx and not dy:
+                continue
+            centre = x + dx * scale + (wide - half) * ((dx > 0) - (dx < 0)), y + dy * scale
+            box = Bbox.from_extents(
+                centre[0] - wide, centre[1] - high, centre[0] + wide, centre[1] + high
+            )
+            inside = axes.bbox.containsx(box.x0) and axes.bbox.containsx(box.x1)
+            if inside and not any(box.overlaps(other) for other in taken):
+                break
+        taken.append(box)
+        shift = (centre[0] - x) / scale, (centre[1] - y) / scale
+        axes.annotate(text, axes.transData.inverted().transform((x, y)), fontsize="small",
+                      textcoords="offset points", xytext=shift, ha="center", va="center",
+                      annotation_clip=False)  # fmt: skip
+
+
+def draw_line(axes: Any, series: Series, index: int, count: int) -> None:
+    """Draw a line, dashed where it is there for comparison, or points alone.
+
+    Markers are hollow and smaller from line to line, and lines are broken in several ways, so that
+    those which coincide are all seen.
+    """
     drawn = [(x, y) for x, y in zip(series.x, series.y, strict=True) if y is not None]
-    style = {"line": "-", "dashed": "--", "points": ""}[series.style]
-    dashed = series.style == "dashed"
+    style = {"line": LINES[index % len(LINES)], "dashed": "--", "points": ""}[series.style]
+    plain = series.style == "dashed" and series.colour is None
+    colour = index if series.colour is None else series.colour
     axes.plot(
         [x for x, _ in drawn],
         [y for _, y in drawn],
         linestyle=style,
-        color="black" if dashed else COLOURS[index % len(COLOURS)],
-        marker=None if dashed else MARKERS[index % len(MARKERS)],
-        markersize=4 + 5 * bool(series.marks),
-        markerfacecolor="none" if series.marks else None,
+        color="black" if plain else COLOURS[colour % len(COLOURS)],
+        marker=None if plain else MARKERS[index % len(MARKERS)],
+        markersize=9 if series.marks else 8 - 4 * index / max(count - 1, 1),
+        markerfacecolor="none",
         label=series.label,
     )
-    texts = [mark for mark, y in zip(series.marks, series.y, strict=False) if y is not None]
-    for text, (x, y) in zip(texts, drawn, strict=False):
-        axes.annotate(text, (x, y), textcoords="offset points", xytext=(6, 3), fontsize="small")
 
 
 def draw_bars(axes: Any, panel: Panel) -> None:

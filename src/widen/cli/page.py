@@ -3,15 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
+from widen.cli.claims import BEYOND, HEAD, PAPERS, by_paper, circumstances, tally, verdict_words
 from widen.cli.records import Record
-
-PAPERS = {
-    "000": "Mukunoki, Ozaki, Ogita, Imamura 2020: DGEMM using Tensor Cores",
-    "001": "Verschelde, Chen 2026: multiple double arithmetic on FP64 tensor cores",
-    "002": "Uchino, Ozaki, Imamura 2025: the Ozaki scheme on integer matrix multiplication units",
-    "003": "Triple-single arithmetic on consumer GPUs",
-    "004": "Mukunoki 2025: DGEMM without FP64 arithmetic",
-}
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #c62828; }
@@ -38,28 +31,22 @@ STYLES = {"holds": "holds", "does not hold": "fails", "not decided here": "open"
 
 def page(records: Sequence[Record]) -> str:
     """Return the page of some items."""
-    papers = {paper: [r for r in records if r["paper"] == paper] for paper in PAPERS}
-    sections = [section(paper, own) for paper, own in papers.items() if own]
+    sections = [section(paper, own) for paper, own in by_paper(records)]
     links = "".join(f'<a href="#{r["id"]}">{r["id"]}</a> ' for r in records)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
         f"<title>widen: the papers, reproduced</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>The papers, reproduced</h1>\n<p>{summary(records)}</p>\n<nav>{links}</nav>\n"
+        f"<h1>The papers, reproduced</h1>\n{summary(records)}\n<nav>{links}</nav>\n"
         + "\n".join(sections)
         + "\n</body>\n</html>\n"
     )
 
 
 def summary(records: Sequence[Record]) -> str:
-    """Return how many claims hold, do not, and cannot be decided here."""
-    verdicts = [claim["verdict"] for record in records for claim in record["claims"]]
-    words = {
-        "holds": "hold", "does not hold": "do not hold", "not decided here": "are not decided here",
-    }  # fmt: skip
-    counts = ", ".join(f"{verdicts.count(one)} {word}" for one, word in words.items())
-    return f"{len(records)} tables and figures, {len(verdicts)} claims: {counts}."
+    """Return how many claims of every paper hold, do not, and cannot be decided here."""
+    return f'<div id="verdicts">{cells(HEAD, tally(records))}<small>{escape(BEYOND)}</small></div>'
 
 
 def section(paper: str, records: Sequence[Record]) -> str:
@@ -90,34 +77,28 @@ def image(picture: Record) -> str:
 
 
 def claim_lines(claim: Record) -> str:
-    """Return a claim, the paper's number, ours, and the verdict."""
+    """Return a claim, its place in the paper, the paper's number, ours, and the verdict."""
     style = STYLES[claim["verdict"]]
     return (
-        f"<dt>{escape(claim['sentence'])}</dt><dd>paper: {escape(claim['paper'])}<br>"
-        f"here: {escape(claim['ours'])} "
-        f'<span class="{style}">— {claim["verdict"]}</span></dd>'
+        f"<dt>{escape(claim['sentence'])}</dt><dd><small>{escape(claim['where'])}</small><br>"
+        f"paper: {escape(claim['paper'])}<br>here: {escape(claim['ours'])} "
+        f'<span class="{style}">— {escape(verdict_words(claim))}</span><br>'
+        f"<small>{escape(claim['setup'])}</small></dd>"
     )
 
 
 def table(record: Record) -> str:
     """Return the numbers; a long table is folded away."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in record["columns"])
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in record["rows"]
-    )
-    made = f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>'
+    made = f'<div class="wide">{cells(record["columns"], record["rows"])}</div>'
     if len(record["rows"]) <= 16:
         return made
     return f"<details><summary>{len(record['rows'])} rows</summary>{made}</details>"
 
 
-def circumstances(record: Record) -> str:
-    """Return the machine, the versions, the size, the date and how long it took."""
-    facts = dict(record["facts"])
-    versions = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "machine")
-    return (
-        f"{facts.get('machine', '')}; {versions}; {record['device']}, {record['size']} sizes, "
-        f"seed {record['seed']}; {record['date']}, {record['seconds']:.1f} s; "
-        f"widen reproduce {record['id']}"
+def cells(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of texts."""
+    first = "".join(f"<th>{escape(name)}</th>" for name in head)
+    rest = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
+    return f"<table><tr>{first}</tr>{rest}</table>"

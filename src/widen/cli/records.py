@@ -6,29 +6,30 @@ import io
 import json
 import math
 import os
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from widen.cli.errors import CommandError
 from widen.cli.figures import png
-from widen.papers.items import Cell, Figure, Item, Outcome, Setting, all_items
+from widen.papers.items import Cell, Claim, Figure, Item, Outcome, Setting, all_items
 
 Record = dict[str, Any]
+CLAIM = {field.name for field in fields(Claim)}
 
 
 def shown(cell: Cell) -> str:
     """Return a cell as table and page show it.
 
-    >>> [shown(x) for x in (3, 0.12345678, 1.5e-17, None, True, "a", float("nan"))]
-    ['3', '0.123457', '1.5e-17', '–', 'yes', 'a', '–']
+    >>> [shown(x) for x in (3, 0.12345678, 56894.2, 1.5e-17, None, True, "a", float("nan"))]
+    ['3', '0.123', '56900', '1.5e-17', '–', 'yes', 'a', '–']
     """
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return "–"
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+    return f"{float(f'{cell:.3g}'):g}" if isinstance(cell, float) else str(cell)
 
 
 def record_of(
@@ -36,6 +37,7 @@ def record_of(
 ) -> Record:
     """Return all that the page shows of an item, a picture for every panel."""
     panels = [] if outcome.figure is None else outcome.figure.panels
+    machine = facts["machine"] if setting.gpu else f"CPU, {facts['machine']}"
     return {
         "id": item.id,
         "paper": item.paper,
@@ -46,11 +48,11 @@ def record_of(
         "claims": [asdict(claim) for claim in outcome.claims],
         "remarks": list(outcome.remarks),
         "pictures": [
-            {"title": panel.title, "png": base64.b64encode(png(Figure([panel]))).decode()}
+            {"title": panel.title, "png": base64.b64encode(png(Figure([panel]), machine)).decode()}
             for panel in panels
         ],
         "facts": facts,
-        "device": setting.device,
+        "machine": machine,
         "size": setting.choose("default", full="full", quick="quick"),
         "seed": setting.seed,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -65,7 +67,7 @@ def save(folder: Path, record: Record, outcome: Outcome) -> list[Path]:
     stem = folder / record["id"]
     files = {stem.with_suffix(".csv"): table.getvalue().encode()}
     if outcome.figure is not None:
-        files[stem.with_suffix(".png")] = png(outcome.figure)
+        files[stem.with_suffix(".png")] = png(outcome.figure, record["machine"])
     files[stem.with_suffix(".json")] = (json.dumps(record, indent=1) + "\n").encode()
     for path, content in files.items():
         write(path, content)
@@ -84,6 +86,8 @@ def read(path: Path) -> Record:
         record: Record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CommandError(f"{path} is damaged ({error}): remove it") from error
+    if any(set(claim) != CLAIM for claim in record["claims"]):
+        raise CommandError(f"{path} is of another version of widen: remove it, or make it anew")
     return record
 
 

@@ -23,7 +23,7 @@ def reproduce(
     listed: Annotated[bool, typer.Option("--list", "-l", help="List the items and stop.")] = False,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="DIR", help="Folder for CSV, PNG and index.html."),
+        typer.Option("--out", "-o", metavar="DIR", help="Folder for tables, figures and the page."),
     ] = Path("reproduced"),
     device: Annotated[
         str,
@@ -39,8 +39,8 @@ def reproduce(
 ) -> None:
     """Make tables and figures of the five papers and say which of their claims hold here.
 
-    Each item writes a CSV and a PNG; index.html in the same folder shows all items that the folder
-    holds. Sizes are such that everything takes minutes on two cores.
+    Each item writes a CSV and a PNG; index.html and claims.md in the same folder show all items
+    that the folder holds. Sizes are such that everything takes minutes on two cores.
     """
     from widen.papers.items import all_items
 
@@ -72,6 +72,7 @@ def run(
     items: "Sequence[Item]", folder: Path, device: str, full: bool, quick: bool, seed: int
 ) -> None:
     """Run items one by one; files and the page are up to date after each, also if others fail."""
+    from widen.cli.claims import markdown
     from widen.cli.figures import check_matplotlib
     from widen.cli.machines import machine as machine_of
     from widen.cli.page import page
@@ -102,11 +103,13 @@ def run(
             continue
         record = record_of(item, outcome, setting, machine.facts(), perf_counter() - started)
         files = save(folder, record, outcome)
-        write(folder / "index.html", page(load(folder)).encode())
+        records = load(folder)
+        write(folder / "index.html", page(records).encode())
+        write(folder / "claims.md", markdown(records).encode())
         tell(item, outcome, perf_counter() - started, files)
     if failed:
         raise CommandError(f"{', '.join(failed)} failed, as said above; the others are written")
-    typer.echo(f"wrote {folder / 'index.html'}")
+    typer.echo(f"wrote {folder / 'index.html'} and claims.md")
 
 
 def tell(item: "Item", outcome: "Outcome", seconds: float, files: Sequence[Path]) -> None:
@@ -114,7 +117,7 @@ def tell(item: "Item", outcome: "Outcome", seconds: float, files: Sequence[Path]
     typer.echo(f"{item.id}  {item.title}  ({seconds:.1f} s)")
     typer.echo(f"  {item.claim}")
     for claim in outcome.claims:
-        typer.echo(f"  {claim.sentence}")
+        typer.echo(f"  {claim.sentence} ({claim.where})")
         typer.echo(f"    paper: {claim.paper}")
-        typer.echo(f"    here:  {claim.ours} — {claim.verdict}")
+        typer.echo(f"    here:  {claim.ours} — {claim.verdict} ({claim.setup})")
     typer.echo(f"  {', '.join(str(path) for path in files if path.suffix != '.json')}")

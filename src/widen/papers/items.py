@@ -139,7 +139,8 @@ class Series:
     """One line, set of points or set of bars.
 
     ``marks`` are short texts written at the points. Of one panel's series, "bars" stand side by
-    side and those of "stack" on top of each other; they share their x, which are names.
+    side and those of "stack" on top of each other; they share their x, which are names. Series of
+    one ``colour`` belong together; without, each has its own, and dashed ones are black.
     """
 
     label: str
@@ -147,6 +148,7 @@ class Series:
     y: Sequence[float | None]
     style: Literal["line", "dashed", "points", "bars", "stack"] = "line"
     marks: Sequence[str] = ()
+    colour: int | None = None
 
 
 def lines(
