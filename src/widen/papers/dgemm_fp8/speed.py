@@ -53,7 +53,9 @@ def raw_claims(rate: Rates, decided: bool, hopper: bool) -> list[Claim]:
         about(
             sentence="Large products approach the theoretical peak",
             paper="approach it, in every format",
-            ours=", ".join(f"{name} {x:.0%}" for name, x in shares.items()) + " of a GH200's peak",
+            ours=", ".join(f"{name} {x:.0%}" for name, x in shares.items()) + " of a GH200's peak"
+            if hopper
+            else "a GPU whose peaks are not in the table",
             verdict=verdict_of(min(shares.values()) >= 0.8 if decided and hopper else None),
         ),
         about(

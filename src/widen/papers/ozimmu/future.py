@@ -27,11 +27,12 @@ def long_inner(setting: Setting) -> Outcome:
     rows = [[1 << power, slice_bits(1 << power), *(found[power, x] for x in names)]
             for power in powers]  # fmt: skip
     panel = Panel(
-        "Without blocks β falls to 6 beyond 2^17 and to 5 beyond 2^19",
+        "Without blocks slices lose bits beyond n = 2^17",
         "log2 n",
         "error / |A||B|",
         [Series(name, powers, [found[power, name] for power in powers],
-                "line" if "blocks" in name else "points") for name in names],
+                "line" if "blocks" in name else "dashed", colour=at // 2)
+         for at, name in enumerate(names)],
         log_y=True,
     )  # fmt: skip
     claims = block_claims(found, f"φ = 0, {m} rows and columns, {draws} draws")

@@ -153,7 +153,7 @@ Drawn = dict[tuple[float, int], dict[Method, list[Errors]]]
 
 def fig5(setting: Setting) -> Outcome:
     """Accuracy of the four variants for 7 to 11 slices, over n and over draws."""
-    sizes = setting.choose([64, 128], full=[1024, 2048, 4096], quick=[32, 64])
+    sizes = setting.choose([32, 64, 128], full=[1024, 2048, 4096], quick=[32, 64])
     phis = PHIS if not setting.quick else [0.0, 2.0]
     draws = setting.choose(25, full=25, quick=2)
     counts = list(range(7, 12))
@@ -175,13 +175,14 @@ def fig5(setting: Setting) -> Outcome:
         Panel(
             f"φ = {phi:g}",
             "n",
-            f"largest relative error, mean of {draws} draws",
+            "largest relative error",
             [
                 Series(
                     label(method),
                     sizes,
                     [mean_errors(found[phi, n][method]).relative for n in sizes],
-                    "dashed" if method == FP64 else "line",
+                    "line" if method[0] == "h" else "dashed",
+                    colour=None if method == FP64 else method[1] - 7,
                 )
                 for method in shown
             ],

@@ -334,7 +334,7 @@ def fig14(setting: Setting) -> Outcome:
         x, y = [errors[method].relative for method in own], [speed[method] for method in own]
         shown.append(Series(name, x, y, "points" if way == "fp64" else "line", marks))
     panel = Panel(
-        f"n = {n}, φ = 0; numbers are slices", f"largest relative error, mean of {draws} draws",
+        f"n = {n}, φ = 0; numbers are slices", "largest relative error",
         "TFLOP/s", shown, log_x10=True, log_y=True,
     )  # fmt: skip
     claims = trade_claims(speed, errors, setting.gpu, f"n = {n}, φ = 0, errors of {draws} draws")
