@@ -71,13 +71,13 @@ def test_step_v(variant):
     alpha, beta = 0.3, -1.7
     d = paper.product(a, b, 5, variant)
     wanted = np.array(paper.gemm_of(alpha, d, beta, c.tolist()))
-    assert_same_bits(ozimmu(a, b, 5, variant, alpha, beta, c), wanted)
-    assert_same_bits(ozimmu(a, b, 5, variant, alpha), np.array(d) * alpha)
+    assert_same_bits(ozimmu(a, b, 5, variant, alpha=alpha, beta=beta, c=c), wanted)
+    assert_same_bits(ozimmu(a, b, 5, variant, alpha=alpha), np.array(d) * alpha)
     assert_same_bits(ozimmu(a, b, 5, variant, beta=0.0, c=c * np.nan), np.array(d))
-    found = ozimmu(*(torch.from_numpy(x) for x in (a, b)), 5, variant, alpha, beta,
-                   torch.from_numpy(c))  # fmt: skip
+    tensors = [torch.from_numpy(x) for x in (a, b, c)]
+    found = ozimmu(*tensors[:2], 5, variant, alpha=alpha, beta=beta, c=tensors[2])
     assert_same_bits(found.numpy(), wanted)
-    assert_same_bits(ozimmu(a[:, :0], b[:0], 5, variant, alpha, beta, c), c * beta)
+    assert_same_bits(ozimmu(a[:, :0], b[:0], 5, variant, alpha=alpha, beta=beta, c=c), c * beta)
 
 
 @variants

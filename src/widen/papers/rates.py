@@ -60,6 +60,6 @@ def on_hopper(setting: Setting) -> bool:
     """Whether this is a GPU of the generation of the H100, H200 and GH200."""
     if not setting.gpu:
         return False
-    import torch
+    from widen.papers.slicing.gpu import hopper
 
-    return torch.cuda.get_device_capability(torch.device(setting.device))[0] == 9
+    return hopper(setting.device)

@@ -14,6 +14,7 @@ import math
 from functools import partial
 from typing import Any
 
+from widen.formats.arrays import is_tensor
 from widen.formats.binary import BINARY
 from widen.papers.ozimmu.algorithm import Recipe, untimed
 from widen.papers.ozimmu.algorithm import check as check_slices
@@ -220,7 +221,7 @@ def _run(
 ) -> Any:  # fmt: skip
     k = given.shape[1]
     if k_block == "auto":
-        place = "gpu" if given.verbs.__name__.endswith("gpu") else "cpu"
+        place = "gpu" if is_tensor(given.a) else "cpu"
         k_block = automatic_block(k, unit, *how[:2], place=place)
     size = length(k_block, "k_block")
     scheme = scheme_of(min(size or k, k), unit, *how)
@@ -270,7 +271,7 @@ def groups_recipe(k: int, slices: int) -> Recipe:
 
 
 def dgemm_fp8_groups(
-    a: Any, b: Any, slices: int = 11, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None, *,
+    a: Any, b: Any, slices: int = 11, *, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None,
     k_block: int | None = None,
 ) -> Any:  # fmt: skip
     """FP8 slices in fast mode, products of equal weight added by the tensor cores: 66, not 121.

@@ -87,21 +87,20 @@ def ratio_claims(measured: dict[str, float], hopper: bool, setup: str) -> list[C
     sixteen = measured["FP16"] / measured["FP64"] if some else 0.0
     eight = max(measured["FP8"], measured["FP8, our kernel"]) / measured["FP16"] if some else 0.0
     missing = "no FP16 and FP8 units here"
+    about = partial(Claim, setup=setup)
     return [
-        Claim(
+        about(
             sentence="With tensor cores FP16 is 29.5 times as fast as FP64 on an H100",
             where="section 1",
             paper="29.5; by paper 002's table 29 without FP64 tensor cores, 15 with them",
             ours=f"{sixteen:.1f} times" if some else missing,
-            setup=setup,
             verdict=verdict_of(0.8 * 29.5 <= sixteen <= 1.2 * 29.5 if some and hopper else None),
         ),
-        Claim(
+        about(
             sentence="FP8 tensor cores have twice the throughput of FP16",
             where="sections 4.1 and 5.4, table 2",
             paper="94.74 and 47.37 TFLOP/s",
             ours=f"{eight:.2f} times" if some else missing,
-            setup=setup,
             verdict=verdict_of(1.6 <= eight <= 2.4 if some else None),
         ),
     ]

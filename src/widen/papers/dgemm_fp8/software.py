@@ -7,7 +7,6 @@ digit goes through Type2, and every product and every partial sum is rounded to 
 
 from __future__ import annotations
 
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +21,6 @@ from widen.papers.dgemm_fp8.algorithm import (
     slices_of,
     smallest_first,
 )
-from widen.papers.slicing import cpu
 from widen.papers.slicing.algorithm import Scheme, checked, run
 
 Array = np.ndarray[Any, Any]
@@ -54,6 +52,8 @@ def dgemm_in_software(
     >>> dgemm_in_software(a, b, "fp6", "fp16", info=True)[1].products
     (196,)
     """
+    from widen.papers.slicing import cpu
+
     if (inputs, accumulate) not in INPUTS:
         raise ValueError(f"{inputs!r} with sums in {accumulate!r} is not in Table 3; use {INPUTS}")
     held, k = MANTISSAS[inputs], a.shape[1]
@@ -61,21 +61,25 @@ def dgemm_in_software(
         raise ValueError(f"k = {k} leaves no bit for a slice when sums are in {accumulate}")
     bits = DOUBLE - rho(k, held, accumulate)
     scheme = Scheme("fp16", (bits, bits), 0.75, DOUBLE)
-    product = partial(multiply, inputs, accumulate)
-    given = checked(a, b, "float64", verbs=SimpleNamespace(**{**vars(cpu), "multiply": product}))
+
+    def multiply(
+        left: list[Array], right: list[Array], pairs: list[tuple[int, int]], unit: str,
+        largest: int, columns: slice,
+    ) -> Array:  # fmt: skip
+        ours, theirs = ([held_by(x, inputs) for x in side] for side in (left, right))
+        return rounded_products(ours, [x[columns] for x in theirs], pairs, SUMS[accumulate])
+
+    verbs = SimpleNamespace(**{**vars(cpu), "multiply": multiply})
+    given = checked(a, b, "float64", verbs=verbs)
     return run(given, scheme, smallest_first, MEMORY, None, info)
 
 
-def multiply(
-    inputs: str, accumulate: str, left: list[Array], right: list[Array],
-    pairs: list[tuple[int, int]], unit: str, largest: int, columns: slice,
-) -> Array:  # fmt: skip
-    """The verb: products (pairs, m, columns), each a chain of rounded sums over the inner index."""
-    dtype = SUMS[accumulate]
-    ours = [held_by(x, inputs).astype(dtype) for x in left]
-    theirs = [held_by(x[columns], inputs).astype(dtype) for x in right]
-    x, y = (np.stack([side[at] for at in order]) for side, order in
-            zip((ours, theirs), zip(*pairs, strict=True), strict=True))  # fmt: skip
+def rounded_products(
+    left: list[Array], right: list[Array], pairs: list[tuple[int, int]], dtype: Any
+) -> Array:
+    """Products (pairs, m, n), each a chain of sums over the inner index, all rounded to dtype."""
+    x = np.stack([left[p] for p, _ in pairs]).astype(dtype)
+    y = np.stack([right[q] for _, q in pairs]).astype(dtype)
     total = np.zeros((len(pairs), x.shape[1], y.shape[1]), dtype)
     for h in range(x.shape[2]):
         total += x[:, :, None, h] * y[:, None, :, h]

@@ -122,8 +122,8 @@ def recipe_of(n: int, slices: int, variant: str) -> Recipe:
 
 
 def ozimmu(
-    a: Any, b: Any, slices: int, variant: str = "ozimmu", alpha: Any = 1.0, beta: Any = 0.0,
-    c: Any = None, *, k_block: int | None = None,
+    a: Any, b: Any, slices: int, variant: str = "ozimmu", *, alpha: Any = 1.0, beta: Any = 0.0,
+    c: Any = None, k_block: int | None = None,
 ) -> Any:  # fmt: skip
     """Multiply two float64 matrices by products of int8 slices: alpha A B + beta C.
 
@@ -157,7 +157,7 @@ def ozimmu(
     array([[1. ],
            [2.5]])
     """
-    given = check(a, b, slices, variant, alpha, beta, c)
+    given = check(a, b, slices, variant, alpha=alpha, beta=beta, c=c)
     return run(given, partial(recipe_of, slices=slices, variant=variant), untimed, k_block)
 
 
@@ -206,7 +206,7 @@ def _combined(d: Any, alpha: float, beta: float, c: Any) -> Any:
 
 
 def check(
-    a: Any, b: Any, slices: int, variant: str = "ozimmu", alpha: Any = 1.0, beta: Any = 0.0,
+    a: Any, b: Any, slices: int, variant: str = "ozimmu", *, alpha: Any = 1.0, beta: Any = 0.0,
     c: Any = None,
 ) -> Operands:  # fmt: skip
     """Return the operands, or say what is wrong with the arguments."""
@@ -216,7 +216,17 @@ def check(
         raise TypeError(f"slices is a {type(slices).__name__}; give an integer, such as slices=8")
     if not 1 <= slices <= MOST_SLICES:
         raise ValueError(f"slices={slices}; give 1 to {MOST_SLICES}")
-    return operands(a, b, "float64", alpha, beta, c, "ozimmu")
+    return operands(a, b, "float64", alpha=alpha, beta=beta, c=c, verbs_of=_verbs_of)
+
+
+def _verbs_of(gpu: bool) -> Any:
+    if gpu:
+        from widen.papers.ozimmu import gpu as on_gpu
+
+        return on_gpu
+    from widen.papers.ozimmu import cpu as on_cpu
+
+    return on_cpu
 
 
 # ── section 2: FP16 slices, on which the integers build ──────────────────────────────────────────

@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
 from operator import index
 from typing import Any
 
@@ -298,9 +297,10 @@ def length(value: Any, name: str) -> int | None:
 
 
 def operands(
-    a: Any, b: Any, dtype: str, alpha: Any, beta: Any, c: Any, folder: str, verbs: Any = None
-) -> Operands:
-    """Look at the arguments of a product, and find the verbs of a paper's folder that serve it.
+    a: Any, b: Any, dtype: str, *, alpha: Any, beta: Any, c: Any,
+    verbs_of: Callable[[bool], Any], verbs: Any = None,
+) -> Operands:  # fmt: skip
+    """Look at the arguments of a product, and find the verbs that serve it, on a GPU or not.
 
     `verbs` serve tensors where there is no GPU (tests).
     """
@@ -310,8 +310,7 @@ def operands(
     alpha, beta, c = addend(alpha, beta, c, dtype, (a.shape[0], b.shape[1]))
     back: Callable[[Any], Any] = _same
     if verbs is None:
-        wing = "gpu" if place.startswith("cuda") else "cpu"
-        verbs = import_module(f"widen.papers.{folder}.{wing}")
+        verbs = verbs_of(place.startswith("cuda"))
         if place == "cpu":
             from widen.calls.cpu_tensors import as_array, as_tensor
 
@@ -320,12 +319,22 @@ def operands(
     return Operands(a, b, c, alpha, beta, verbs, back)
 
 
+def _verbs_of(gpu: bool) -> Any:
+    if gpu:
+        from widen.papers.slicing import gpu as on_gpu
+
+        return on_gpu
+    from widen.papers.slicing import cpu as on_cpu
+
+    return on_cpu
+
+
 def checked(
     a: Any, b: Any, dtype: str, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None, *,
     verbs: Any = None,
 ) -> Operands:  # fmt: skip
     """The operands of papers 000 and 004, which must be finite."""
-    given = operands(a, b, dtype, alpha, beta, c, "slicing", verbs)
+    given = operands(a, b, dtype, alpha=alpha, beta=beta, c=c, verbs_of=_verbs_of, verbs=verbs)
     for name, x in (("a", given.a), ("b", given.b)):
         if not given.verbs.finite(x):
             raise ValueError(

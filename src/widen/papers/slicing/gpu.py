@@ -178,8 +178,13 @@ def _one(device: torch.device) -> Tensor:
 
 def fp8_tile(device: torch.device) -> ProductTile:
     """The tile of FP8 products whose sums leave the tensor core in time."""
-    hopper = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
-    return FP8_HOPPER if hopper else PRODUCTS["fp8"]
+    return FP8_HOPPER if hopper(device) else PRODUCTS["fp8"]
+
+
+def hopper(device: torch.device | str) -> bool:
+    """Whether this is a GPU of the generation of the H100, H200 and GH200."""
+    device = torch.device(device)
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
 
 
 def _emptied_in_time(
