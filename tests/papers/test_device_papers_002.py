@@ -24,10 +24,11 @@ pytestmark = pytest.mark.device
 variants = pytest.mark.parametrize("variant", VARIANTS)
 
 
-def on_device(a, b, recipe):
-    """The product by the GPU's verbs."""
+def on_device(a, b, recipe, block=slice(None)):
+    """The product, or that of a block of the inner dimension, by the GPU's verbs."""
     a, b = (torch.from_numpy(np.ascontiguousarray(x)).to(ON) for x in (a, b))
-    return system.product(on_gpu, a, b.mT, recipe, system.untimed).cpu().numpy()
+    lines = a[:, block], b[block].mT
+    return system.product(on_gpu, *lines, recipe, system.untimed).cpu().numpy()
 
 
 @variants
@@ -38,6 +39,10 @@ def test_a_gpu_gives_the_same_bits(variant):
         given = np.ldexp(a, scale)
         recipe = system.recipe_of(19, 4, variant)
         assert_same_bits(on_device(given, b, recipe), ozimmu(given, b, 4, variant))
+    part = slice(3, 17)
+    recipe = system.recipe_of(14, 4, variant)
+    wanted = ozimmu(a[:, part], b[part], 4, variant)
+    assert_same_bits(on_device(a, b, recipe, part), wanted)
 
 
 @pytest.mark.parametrize("addends", [1, 2, 4])

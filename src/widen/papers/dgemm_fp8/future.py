@@ -24,7 +24,7 @@ from widen.papers.ozimmu.algorithm import products
 def automatic(setting: Setting) -> Outcome:
     """Times over the length of inner blocks, and the length that is chosen without measuring."""
     m = setting.choose(64, full=4096, quick=8)
-    depths = setting.choose([2048, 8192], full=[8192, 32768, 131072], quick=[512, 1024])
+    depths = setting.choose([2048, 8192], full=[8192, 65536], quick=[512, 1024])
     seconds: Times = {}
     chosen = {}
     place = "gpu" if setting.gpu else "cpu"
@@ -84,7 +84,7 @@ def automatic_claims(
 
 def groups(setting: Setting) -> Outcome:
     """Rates and errors of FP8 in fast mode and in groups, beside the paper's versions."""
-    sizes = setting.choose((64, 128), full=(1024, 2048, 4096, 8192, 16384), quick=(16, 32))
+    sizes = setting.choose((32, 64, 128), full=(1024, 2048, 4096, 8192, 16384), quick=(16, 32))
     slices = 11
     versions: dict[str, tuple[int | None, Callable[[Any, Any], Any]]] = {
         "ordinary product": (None, matmul),
@@ -98,10 +98,12 @@ def groups(setting: Setting) -> Outcome:
         a, b = (uniform(setting, (m, m), 2, m + s) for s in (0, 1))
         exact = widen.matmul(a, b, accuracy="correct")
         for name, (_, run) in versions.items():
-            errors[name, m] = max(relative_error(run(a, b), exact), 2.0**-54)
-            call = partial(run, a, b)
-            seconds = min(setting.machine.seconds(call) for _ in range(2 if m < 16384 else 1))
+            kept: list[Any] = []
+            call = partial(_keep, kept, run, a, b)
+            turns = range(3 if m < 16384 else 1)  # the first of each version compiles
+            seconds = min(setting.machine.seconds(call) for _ in turns)
             rate[name, m] = 2e-12 * m**3 / seconds
+            errors[name, m] = max(relative_error(kept[-1], exact), 2.0**-54)
             setting.machine.free()
         setting.progress((at + 1) / len(sizes))
     rows: list[list[Any]] = [
@@ -122,6 +124,10 @@ def groups(setting: Setting) -> Outcome:
     columns = ["m", "version", "products", "TFLOP/s", "largest relative error"]
     remark = f"{slices} slices to nearest with one shift a line, {products(slices)} products."
     return Outcome(columns, rows, claims, Figure(panels), notes(setting, remark, COUNTED))
+
+
+def _keep(kept: list[Any], run: Callable[[Any, Any], Any], a: Any, b: Any) -> None:
+    kept[:] = [run(a, b)]
 
 
 def group_claims(

@@ -176,8 +176,8 @@ def table_claims(ours: dict[int, tuple[int | None, ...]], ran: Ran) -> list[Clai
 
 def figure3(setting: Setting) -> Outcome:
     """Accuracy over m, with and without blocks of the inner dimension."""
-    sizes = setting.choose((64, 128), full=(1024, 2048, 4096, 8192), quick=(32, 64))
-    block = setting.choose(32, full=1024, quick=16)
+    sizes = setting.choose((32, 64, 128), full=(1024, 2048, 4096, 8192), quick=(32, 64))
+    block = setting.choose(16, full=1024, quick=16)
     draws = setting.choose(3, full=3, quick=2)
     versions: dict[str, Callable[[Any, Any], Any]] = {
         "ordinary product": matmul,

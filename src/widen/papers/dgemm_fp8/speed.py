@@ -70,7 +70,7 @@ def raw_claims(rate: Rates, decided: bool, hopper: bool) -> list[Claim]:
 
 def figure2(setting: Setting) -> Outcome:
     """Rates over m; the best of three executions, as in the paper."""
-    sizes = setting.choose((64, 128), full=(1024, 2048, 4096, 8192, 16384), quick=(16, 32))
+    sizes = setting.choose((32, 64, 128), full=(1024, 2048, 4096, 8192, 16384), quick=(16, 32))
     rows: list[list[Any]] = []
     for at, m in enumerate(sizes):
         a, b = (uniform(setting, (m, m), 2, m + s) for s in (0, 1))
