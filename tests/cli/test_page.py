@@ -10,6 +10,8 @@ from importlib.util import find_spec
 import pytest
 
 from widen.cli import main
+from widen.cli.claims import HEAD, tally
+from widen.cli.records import load
 from widen.papers.items import all_items
 
 pytestmark = pytest.mark.page
@@ -82,6 +84,14 @@ def test_it_loads(page):
     assert ids == list(all_items())
     links = "return [...document.querySelectorAll('nav a')].map(x => x.getAttribute('href'))"
     assert page.execute_script(links) == [f"#{name}" for name in ids]
+
+
+def test_verdicts_by_paper_are_on_top(page, folder):
+    shown = page.execute_script("""
+        return [...document.querySelectorAll('#verdicts tr')].map(
+            row => [...row.cells].map(cell => cell.innerText))""")
+    assert shown == [HEAD, *tally(load(folder))]
+    assert page.execute_script("return document.querySelector('#verdicts').offsetTop") < 300
 
 
 def test_every_figure_is_visible(page, folder):

@@ -14,6 +14,7 @@ from widen.papers.slicing import algorithm as slicing
 from widen.papers.slicing import cpu as slices
 from widen.papers.slicing import gpu as torch_slices
 from widen.papers.tensor_core_dgemm import algorithm as dgemm
+from widen.papers.tensor_core_dgemm import by_row
 from widen.stages.compiling.once import Once
 
 pytestmark = pytest.mark.device
@@ -36,7 +37,7 @@ def on_device(monkeypatch):
 
     monkeypatch.setattr(torch_slices, "clock", slices.clock if ON == "cpu" else torch_slices.clock)
     monkeypatch.setattr(torch_slices, "read", lambda account: None)
-    for module in (dgemm, dgemm_fp8):
+    for module in (dgemm, by_row, dgemm_fp8):
         monkeypatch.setattr(module, "checked", ours)
 
 
@@ -75,6 +76,18 @@ def test_dgemm_tc(family, shape, monkeypatch):
     a, b = few_bits(a), few_bits(b)
     agree(dgemm.dgemm_tc, a, b, mode="cr")
     agree(dgemm.dgemm_tc, a, b, alpha=0.3, beta=-1.7, c=a @ b, block=shape[2] - 1)
+
+
+@cases
+def test_dgemm_tc_by_row(family, shape, monkeypatch):
+    on_device(monkeypatch)
+    a, b = draw(family, shape, 1)
+    a[0] = np.rint(a[0])  # runs out of slices before the others do
+    wanted, on_cpu = by_row.dgemm_tc_by_row(a, b, info=True)
+    found, ran = by_row.dgemm_tc_by_row(tensor(a), tensor(b), info=True)
+    assert_same_bits(found.cpu().numpy(), wanted)
+    assert [(count, x.slices) for count, x in ran] == [(count, x.slices) for count, x in on_cpu]
+    assert len(ran) > 1
 
 
 @cases

@@ -56,11 +56,11 @@ def markdown(records: Sequence[Record]) -> str:
         for record in own:
             parts.append(f"### {record['id']}: {record['title']}")
             rows = [
-                [claim["sentence"], claim["where"], claim["paper"], claim["ours"], claim["setup"],
-                 verdict_words(claim)]
+                [claim["sentence"], claim["where"], claim["paper"], claim["ours"],
+                 f"{claim['setup']}; {record['machine']}", verdict_words(claim)]
                 for claim in record["claims"]
             ]  # fmt: skip
-            head = ["claim", "where", "paper", "measured", "sizes and draws", "verdict"]
+            head = ["claim", "where", "paper", "measured", "sizes, draws, machine", "verdict"]
             parts += [table([head, *rows])] if rows else []
             parts += [*record["remarks"], circumstances(record)]
     return "\n\n".join(parts) + "\n"

@@ -1,6 +1,7 @@
 """The one place where a figure, which is plain data, becomes a picture."""
 
 import io
+from textwrap import wrap
 from typing import Any
 
 from widen.cli.errors import CommandError
@@ -32,8 +33,8 @@ def png(figure: Figure, note: str = "") -> bytes:
     rows = -(-len(figure.panels) // columns)
     entries = [[series.label for series in panel.series] for panel in figure.panels]
     shared = len(entries) > 1 and all(labels == entries[0] for labels in entries)
-    lines = -(-max(map(len, entries)) // 2)
-    height = rows * (HEIGHT + LEGEND_LINE * (0 if shared else lines)) + LEGEND_LINE * lines * shared
+    lines = max(-(-len(labels) // columns_of(labels)) for labels in entries)
+    height = rows * HEIGHT + (1 if shared else rows) * lines * LEGEND_LINE
     canvas = Canvas(figsize=(columns * WIDTH, height), layout="constrained", dpi=110)
     if note:
         canvas.suptitle(note, fontsize="x-small", color="0.4", x=0.99, horizontalalignment="right")
@@ -42,13 +43,14 @@ def png(figure: Figure, note: str = "") -> bytes:
     for one, panel in drawn:
         draw(one, panel)
     if shared and any(entries[0]):
-        canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center",
-                      ncols=2 * columns, fontsize="small", frameon=False)  # fmt: skip
+        wide = columns * columns_of(entries[0])
+        canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=wide,
+                      fontsize="small", frameon=False)  # fmt: skip
     canvas.draw_without_rendering()  # how deep labels reach is known then
     for one, panel in drawn:
         thin_out(one)
         if not shared and any(series.label for series in panel.series):
-            put_legend(one)
+            put_legend(one, columns_of([series.label for series in panel.series]))
     for unused in axes[len(figure.panels) :]:
         unused.set_axis_off()
     canvas.draw_without_rendering()  # panels have the size they keep
@@ -65,7 +67,7 @@ def draw(axes: Any, panel: Panel) -> None:
         draw_bars(axes, panel)
     else:
         for index, series in enumerate(panel.series):
-            draw_line(axes, series, index, len(panel.series))
+            draw_line(axes, panel, series, index)
         if panel.log_x:
             axes.set_xscale("log", base=2)
         if panel.log_x10:
@@ -78,6 +80,8 @@ def draw(axes: Any, panel: Panel) -> None:
     if panel.log_y:
         axes.set_yscale("log")
         set_log_ticks(axes, [y for series in panel.series for y in series.y if y])
+    elif all(float(y or 0).is_integer() for series in panel.series for y in series.y):
+        axes.yaxis.get_major_locator().set_params(integer=True)
     if panel.y_range is not None:
         axes.set_ylim(*panel.y_range)
     axes.set_title(panel.title, fontsize="medium")
@@ -87,14 +91,19 @@ def draw(axes: Any, panel: Panel) -> None:
     axes.set_axisbelow(True)
 
 
-def put_legend(axes: Any) -> None:
+def columns_of(labels: list[str]) -> int:
+    """Return how many labels of a legend stand side by side under a panel."""
+    return 2 if max(map(len, labels), default=0) <= 27 else 1
+
+
+def put_legend(axes: Any, columns: int = 2) -> None:
     """Put the legend below all that is written under a panel, however its size will change."""
     from matplotlib.transforms import ScaledTranslation
 
     canvas = axes.figure
     depth = (axes.get_window_extent().y0 - axes.get_tightbbox().y0) / canvas.dpi
     below = axes.transAxes + ScaledTranslation(0, -depth, canvas.dpi_scale_trans)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=2,
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=columns,
                 fontsize="small", frameon=False)  # fmt: skip
 
 
@@ -141,17 +150,17 @@ def put_marks(axes: Any, panel: Panel) -> None:
     """Write marks beside their points, each at the first place around it that is free."""
     from matplotlib.transforms import Bbox
 
-    points = [
+    marked = [
         (mark, tuple(axes.transData.transform((x, y))))
         for series in panel.series
-        for mark, x, y in zip(series.marks, series.x, series.y, strict=False)
-        if y is not None and not isinstance(x, str)
+        for x, y, mark in points(panel, series)
+        if mark and not isinstance(x, str)
     ]
     scale = axes.figure.dpi / 72
     half = 5 * scale  # of a marker
-    taken = [Bbox.from_extents(x - half, y - half, x + half, y + half) for _, (x, y) in points]
+    taken = [Bbox.from_extents(x - half, y - half, x + half, y + half) for _, (x, y) in marked]
     places = [(dx, dy) for far in (8, 15, 22, 30) for dy in (0, far, -far) for dx in (far, -far, 0)]
-    for text, (x, y) in points:
+    for text, (x, y) in marked:
         wide, high = 3.2 * scale * len(text), 4.5 * scale
         for dx, dy in places:
             if not dx and not dy:
@@ -170,23 +179,31 @@ def put_marks(axes: Any, panel: Panel) -> None:
                       annotation_clip=False)  # fmt: skip
 
 
-def draw_line(axes: Any, series: Series, index: int, count: int) -> None:
+def points(panel: Panel, series: Series) -> list[tuple[Any, float, str]]:
+    """Return what is there to be drawn, with its marks; 0 has no place on a logarithmic axis."""
+    marks = [*series.marks, *[""] * (len(series.x) - len(series.marks))]
+    every = zip(series.x, series.y, marks, strict=True)
+    return [(x, y, mark) for x, y, mark in every if y is not None and (y > 0 or not panel.log_y)]
+
+
+def draw_line(axes: Any, panel: Panel, series: Series, index: int) -> None:
     """Draw a line, dashed where it is there for comparison, or points alone.
 
     Markers are hollow and smaller from line to line, and lines are broken in several ways, so that
     those which coincide are all seen.
     """
-    drawn = [(x, y) for x, y in zip(series.x, series.y, strict=True) if y is not None]
-    style = {"line": LINES[index % len(LINES)], "dashed": "--", "points": ""}[series.style]
+    drawn = points(panel, series)
+    line = LINES[1 + (index - 1) % (len(LINES) - 1)] if index else LINES[0]
+    style = {"line": line, "dashed": "--", "points": ""}[series.style]
     plain = series.style == "dashed" and series.colour is None
     colour = index if series.colour is None else series.colour
     axes.plot(
-        [x for x, _ in drawn],
-        [y for _, y in drawn],
+        [x for x, _, _ in drawn],
+        [y for _, y, _ in drawn],
         linestyle=style,
         color="black" if plain else COLOURS[colour % len(COLOURS)],
         marker=None if plain else MARKERS[index % len(MARKERS)],
-        markersize=9 if series.marks else 8 - 4 * index / max(count - 1, 1),
+        markersize=9 if series.marks else 8 - 4 * index / max(len(panel.series) - 1, 1),
         markerfacecolor="none",
         label=series.label,
     )
@@ -213,5 +230,7 @@ def draw_bars(axes: Any, panel: Panel) -> None:
             style = {"line": "-", "dashed": "--", "points": ""}[series.style]
             axes.plot(range(len(names)), series.y, style, color="black", marker="o", markersize=4,
                       label=series.label)  # fmt: skip
-    long = sum(map(len, names)) > 40
-    axes.set_xticks(range(len(names)), names, rotation=40 if long else 0, fontsize="small")
+    room = 60 // len(names)  # letters
+    turned = room < 12 and max(map(len, names)) > room
+    labels = names if turned else ["\n".join(wrap(name, room) or [""]) for name in names]
+    axes.set_xticks(range(len(names)), labels, rotation=40 if turned else 0, fontsize="small")

@@ -61,7 +61,8 @@ def article(record: Record) -> str:
     parts = [f'<article id="{name}">', f"<h3>{name} · {escape(record['title'])}</h3>"]
     parts.append(f"<p>{escape(record['claim'])}</p>")
     if record["claims"]:
-        parts.append("<dl>" + "".join(map(claim_lines, record["claims"])) + "</dl>")
+        lines = (claim_lines(claim, record["machine"]) for claim in record["claims"])
+        parts.append("<dl>" + "".join(lines) + "</dl>")
     if record["pictures"]:
         parts.append('<div class="figure">' + "".join(map(image, record["pictures"])) + "</div>")
     parts += [f"<p>{escape(remark)}</p>" for remark in record["remarks"]]
@@ -76,14 +77,14 @@ def image(picture: Record) -> str:
     return f'<img alt="{label}" src="data:image/png;base64,{picture["png"]}">'
 
 
-def claim_lines(claim: Record) -> str:
+def claim_lines(claim: Record, machine: str) -> str:
     """Return a claim, its place in the paper, the paper's number, ours, and the verdict."""
     style = STYLES[claim["verdict"]]
     return (
         f"<dt>{escape(claim['sentence'])}</dt><dd><small>{escape(claim['where'])}</small><br>"
         f"paper: {escape(claim['paper'])}<br>here: {escape(claim['ours'])} "
         f'<span class="{style}">— {escape(verdict_words(claim))}</span><br>'
-        f"<small>{escape(claim['setup'])}</small></dd>"
+        f"<small>{escape(claim['setup'])}; {escape(machine)}</small></dd>"
     )
 
 

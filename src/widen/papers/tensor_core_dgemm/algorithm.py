@@ -8,6 +8,7 @@ d, rho, tau (`top`), sigma; `docs/papers.md` says where we differ.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -200,25 +201,38 @@ def magnitudes_of(given: Operands) -> Any:
     return verbs.contiguous(halved(lanes))
 
 
-@np.errstate(over="ignore")  # estimates beyond the range ask for more slices
-def enough_slices(verbs: Any, rows: Any, weights: Any, scheme: Scheme) -> tuple[Slices, bool]:
-    """Algorithms 1 and 3 together: slices of A, and whether fast mode applies.
+def estimates(
+    verbs: Any, rows: Any, weights: Any, scheme: Scheme
+) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
+    """Algorithms 1 and 3 slice by slice: the slice, its tops, those of the rest, s and t by row.
 
-    The smallest d >= 2 with s_i > t_i in every row, s = 2 sqrt(k) u |A| (|B| e) and t = (d + 1)
-    |A_d| (|B| e), A_d the d-th slice. Where A has nothing left by then, B must not be cut short
-    either: no fast mode (section 3.2). Rows of zeros have nothing to lose and are passed over.
+    s = 2 sqrt(k) u |A| (|B| e) and t = (d + 1) |A_d| (|B| e), A_d the d-th slice.
     """
     work = verbs.lines(rows)
     k = work.shape[1]
     bound = verbs.magnitudes(work, weights) * (2 * math.sqrt(k) * 2.0**-scheme.precision)
-    slices, top = Slices(scheme.bits[0]), verbs.tops(work)
+    top, d = verbs.tops(work), 0
     while left_over(top):
-        plane, top_of_rest, sums = verbs.split(
-            work, top, slices.bits, scheme.constant, scheme.unit, weights=weights
+        plane, following, sums = verbs.split(
+            work, top, scheme.bits[0], scheme.constant, scheme.unit, weights=weights
         )
+        d += 1
+        yield plane, top, following, bound, sums * (d + 1)
+        top = following
+
+
+@np.errstate(over="ignore")  # estimates beyond the range ask for more slices
+def enough_slices(verbs: Any, rows: Any, weights: Any, scheme: Scheme) -> tuple[Slices, bool]:
+    """Algorithms 1 and 3 together: slices of A, and whether fast mode applies.
+
+    The smallest d >= 2 with s_i > t_i in every row. Where A has nothing left by then, B must not be
+    cut short either: no fast mode (section 3.2). Rows of zeros have nothing to lose and are passed
+    over.
+    """
+    slices = Slices(scheme.bits[0])
+    for plane, top, following, s, t in estimates(verbs, rows, weights, scheme):
         slices.planes.append(plane)
         slices.tops.append(top)
-        top, d = top_of_rest, len(slices.planes)
-        if d >= 2 and verbs.exceeds(bound, sums * (d + 1)):
-            return slices, left_over(top)
+        if len(slices.planes) >= 2 and verbs.exceeds(s, t):
+            return slices, left_over(following)
     return slices, False
