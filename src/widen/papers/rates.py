@@ -9,28 +9,40 @@ from typing import Any
 
 from widen.papers.items import Setting
 
-FORMATS = ("FP64", "FP32")
+ORDINARY = {"FP64": "float64", "FP32": "float32"}
 """What every device multiplies by `a @ b`; on a GPU FP64 tensor cores serve the first."""
 
-UNITS = {"FP16": ("fp16", 16, 16), "INT8": ("int8", 64, 64), "FP8": ("fp8", 16, 8),
-         "FP8, our kernel": ("fp8", 16, 16)}  # fmt: skip
-"""What tensor cores multiply besides: the unit, and the largest digits of A and of B. Sums of 128
+TENSOR_CORES = {
+    "FP16": ("fp16", 16, 16),
+    "INT8": ("int8", 64, 64),
+    "FP8": ("fp8", 16, 8),
+    "FP8, our kernel": ("fp8", 16, 16),
+}
+"""What a GPU multiplies besides: the unit, and the largest digits of A and of B. Sums of 128
 products of FP8 digits up to 16 and 8 are exact by the vendor's routine on Hopper; of digits up to
 16 they leave the accumulator every 64 terms, which is our kernel's work."""
 
 
+def row_of(name: str, gpu: bool) -> str:
+    """Return the name of a format's row in the papers' tables of specifications.
+
+    >>> row_of("FP64", True), row_of("FP64", False), row_of("FP32", True)
+    ('FP64 TC', 'FP64', 'FP32')
+    """
+    return f"{name} TC" if gpu and name != "FP32" else name
+
+
 def raw_product(setting: Setting, name: str, m: int, k: int) -> Callable[[], object]:
     """Return a call that multiplies an m×k matrix of a format by a k×m one."""
-    if name in FORMATS:
-        dtype = {"FP64": "float64", "FP32": "float32"}[name]
-        a, b = (setting.random(shape, 0.0, at, dtype) for at, shape in enumerate(((m, k), (k, m))))
-        return partial(matmul, a, b)
+    if name in ORDINARY:
+        a = setting.random((m, k), 0.0, 0, ORDINARY[name])
+        return partial(matmul, a, setting.random((k, m), 0.0, 1, ORDINARY[name]))
     from widen.gpu.hardware import STORAGE
     from widen.papers.ozimmu import gpu as integers
     from widen.papers.ozimmu.algorithm import Slices, Sum
     from widen.papers.slicing import gpu as floats
 
-    unit, *digits = UNITS[name]
+    unit, *digits = TENSOR_CORES[name]
     planes: list[Any] = [
         (2 * digit * setting.random((m, k), 0.0, at)).round().to(STORAGE[unit])
         for at, digit in enumerate(digits)
@@ -50,10 +62,10 @@ def raw_rate(setting: Setting, name: str, m: int, k: int) -> float:
     return 2e-12 * m * m * k / min(setting.machine.seconds(product) for _ in range(3))
 
 
-def rates(setting: Setting, m: int, k: int | None = None) -> dict[str, float]:
-    """Return the rates of all formats that the device has."""
-    names = (*FORMATS, *UNITS) if setting.gpu else FORMATS
-    return {name: raw_rate(setting, name, m, k or m) for name in names}
+def rates(setting: Setting, m: int) -> dict[str, float]:
+    """Return the rates of all formats that the device has, of square products."""
+    names = [*ORDINARY, *(TENSOR_CORES if setting.gpu else ())]
+    return {name: raw_rate(setting, name, m, m) for name in names}
 
 
 def on_hopper(setting: Setting) -> bool:

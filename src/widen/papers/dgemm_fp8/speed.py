@@ -10,11 +10,15 @@ from typing import Any
 from widen.papers.dgemm_fp8.algorithm import dgemm_fp16tc
 from widen.papers.dgemm_fp8.inputs import COUNTED, VERSIONS, notes, uniform
 from widen.papers.items import Claim, Figure, Outcome, Panel, Series, Setting, lines, verdict_of
-from widen.papers.rates import FORMATS, UNITS, on_hopper, raw_rate
+from widen.papers.ozimmu.items import GPUS, SPECIFICATIONS
+from widen.papers.rates import ORDINARY, on_hopper, raw_rate, row_of
 
 STAGES = {"slicing": ("split_left", "split_right"), "GEMM": ("multiply",), "accumulation": ("sum",)}
 
-PEAKS = {"FP64": 67.0, "FP32": 67.0, "FP16": 989.0, "FP8": 1979.0}
+PEAKS = {
+    name: SPECIFICATIONS[row_of(name, True)][GPUS.index("GH200")] or 0.0
+    for name in ("FP64", "FP32", "FP16", "FP8")
+}
 """Of a GH200, H100 or H200, TFLOP/s (paper 002, table 1)."""
 
 
@@ -22,9 +26,10 @@ def figure1(setting: Setting) -> Outcome:
     """Rates of raw products over m, with k = m and with short k."""
     sizes = setting.choose((128, 256, 512), full=(1024, 2048, 4096, 8192, 16384), quick=(32, 64))
     short = setting.choose((32, 128), full=(256, 1024), quick=(16,))
-    names = [*FORMATS, *(name for name in UNITS if name != "INT8")] if setting.gpu else [*FORMATS]
-    cases: list[tuple[str, int | None]] = [(name, None) for name in names]
-    cases += [(name, k) for name in (("FP16", "FP8") if setting.gpu else ("FP32",)) for k in short]
+    whole = [*ORDINARY, *(("FP16", "FP8", "FP8, our kernel") if setting.gpu else ())]
+    cut = ("FP16", "FP8") if setting.gpu else ("FP32",)
+    cases: list[tuple[str, int | None]] = [(name, None) for name in whole]
+    cases += [(name, k) for name in cut for k in short]
     rate: Rates = {}
     for at, m in enumerate(sizes):
         for name, k in cases:

@@ -20,7 +20,7 @@ from widen.papers.ozimmu.accuracy import (
 )
 from widen.papers.ozimmu.algorithm import VARIANTS
 from widen.papers.ozimmu.future import long_inner
-from widen.papers.rates import on_hopper, rates
+from widen.papers.rates import on_hopper, rates, row_of
 
 SPECIFICATIONS: dict[str, tuple[float | None, ...]] = {
     "FP64": (1.29, 9.7, 34, 40, 90),
@@ -50,8 +50,7 @@ def table1(setting: Setting) -> Outcome:
     """Table 1, and the rates of raw products here."""
     n = setting.choose(1024, full=8192, quick=256)
     measured = rates(setting, n)
-    row_of = {"FP64": "FP64 TC", "FP16": "FP16 TC", "INT8": "INT8 TC", "FP8": "FP8 TC"}
-    here = {row_of.get(name, name) if setting.gpu else name: x for name, x in measured.items()}
+    here = {row_of(name, setting.gpu): x for name, x in measured.items()}
     rows = [[name, *row, here.get(name)] for name, row in SPECIFICATIONS.items()]
     claims = specification_claims(measured, on_hopper(setting), f"n = {n}, best of 3")
     remark = f"The last column is measured here, products of n = {n}, in TFLOP/s or TOP/s."
