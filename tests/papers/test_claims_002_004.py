@@ -96,13 +96,15 @@ def test_slices_needed(counts, wanted):
     assert verdicts(items.slices_claims(slices_needed(*counts), "")) == wanted
 
 
-def variants_drawn(relative=2.0, against=2.0, apart=1.0, fp64=1e-17):
+def variants_drawn(relative=2.0, against=2.0, apart=1.0, floor=1e-21):
     """Draws in which RN and H err so many times less than ozIMMU and EF, and EF is apart."""
-    own = {FP64: [Errors(fp64, fp64)] * 3}
+    own = {FP64: [Errors(1e-17, 1e-17)] * 3}
     for way, k in product(VARIANTS, range(7, 12)):
         by = (1.0, 1.0) if way in ("ozimmu", "ef") else (relative, against)
         base = 128.0**-k * (apart if way == "ef" else 1.0)
-        own[way, k] = [Errors(base / by[0] * x, base / by[1] * x) for x in (0.5, 1.0, 2.0)]
+        own[way, k] = [
+            Errors(base / by[0] * x + floor, base / by[1] * x + floor) for x in (0.5, 1.0, 2.0)
+        ]
     return {(0.0, 64): own, (2.0, 64): own}
 
 
@@ -113,7 +115,7 @@ def variants_drawn(relative=2.0, against=2.0, apart=1.0, fp64=1e-17):
         ({"relative": 0.7}, [YES, NO]),
         ({"against": 0.7}, [YES, NO]),
         ({"apart": 3.0}, [NO, YES]),
-        ({"fp64": 1.0}, [OPEN, OPEN]),
+        ({"floor": 1e-9}, [OPEN, OPEN]),
     ],
 )
 def test_more_accurate_by_both_measures(given, wanted):
@@ -124,6 +126,15 @@ def test_one_phi_that_contradicts_is_enough():
     found = variants_drawn()
     found[0.0, 64] = variants_drawn(relative=0.5)[0.0, 64]
     assert verdicts(items.accuracy_claims(found, "")) == [YES, NO]
+
+
+def test_a_gain_that_may_be_chance_is_not_decided():
+    """One draw in three for it, the others against it, as one draw of the largest error goes."""
+    found = variants_drawn()
+    for own, (way, k) in product(found.values(), product(("rn", "h"), range(7, 12))):
+        base = 128.0**-k
+        own[way, k] = [Errors(base * x, base * x) for x in (0.2, 1.2, 2.4)]
+    assert verdicts(items.accuracy_claims(found, "")) == [YES, OPEN]
 
 
 @pytest.mark.parametrize(
