@@ -53,7 +53,7 @@ def test_algorithms_1_and_2_step_by_step(slices):
 
 
 def test_algorithm_1_as_printed_leaves_too_many_bits_for_fp16():
-    """Line 1's beta gives slices of 39 bits and more; what must hold is 53 - beta <= 11."""
+    """Line 1's beta gives slices of 38 bits and more; what must hold is 53 - beta <= 11."""
     a, _ = matrices(2, 64, 1)
     printed, repaired = paper.printed_beta(64), paper.repaired_beta(64)
     assert [53 - printed, 53 - repaired] == [41, 9]
