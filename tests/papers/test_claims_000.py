@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from widen.cli.machines import Cpu
 from widen.papers.items import Setting, all_items
-from widen.papers.tensor_core_dgemm import items, speed_items
+from widen.papers.tensor_core_dgemm import future_items, items, speed_items
 from widen.papers.tensor_core_dgemm.algorithm import dgemm_tc
 from widen.papers.tensor_core_dgemm.by_row import rows_by_slices
 
@@ -33,17 +34,32 @@ def test_accuracy():
 
 
 def test_counts():
+    rows = [[0.1, 7168, 3584, 11, 9, 66], [1.0, 7168, 3584, 13, 9, 91],
+            [2.0, 7168, 3584, 14, 9, 105]]  # fmt: skip
+
+    def rule(rows, decided=True):
+        return verdicts(items.count_claims(rows, decided))
+
+    assert rule(rows) == [HOLDS, HOLDS]
+    assert rule(changed(rows, 5, 78)) == [FAILS, HOLDS]
+    assert rule(changed(rows, 5, 66, 1)) == [HOLDS, FAILS]
+    assert rule(changed(rows, 5, 78, 2)) == [HOLDS, FAILS]
+    assert rule(changed(rows, 1, 4096)) == [OPEN, HOLDS]
+    assert rule(rows, decided=False) == [HOLDS, OPEN]
+
+
+def test_slices_by_row():
     rows = [[0.1, 7168, 3584, "", 66, 66.0, 0.0], [1.0, 7168, 3584, "", 91, 78.2, 0.14]]
     runs = [[0.1, 512, 1e-12, 1e-13, 2e-13, 1.0, 1.0]]
-    assert verdicts(items.count_claims(rows, runs, True)) == [HOLDS, HOLDS]
-    assert verdicts(items.count_claims(changed(rows, 4, 78), runs, True)) == [FAILS, HOLDS]
-    assert verdicts(items.count_claims(changed(rows, 1, 4096), runs, True)) == [OPEN, HOLDS]
-    none_saved = changed(rows, 6, -0.2, 1)
-    assert verdicts(items.count_claims(none_saved, runs, True)) == [HOLDS, FAILS]
-    inaccurate = changed(runs, 4, 5e-12)
-    assert verdicts(items.count_claims(rows, inaccurate, True)) == [HOLDS, FAILS]
-    assert verdicts(items.count_claims(rows, runs, False)) == [HOLDS, OPEN]
-    assert items.count_claims(rows, runs, True)[1].future
+
+    def rule(rows, runs, decided=True):
+        return verdicts(future_items.by_row_claims(rows, runs, decided))
+
+    assert rule(rows, runs) == [HOLDS, HOLDS]
+    assert rule(changed(rows, 6, -0.2, 1), runs) == [FAILS, HOLDS]
+    assert rule(rows, changed(runs, 4, 5e-12)) == [HOLDS, FAILS]
+    assert rule(rows, runs, decided=False) == [OPEN, HOLDS]
+    assert all(claim.future for claim in future_items.by_row_claims(rows, runs, True))
 
 
 def test_reproducibility():
@@ -154,6 +170,7 @@ def test_counts_are_those_of_what_runs():
 DECIDED = {
     "000-fig3": [HOLDS, HOLDS],
     "000-counts": [OPEN, OPEN],
+    "000-future-rows": [OPEN, HOLDS],
     "000-fig8": [HOLDS],
     "000-fig4-5": [OPEN, OPEN],
     "000-fig6-7": [OPEN, OPEN],
@@ -170,6 +187,24 @@ def test_items_at_their_smallest_sizes(name):
     assert outcome.rows
     assert all(len(row) == len(outcome.columns) for row in outcome.rows)
     assert all(claim.setup and claim.where and claim.paper for claim in outcome.claims)
+
+
+class Tensors(Cpu):
+    """A machine whose matrices are tensors, as those of a GPU are, which only it can fetch."""
+
+    def reals(self, *given):
+        return torch.from_numpy(super().reals(*given))
+
+    def fetch(self, values):
+        return values.numpy()
+
+
+@pytest.mark.parametrize("name", [name for name in all_items() if name.startswith("000")])
+def test_items_run_on_tensors(name):
+    found = all_items()[name].run(Setting(Tensors(), device="cuda", quick=True))
+    assert found.rows
+    if name == "000-reproducibility":
+        assert verdicts(found.claims)[1] == HOLDS
 
 
 def test_reproducibility_here():

@@ -235,17 +235,13 @@ def all_items() -> dict[str, Item]:
     import widen.papers.multiple_double.items as paper_001
     import widen.papers.ozimmu.items as paper_002
     import widen.papers.ozimmu.speed_items as paper_002_speed
+    import widen.papers.tensor_core_dgemm.future_items as paper_000_future
     import widen.papers.tensor_core_dgemm.items as paper_000
     import widen.papers.tensor_core_dgemm.speed_items as paper_000_speed
     import widen.papers.triple_single.items as paper_003
 
     papers = (
-        paper_000,
-        paper_000_speed,
-        paper_001,
-        paper_002,
-        paper_002_speed,
-        paper_003,
-        paper_004,
-    )
+        paper_000, paper_000_speed, paper_000_future, paper_001, paper_002, paper_002_speed,
+        paper_003, paper_004,
+    )  # fmt: skip
     return {item.id: item for paper in papers for item in paper.ITEMS}

@@ -93,24 +93,22 @@ def dgemm_tc_by_row(
 
 @np.errstate(over="ignore")  # as in `enough_slices`
 def _groups(given: Operands, scheme: Scheme, weights: Any) -> Groups:
-    """Rows by (slices, fast), in this order; rows are found some at a time."""
+    """Rows by (slices, fast), in this order; rows are looked at some at a time."""
     keys: list[tuple[int, bool]] = []
     for start in range(0, len(given.a), ROWS_A_TIME):
         rows = given.a[start : start + ROWS_A_TIME]
-        count: Any = np.zeros(len(rows), int)
-        fast: Any = np.zeros(len(rows), bool)
-        wanting: Any = True
-        for d, (_, top, following, s, t) in enumerate(
-            estimates(given.verbs, rows, weights, scheme), 1
-        ):
-            wanting = wanting & (top != NOTHING)
-            count = wanting + (0 if d == 1 else count)
-            enough = ((s > t) | (t == 0)) & (d >= 2)
-            fast = (wanting & enough & (following != NOTHING)) | (False if d == 1 else fast)
-            wanting = wanting & ~enough
+        count, fast = np.zeros(len(rows), int), np.zeros(len(rows), bool)
+        wanting = np.ones(len(rows), bool)
+        slices = estimates(given.verbs, rows, weights, scheme)
+        for d, (_, top, following, s, t) in enumerate(slices, 1):
+            found = (top != NOTHING, following != NOTHING, (s > t) | (t == 0))
+            here, left, enough = (np.array(mask.tolist()) for mask in found)  # from any device
+            wanting &= here
+            count += wanting
+            if d >= 2:
+                fast |= wanting & enough & left
+                wanting &= ~enough
             if not wanting.any():
                 break
         keys += zip(count.tolist(), fast.tolist(), strict=True)
-    return {
-        key: np.flatnonzero([each == key for each in keys]) for key in sorted(set(keys))
-    }  # fmt: skip
+    return {key: np.flatnonzero([each == key for each in keys]) for key in sorted(set(keys))}
