@@ -147,6 +147,9 @@ def test_automatic_blocks_are_the_best_of_all_lengths():
     assert ran.block[2] == best
     assert_same_bits(found, dgemm_fp16tc(a, b, accumulate="fp16", k_block=best))
     assert automatic_block(4096, "fp8") == 4096  # 121 products however long
+    for k in range(6):
+        a, b = np.ones((2, k)), np.ones((k, 3))
+        assert (dgemm_fp8tc(a, b, k_block="auto") == k).all()
 
 
 @pytest.mark.parametrize("digits", [(16, 8), (8, 8), (4, 16)])

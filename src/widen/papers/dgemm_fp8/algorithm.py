@@ -251,7 +251,8 @@ def automatic_block(
         products = math.prod(-(-DOUBLE // (each + 1)) for each in bits)
         return -(-k // size) * products * (size + BREAK_EVEN[place])
 
-    sizes = {block_size(k, 1 << power) for power in range(3, max(k, 1).bit_length() + 1)}
+    k = max(k, 1)
+    sizes = {block_size(k, 1 << power) for power in range(k.bit_length() + 1)}
     return min(sorted(sizes), key=cost)
 
 
