@@ -48,7 +48,9 @@ def automatic(setting: Setting) -> Outcome:
         marks = ["auto" if size == chosen[k] else "" for size, _ in own]
         shown.append(Series(f"k = {k}", [x for x, _ in own], [y for _, y in own], "line", marks))
     panel = Panel(f"m = n = {m}", "k_bk", "time in ms", shown, log_x=True, log_y=True)
-    claims = automatic_claims(seconds, chosen, setting.gpu, f"m = n = {m}, best of 2")
+    claims = automatic_claims(
+        seconds, chosen, setting.gpu and setting.full, f"m = n = {m}, best of 2"
+    )
     columns = ["k", "k_bk", "products a block", "ms", "automatic"]
     return Outcome(columns, rows, claims, Figure([panel], 1), notes(setting, COUNTED))
 
@@ -82,47 +84,53 @@ def automatic_claims(
     ]
 
 
+SLICES = 11
+FEWER = products(SLICES)
+
+VERSIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "ordinary product": matmul,
+    "FP16TC": dgemm_fp16tc,
+    "FP8TC": dgemm_fp8tc,
+    "FP8 in groups": partial(dgemm_fp8_groups, slices=SLICES),
+}
+
+
 def groups(setting: Setting) -> Outcome:
     """Rates and errors of FP8 in fast mode and in groups, beside the paper's versions."""
     sizes = setting.choose((32, 64, 128), full=(1024, 2048, 4096, 8192, 16384), quick=(16, 32))
-    slices = 11
-    versions: dict[str, tuple[int | None, Callable[[Any, Any], Any]]] = {
-        "ordinary product": (None, matmul),
-        "FP16TC": (0, dgemm_fp16tc),
-        "FP8TC": (minimum_products("fp8", "fp32", sizes[-1]), dgemm_fp8tc),
-        "FP8 in groups": (products(slices), partial(dgemm_fp8_groups, slices=slices)),
-    }
     rate: dict[tuple[str, int], float] = {}
     errors: dict[tuple[str, int], float] = {}
     for at, m in enumerate(sizes):
         a, b = (uniform(setting, (m, m), 2, m + s) for s in (0, 1))
         exact = widen.matmul(a, b, accuracy="correct")
-        for name, (_, run) in versions.items():
+        for name, run in VERSIONS.items():
             kept: list[Any] = []
             call = partial(_keep, kept, run, a, b)
             turns = range(3 if m < 16384 else 1)  # the first of each version compiles
-            seconds = min(setting.machine.seconds(call) for _ in turns)
-            rate[name, m] = 2e-12 * m**3 / seconds
-            errors[name, m] = max(relative_error(kept[-1], exact), 2.0**-54)
+            rate[name, m] = 2e-12 * m**3 / min(setting.machine.seconds(call) for _ in turns)
+            errors[name, m] = max(relative_error(kept[0], exact), 2.0**-54)
             setting.machine.free()
         setting.progress((at + 1) / len(sizes))
-    rows: list[list[Any]] = [
-        [m, name, minimum_products("fp16", "fp32", m) if count == 0 else count, rate[name, m],
-         errors[name, m]]
-        for m in sizes for name, (count, _) in versions.items()
-    ]  # fmt: skip
-    tables = ([[m, *(found[name, m] for name in versions)] for m in sizes]
-              for found in (rate, errors))  # fmt: skip
+    rows: list[list[Any]] = []
+    for m in sizes:
+        counts = (None, *(minimum_products(x, "fp32", m) for x in ("fp16", "fp8")), FEWER)
+        rows += [[m, name, count, rate[name, m], errors[name, m]]
+                 for name, count in zip(VERSIONS, counts, strict=True)]  # fmt: skip
     panels = [
-        Panel(title, "m = n = k", unit, lines(list(versions), table, "dashed"), log_x=True,
-              log_y=True)
-        for title, unit, table in zip(("Rate", "Against the correctly rounded product"),
-                                      ("TFLOP/s of 2m³", "largest relative error"), tables,
-                                      strict=True)
+        Panel(
+            title, "m = n = k", unit,
+            lines(list(VERSIONS), [[m, *(found[name, m] for name in VERSIONS)] for m in sizes],
+                  "dashed"),
+            log_x=True, log_y=True,
+        )
+        for title, unit, found in (
+            ("Rate", "TFLOP/s of 2m³", rate),
+            ("Against the correctly rounded product", "largest relative error", errors),
+        )
     ]  # fmt: skip
     claims = group_claims(rate, errors, setting.gpu and setting.full)
     columns = ["m", "version", "products", "TFLOP/s", "largest relative error"]
-    remark = f"{slices} slices to nearest with one shift a line, {products(slices)} products."
+    remark = f"{SLICES} slices to nearest with one shift a line, {FEWER} products."
     return Outcome(columns, rows, claims, Figure(panels), notes(setting, remark, COUNTED))
 
 
