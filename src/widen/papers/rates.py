@@ -62,10 +62,18 @@ def raw_rate(setting: Setting, name: str, m: int, k: int) -> float:
     return 2e-12 * m * m * k / min(setting.machine.seconds(product) for _ in range(3))
 
 
-def rates(setting: Setting, m: int) -> dict[str, float]:
-    """Return the rates of all formats that the device has, of square products."""
+Table = dict[str, tuple[float | None, ...]]
+"""Specifications by format."""
+
+
+def measured_beside(setting: Setting, table: Table) -> tuple[dict[str, float], list[Any], str]:
+    """Return the rates of all formats that the device has, a table with them, and how they are."""
+    n = setting.choose(1024, full=8192, quick=256)
     names = [*ORDINARY, *(TENSOR_CORES if setting.gpu else ())]
-    return {name: raw_rate(setting, name, m, m) for name in names}
+    measured = {name: raw_rate(setting, name, n, n) for name in names}
+    here = {row_of(name, setting.gpu): x for name, x in measured.items()}
+    rows = [[name, *row, here.get(name)] for name, row in table.items()]
+    return measured, rows, f"products of n = {n}, best of 3"
 
 
 def on_hopper(setting: Setting) -> bool:

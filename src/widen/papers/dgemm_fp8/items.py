@@ -30,7 +30,7 @@ from widen.papers.items import (
     lines,
     verdict_of,
 )
-from widen.papers.rates import on_hopper, rates, row_of
+from widen.papers.rates import measured_beside, on_hopper
 
 TABLES_1_2: dict[str, tuple[float | None, ...]] = {
     "FP4 TC": (1080e3, 720e3, 189.48),
@@ -67,13 +67,10 @@ TABLE_3: dict[int, tuple[int | None, ...]] = {
 
 def tables1_2(setting: Setting) -> Outcome:
     """Tables 1 and 2, and the rates of raw products here."""
-    n = setting.choose(1024, full=8192, quick=256)
-    measured = rates(setting, n)
-    here = {row_of(name, setting.gpu): x for name, x in measured.items()}
-    rows = [[name, *row, here.get(name)] for name, row in TABLES_1_2.items()]
-    claims = ratio_claims(measured, on_hopper(setting), f"n = {n}, best of 3")
+    measured, rows, setup = measured_beside(setting, TABLES_1_2)
+    claims = ratio_claims(measured, on_hopper(setting), setup)
     columns = ["TFLOP/s or TOP/s", "GB300 NVL72", "GB200 NVL72", "RTX 5060 Ti", "measured here"]
-    remark = f"The last column is measured here, products of n = {n}."
+    remark = f"The last column is measured here, {setup}."
     return Outcome(columns, rows, claims, remarks=[remark])
 
 

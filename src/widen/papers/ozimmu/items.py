@@ -21,7 +21,7 @@ from widen.papers.ozimmu.accuracy import (
 )
 from widen.papers.ozimmu.algorithm import VARIANTS
 from widen.papers.ozimmu.future import long_inner
-from widen.papers.rates import on_hopper, rates, row_of
+from widen.papers.rates import measured_beside, on_hopper
 
 SPECIFICATIONS: dict[str, tuple[float | None, ...]] = {
     "FP64": (1.29, 9.7, 34, 40, 90),
@@ -49,12 +49,9 @@ PHIS = [0.0, 0.5, 1.0, 2.0]
 
 def table1(setting: Setting) -> Outcome:
     """Table 1, and the rates of raw products here."""
-    n = setting.choose(1024, full=8192, quick=256)
-    measured = rates(setting, n)
-    here = {row_of(name, setting.gpu): x for name, x in measured.items()}
-    rows = [[name, *row, here.get(name)] for name, row in SPECIFICATIONS.items()]
-    claims = specification_claims(measured, on_hopper(setting), f"n = {n}, best of 3")
-    remark = f"The last column is measured here, products of n = {n}, in TFLOP/s or TOP/s."
+    measured, rows, setup = measured_beside(setting, SPECIFICATIONS)
+    claims = specification_claims(measured, on_hopper(setting), setup)
+    remark = f"The last column is measured here, {setup}, in TFLOP/s or TOP/s."
     return Outcome(["TFLOPS or TOPS", *GPUS, "measured here"], rows, claims, remarks=[remark])
 
 
