@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
+
+from widen.cli.machines import Cpu
+
+
+class Tensors(Cpu):
+    """A machine whose matrices are tensors, as those of a GPU are, which only it can fetch."""
+
+    def reals(self, *given):
+        return torch.from_numpy(super().reals(*given))
+
+    def fetch(self, values):
+        return values.numpy()
 
 
 def matrices(m, n, p, phi=1.0, seed=1):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
+from paper_operands import Tensors
 from widen.cli.machines import Cpu
 from widen.papers.items import Setting, all_items
 from widen.papers.tensor_core_dgemm import future_items, items, speed_items
@@ -187,16 +187,6 @@ def test_items_at_their_smallest_sizes(name):
     assert outcome.rows
     assert all(len(row) == len(outcome.columns) for row in outcome.rows)
     assert all(claim.setup and claim.where and claim.paper for claim in outcome.claims)
-
-
-class Tensors(Cpu):
-    """A machine whose matrices are tensors, as those of a GPU are, which only it can fetch."""
-
-    def reals(self, *given):
-        return torch.from_numpy(super().reals(*given))
-
-    def fetch(self, values):
-        return values.numpy()
 
 
 @pytest.mark.parametrize("name", [name for name in all_items() if name.startswith("000")])

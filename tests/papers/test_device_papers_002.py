@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -10,28 +13,22 @@ from device import ON
 from helpers import assert_same_bits
 from paper_operands import awkward
 from widen.gpu.tiles import HOPPER
+from widen.papers.dgemm_fp8.algorithm import dgemm_fp8_groups, groups_recipe
 from widen.papers.ozimmu import algorithm as system
+from widen.papers.ozimmu import cpu as on_cpu
 from widen.papers.ozimmu import gpu as on_gpu
-from widen.papers.ozimmu.algorithm import VARIANTS, ozimmu, schedule
+from widen.papers.ozimmu.algorithm import VARIANTS, fast_fp16, ozimmu
 
 pytestmark = pytest.mark.device
 
 variants = pytest.mark.parametrize("variant", VARIANTS)
 
 
-def on_device(a, b, slices, variant):
-    """The product by the GPU's verbs."""
-    how, n = VARIANTS[variant], a.shape[1]
+def on_device(a, b, recipe, block=slice(None)):
+    """The product, or that of a block of the inner dimension, by the GPU's verbs."""
     a, b = (torch.from_numpy(np.ascontiguousarray(x)).to(ON) for x in (a, b))
-    cut = slices, system.beta(n), how.way
-    left, right = on_gpu.split(a, "left", *cut), on_gpu.split(b.mT, "right", *cut)
-    sums, c = schedule(slices, system.addends(n) if how.grouped else 1), None
-    for start in range(0, len(sums), slices):
-        some = sums[start : start + slices]
-        found = on_gpu.multiply(left, right, some)
-        last = start + slices >= len(sums)
-        c = on_gpu.accumulate(c, found, some, left, right, last)
-    return c.cpu().numpy()
+    lines = a[:, block], b[block].mT
+    return system.product(on_gpu, *lines, recipe, system.untimed).cpu().numpy()
 
 
 @variants
@@ -40,7 +37,34 @@ def test_a_gpu_gives_the_same_bits(variant):
     b[2, 3] = np.nan
     for scale in (0, -1030):
         given = np.ldexp(a, scale)
-        assert_same_bits(on_device(given, b, 4, variant), ozimmu(given, b, 4, variant))
+        recipe = system.recipe_of(19, 4, variant)
+        assert_same_bits(on_device(given, b, recipe), ozimmu(given, b, 4, variant))
+    part = slice(3, 17)
+    recipe = system.recipe_of(14, 4, variant)
+    wanted = ozimmu(a[:, part], b[part], 4, variant)
+    assert_same_bits(on_device(a, b, recipe, part), wanted)
+
+
+@pytest.mark.parametrize("addends", [1, 2, 4])
+def test_fp8_digits_in_groups_have_the_cpus_bits(addends):
+    a, b = awkward(5, 19, 4)
+    recipe = replace(groups_recipe(19, 4), addends=addends)
+    wanted = system.product(on_cpu, a, b.T, recipe, system.untimed)
+    assert_same_bits(on_device(a, b, recipe), wanted)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(5, 7, 3), (130, 1100, 67), (70, 40000, 33)])
+def test_groups_step_v_and_blocks_at_size(shape):
+    a, b = awkward(*shape)
+    c = a @ b
+    device = [torch.from_numpy(x).cuda() for x in (a, b, c)]
+    for product in (partial(ozimmu, slices=5, variant="h"), partial(dgemm_fp8_groups, slices=5)):
+        for how in ({}, {"alpha": 0.3, "beta": -1.7}, {"k_block": 500}):
+            more = [{"c": x} if "beta" in how else {} for x in (c, device[2])]
+            found = product(*device[:2], **how, **more[1])
+            assert_same_bits(found.cpu().numpy(), product(a, b, **how, **more[0]))
+    assert_same_bits(fast_fp16(*device[:2], 5).cpu().numpy(), fast_fp16(a, b, 5))
 
 
 @pytest.mark.gpu

@@ -19,7 +19,7 @@ from widen.gpu.kernels.cuda.certify import Certificate
 from widen.gpu.kernels.cuda.multiply import Residues
 from widen.papers.ozimmu import algorithm as system
 from widen.papers.ozimmu import cpu as on_cpu
-from widen.papers.ozimmu.algorithm import VARIANTS, ozimmu, schedule
+from widen.papers.ozimmu.algorithm import VARIANTS, fast_fp16, ozimmu, schedule
 from widen.papers.ozimmu.kernels.cuda.sums import NO_TILE, OVERHEAD, Integers, deal
 
 variants = pytest.mark.parametrize("variant", VARIANTS)
@@ -39,6 +39,67 @@ def test_groups_that_int32_does_not_hold_are_cut(variant):
     assert system.addends(1 << 15) == 4
     wanted = np.array(paper.product(a, b, 5, variant))
     assert_same_bits(ozimmu(a, b, 5, variant), wanted)
+
+
+@pytest.mark.parametrize("slices", [1, 3, 6, 9])
+def test_algorithms_1_and_2_step_by_step(slices):
+    cases = [matrices(3, 9, 4), matrices(2, 16, 3, phi=4.0), awkward(5, 8, 4), matrices(2, 2, 2)]
+    few = np.ldexp(np.rint(np.ldexp(cases[0][0], 4)), -4), cases[0][1]  # A has one slice, B six
+    for a, b in (*cases, few):
+        beta = paper.repaired_beta(a.shape[1])
+        left, right = (paper.algorithm_1(x.tolist(), slices, beta) for x in (a, b.T))
+        wanted = np.array(paper.algorithm_2(*left, *right, slices))
+        assert_same_bits(fast_fp16(a, b, slices), wanted)
+
+
+def test_algorithm_1_as_printed_leaves_too_many_bits_for_fp16():
+    """Line 1's beta gives slices of 38 bits and more; what must hold is 53 - beta <= 11."""
+    a, _ = matrices(2, 64, 1)
+    printed, repaired = paper.printed_beta(64), paper.repaired_beta(64)
+    assert [53 - printed, 53 - repaired] == [41, 9]
+    for beta, exact in ((printed, False), (repaired, True)):
+        slices, mu = paper.algorithm_1(a.tolist(), 1, beta)
+        kept = np.array(slices[1], float) * np.array(mu[1])[:, None]
+        rest = np.abs(a - kept) / np.array(mu[1])[:, None]
+        assert (rest.max() <= 2.0 ** (beta - 54)) == exact  # half a unit of a slice
+
+
+@variants
+def test_step_v(variant):
+    a, b = matrices(4, 9, 3)
+    c, _ = matrices(4, 3, 1, seed=2)
+    alpha, beta = 0.3, -1.7
+    d = paper.product(a, b, 5, variant)
+    wanted = np.array(paper.gemm_of(alpha, d, beta, c.tolist()))
+    assert_same_bits(ozimmu(a, b, 5, variant, alpha=alpha, beta=beta, c=c), wanted)
+    assert_same_bits(ozimmu(a, b, 5, variant, alpha=alpha), np.array(d) * alpha)
+    assert_same_bits(ozimmu(a, b, 5, variant, beta=0.0, c=c * np.nan), np.array(d))
+    tensors = [torch.from_numpy(x) for x in (a, b, c)]
+    found = ozimmu(*tensors[:2], 5, variant, alpha=alpha, beta=beta, c=tensors[2])
+    assert_same_bits(found.numpy(), wanted)
+    assert_same_bits(ozimmu(a[:, :0], b[:0], 5, variant, alpha=alpha, beta=beta, c=c), c * beta)
+
+
+@variants
+def test_blocks_of_the_inner_dimension_are_products_of_their_own(variant):
+    a, b = awkward(5, 20, 4)
+    wanted = np.array(paper.product(a[:, :8], b[:8], 5, variant))
+    for h in (8, 16):
+        wanted = wanted + np.array(paper.product(a[:, h : h + 8], b[h : h + 8], 5, variant))
+    assert_same_bits(ozimmu(a, b, 5, variant, k_block=8), wanted)
+    assert_same_bits(ozimmu(a, b, 5, variant, k_block=20), ozimmu(a, b, 5, variant))
+
+
+def test_blocks_keep_slices_of_7_bits():
+    """Beyond n = 2^17 beta is 6, and seven slices lose seven bits; blocks of 2^17 lose none."""
+    a, b = matrices(1, 1 << 18, 2, phi=0.0)
+    exact = widen.matmul(a, b, accuracy="correct")
+    magnitude = abs(a) @ abs(b)
+    whole, blocks = (
+        float((abs(ozimmu(a, b, 7, "h", k_block=size) - exact) / magnitude).max())
+        for size in (None, 1 << 17)
+    )
+    assert 30 * blocks < whole
 
 
 def test_algorithm_7_is_6_for_few_slices():
@@ -63,7 +124,7 @@ def test_the_papers_example_of_rounding():
 def test_slices_add_up_to_the_matrix(variant):
     a, _ = matrices(6, 40, 1, phi=0.5)
     way = VARIANTS[variant].way
-    found = on_cpu.split(a, "left", 12, 7, way)
+    found = on_cpu.split(a, "left", system.recipe_of(40, 12, variant))
     steps = np.arange(12)[:, None] if found.units.shape[0] == 1 else 0
     weights = np.ldexp(1.0, (found.units - 7 * steps).astype(int))
     assert np.abs(found.digits).max() <= (127 if way == "mask" else 64)
@@ -87,7 +148,7 @@ def test_errors_stay_below_section_5(variant, phi):
 
 def test_bounds_in_numbers():
     for n in (2, 100, 4096, 16384, 1 << 17, (1 << 17) + 1, 1 << 29):
-        beta = system.beta(n)
+        beta = system.slice_bits(n)
         assert beta == paper.beta_of(n)
         assert (system.addends(n) - 1) * n * (2**beta - 1) ** 2 < 2**31
         k = system.exact_slices(n)
@@ -188,7 +249,7 @@ def test_tiles_are_dealt_once_and_evenly(tiles, steps, clusters):
         ({"a": np.ones((2, 2), np.float32)}, TypeError, "give a.astype"),
         ({"a": np.ma.ones((2, 2))}, TypeError, "a is a masked array"),
         ({"b": np.ones(2)}, ValueError, "this routine takes matrices"),
-        ({"b": np.ones((3, 2))}, ValueError, "a is 2×2 and b 3×2"),
+        ({"b": np.ones((3, 2))}, ValueError, "do not match"),
         ({"a": [[1.0]]}, TypeError, "a is a list"),
     ],
 )
@@ -197,3 +258,17 @@ def test_what_is_wrong_is_said(change, error, mention):
     for function in (ozimmu, system.error_bound):
         with pytest.raises(error, match=mention):
             function(**given)
+
+
+@pytest.mark.parametrize(
+    ("change", "mention"),
+    [
+        ({"beta": 1.0}, "without c"),
+        ({"beta": 1.0, "c": np.ones((3, 3))}, "c has shape"),
+        ({"alpha": 1j}, "complex"),
+        ({"k_block": 0}, "k_block=0 is not a size"),
+    ],
+)
+def test_what_is_wrong_with_alpha_beta_c_and_blocks_is_said(change, mention):
+    with pytest.raises(ValueError, match=mention):
+        ozimmu(np.ones((2, 2)), np.ones((2, 2)), 3, **change)

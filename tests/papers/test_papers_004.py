@@ -9,16 +9,22 @@ import transcription_004 as paper
 import widen
 from helpers import assert_same_bits, draw
 from paper_operands import random_bits
+from widen.papers.dgemm_fp8 import software
 from widen.papers.dgemm_fp8.algorithm import (
+    BREAK_EVEN,
     INPUTS,
+    automatic_block,
+    dgemm_fp8_groups,
     dgemm_fp8tc,
     dgemm_fp16tc,
+    groups_recipe,
     minimum_products,
     rho,
     scheme_of,
     slices_of,
 )
 from widen.papers.dgemm_fp8.items import TABLE_3
+from widen.papers.dgemm_fp8.software import dgemm_in_software
 from widen.papers.slicing import cpu as slices
 
 FUNCTIONS = {"fp8": dgemm_fp8tc, "fp16": dgemm_fp16tc}
@@ -80,6 +86,70 @@ def test_bits_of_the_equations(unit, family, how):
     wanted, counts = paper.dgemm(a, b, unit, type3, k_block=how.get("k_block"))
     assert_same_bits(found, wanted)
     assert ran.products == counts
+
+
+@pytest.mark.parametrize(("type2", "type3"), INPUTS)
+@pytest.mark.parametrize("family", ["phi1", "zero lines", "ties"])
+def test_formats_in_software_have_the_bits_of_the_equations(type2, type3, family):
+    """FP6 digits are multiplied, and sums are rounded to FP16 term by term."""
+    a, b = draw(family, (2, 7, 3), 1)
+    found, ran = dgemm_in_software(a, b, type2, type3, info=True)
+    wanted, counts = paper.dgemm(a, b, type2, type3)
+    assert_same_bits(found, wanted)
+    assert ran.products == counts
+    if type2 != "fp6" and (type2, type3) != ("fp16", "fp16"):
+        assert_same_bits(FUNCTIONS[type2](a, b, accumulate=type3), wanted)
+
+
+def test_software_shows_a_format_that_is_too_narrow(monkeypatch):
+    """One bit more a slice than equation 1 allows, and sums are wrong: roundings are real."""
+    a, b = same_binade((2, 64)), same_binade((64, 2), 1)
+    exact = a @ b
+    assert abs(dgemm_in_software(a, b, "fp16", "fp16") / exact - 1).max() < 1e-14
+    monkeypatch.setattr(software, "rho", lambda *given: rho(*given) - 1)
+    assert abs(dgemm_in_software(a, b, "fp16", "fp16") / exact - 1).max() > 1e-4
+    with pytest.raises(ValueError, match="is not in Table 3"):
+        dgemm_in_software(a, b, "fp6", "bf16")
+    with pytest.raises(ValueError, match="leaves no bit"):
+        dgemm_in_software(np.ones((1, 4096)), np.ones((4096, 1)), "fp8", "fp16")
+
+
+@pytest.mark.parametrize("family", ["phi1", "positive", "cancellation", "ties"])
+@pytest.mark.parametrize("count", [3, 11])
+def test_groups_have_the_bits_of_their_equations(family, count):
+    a, b = draw(family, (3, 13, 2), 1)
+    assert_same_bits(dgemm_fp8_groups(a, b, count), paper.dgemm_groups(a, b, count))
+
+
+def test_sums_of_groups_are_cut_where_float32_ends():
+    a, b = same_binade((1, 32768)), same_binade((32768, 1), 1)
+    assert groups_recipe(32768, 4).addends == 2
+    assert_same_bits(dgemm_fp8_groups(a, b, 4), paper.dgemm_groups(a, b, 4))
+    for k in (1, 3, 1000, 65536, 65537, 1 << 24):
+        recipe = groups_recipe(k, 11)
+        assert recipe.addends * k * 4 ** (recipe.bits - 1) <= 1 << 24
+    with pytest.raises(ValueError, match="give k_block"):
+        groups_recipe((1 << 24) + 1, 11)
+
+
+def test_automatic_blocks_are_the_best_of_all_lengths():
+    """By the model: no length that was not looked at is better by more than blocks of one size."""
+    for k in (16384, 10000):
+        for place, even in BREAK_EVEN.items():
+            found = automatic_block(k, place=place)
+            cost = {d: -(-k // d) * (d + even) * slices_of(d, 11, "fp32") ** 2
+                    for d in range(8, k + 1)}  # fmt: skip
+            assert cost[found] <= 1.02 * min(cost.values())
+    a, b = same_binade((2, 4096)), same_binade((4096, 3), 1)
+    best = automatic_block(4096, accumulate="fp16", place="cpu")
+    assert best < 4096
+    found, ran = dgemm_fp16tc(a, b, accumulate="fp16", k_block="auto", info=True)
+    assert ran.block[2] == best
+    assert_same_bits(found, dgemm_fp16tc(a, b, accumulate="fp16", k_block=best))
+    assert automatic_block(4096, "fp8") == 4096  # 121 products however long
+    for k in range(6):
+        a, b = np.ones((2, k)), np.ones((k, 3))
+        assert (dgemm_fp8tc(a, b, k_block="auto") == k).all()
 
 
 @pytest.mark.parametrize("digits", [(16, 8), (8, 8), (4, 16)])

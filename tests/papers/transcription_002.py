@@ -1,10 +1,12 @@
-"""Paper 002's Algorithms 3 to 8, line by line, in Python floats and integers: slow, the oracle.
+"""Paper 002's algorithms, line by line, in Python floats and integers: slow, the oracle.
 
 Matrices are lists of lists. Indices s, g run as in the paper, from 1; a dictionary holds what the
 paper writes with a superscript. Floats of Python are IEEE float64, rounded to nearest even.
 """
 
 from math import ceil, floor, frexp, log2
+
+import numpy as np
 
 
 def beta_of(n):
@@ -23,6 +25,43 @@ def ceil_log2(x):
 
 def largest(row):
     return max(abs(x) for x in row)
+
+
+def printed_beta(n):
+    """Line 1 of Algorithm 1 as it stands there."""
+    return ceil((29 - log2(n)) / 2)
+
+
+def repaired_beta(n):
+    """What lines 4 to 6 and line 4 of Algorithm 2 need: slices for FP16, sums for FP32."""
+    return max(ceil(53 - (24 - log2(n)) / 2), 53 - 11)
+
+
+def algorithm_1(a, k, beta):
+    """Splitting to nearest for FP16: A'_s and mu'^(s)."""
+    a, slices, mu = [list(row) for row in a], {}, {}
+    for s in range(1, k + 1):  # 2
+        mu[s] = [2.0 ** ceil_log2(largest(row)) if largest(row) else 1.0 for row in a]  # 3
+        sigma = [0.75 * x * 2.0**beta for x in mu[s]]  # 4
+        part = [[(x + sigma[i]) - sigma[i] for x in row] for i, row in enumerate(a)]  # 5
+        slices[s] = [[np.float16(x / mu[s][i]) for x in row] for i, row in enumerate(part)]  # 6
+        a = [[x - y for x, y in zip(*rows, strict=True)] for rows in zip(a, part, strict=True)]  # 7
+    return slices, mu
+
+
+def algorithm_2(a, mu, b, nu, k):
+    """FP16 products with FP32 sums, in fast mode; b is of B^T."""
+    m, p = len(a[1]), len(b[1])
+    c = [[0.0] * p for _ in range(m)]  # 1
+    for g in range(2, k + 2):  # 2
+        for s in range(1, g):  # 3
+            for i in range(m):
+                for j in range(p):
+                    product = np.float32(0)  # 4
+                    for x, y in zip(a[s][i], b[g - s][j], strict=True):
+                        product = np.float32(product + np.float32(x) * np.float32(y))
+                    c[i][j] = c[i][j] + mu[s][i] * float(product) * nu[g - s][j]  # 5
+    return c
 
 
 def algorithm_3(a, k):
@@ -145,6 +184,12 @@ def algorithm_7(a, b, scale, m, p, k):
             for j in range(p):
                 c[i][j] = c[i][j] + scale(g - 1, 1, i, j) * float(group[i][j])  # 8
     return c
+
+
+def gemm_of(alpha, d, beta, c):
+    """Step (v) of section 1."""
+    return [[alpha * x + beta * y for x, y in zip(*rows, strict=True)]
+            for rows in zip(d, c, strict=True)]  # fmt: skip
 
 
 def product(a, b, k, variant):

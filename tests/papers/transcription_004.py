@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
 
 MANTISSA = {"fp64": 53, "fp32": 24, "fp16": 11, "fp8": 4, "fp6": 3}
-TYPES = {"fp16": np.float16, "fp8": ml_dtypes.float8_e4m3fn}
+TYPES = {"fp16": np.float16, "fp8": ml_dtypes.float8_e4m3fn, "fp6": ml_dtypes.float6_e3m2fn}
+SUMS = {"fp32": np.float32, "fp16": np.float16}
 
 
 def rho_of(k, type2, type3, held=None):
@@ -18,19 +20,23 @@ def rho_of(k, type2, type3, held=None):
 
 
 def slice_vector(x, rho, type2):
-    """Equations 4 to 8: (slices in Type2, exponents c)."""
+    """Equations 4 to 8: (slices in Type2, exponents c).
+
+    E3M2's smallest number is 2^-4, so that 2^-c v, of 53 - rho bits below 1, needs a shift.
+    """
     slices, exponents = [], []
+    shift = MANTISSA["fp64"] - rho if type2 == "fp6" else 0
     while (largest := abs(x).max()) != 0:
         m, e = math.frexp(largest)
         c = e - 1 if m == 0.5 else e  # (4), without fl's misrounding
         sigma = 0.75 * math.ldexp(1.0, rho + c)  # (5)
         v = (x + sigma) - sigma  # (6)
         x = x - v  # (7)
-        scaled = np.ldexp(v, -c)
+        scaled = np.ldexp(v, -c + shift)
         kept = scaled.astype(TYPES[type2])  # (8)
         assert (kept.astype(np.float64) == scaled).all()
         slices.append(kept)
-        exponents.append(c)
+        exponents.append(c - shift)
     return slices, exponents
 
 
@@ -50,14 +56,52 @@ def dgemm(a, b, type2, type3="fp32", held=None, k_block=None):
                 pairs = [(p, q) for p in range(len(xs)) for q in range(len(ys))]
                 total = 0.0
                 for p, q in sorted(pairs, key=lambda pq: (-sum(pq), pq[0])):
-                    dot = np.float32(0)
+                    fl = SUMS[type3]
+                    dot = fl(0)
                     for x, y in zip(xs[p], ys[q], strict=True):
-                        dot = np.float32(dot + np.float32(x) * np.float32(y))  # (11)
+                        dot = fl(dot + fl(x) * fl(y))  # (11)
                     total = total + math.ldexp(float(dot), c_x[p] + c_y[q])
                 found[i, j] = total
         c = c + found if h else found
         counts.append(max(len(x[0]) for x in rows) * max(len(y[0]) for y in columns))
     return c, tuple(counts)
+
+
+def dgemm_groups(a, b, slices):
+    """Digits to nearest with one shift, pairs p + q <= slices + 1 by weight, sums within float32.
+
+    Paper 002's Algorithms 8 and 6 with E4M3 for INT8: digits of 5 bits, within 16.
+    """
+    (m, k), n = a.shape, b.shape[1]
+    r = 2**24 // (k * 2**8)
+    assert r >= 1
+
+    def digits_of(vector):
+        largest = abs(vector).max()
+        fraction, exponent = math.frexp(largest)
+        unit = Fraction(2) ** ((exponent - 1 if fraction == 0.5 else exponent) - 4)
+        rest, found = [Fraction(x) for x in vector], []
+        for s in range(slices):
+            scale = unit / 32**s
+            digits = [round(x / scale) for x in rest]  # Fractions round ties to even
+            rest = [x - d * scale for x, d in zip(rest, digits, strict=True)]
+            kept = np.array(digits, float).astype(ml_dtypes.float8_e4m3fn)
+            assert (kept.astype(float) == digits).all()
+            found.append(kept.astype(np.float32))
+        return unit, found
+
+    rows, columns = [digits_of(x) for x in a], [digits_of(x) for x in b.T]
+    c = np.zeros((m, n))
+    for i, (mu, xs) in enumerate(rows):
+        for j, (nu, ys) in enumerate(columns):
+            for g in range(slices):
+                for start in range(0, g + 1, r):
+                    total = np.float32(0)
+                    for p in range(start, min(start + r, g + 1)):
+                        for x, y in zip(xs[p], ys[g - p], strict=True):
+                            total = np.float32(total + x * y)
+                    c[i, j] += float(Fraction(float(total)) * mu * nu / 32**g)
+    return c
 
 
 def mul_mantissa(a, b, carry_test="p00"):

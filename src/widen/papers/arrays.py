@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from widen.calls.check import as_operand, library
+from widen.calls.check import as_operand, library, scalar
 from widen.formats.arrays import is_tensor, library_of
 from widen.words import Words
 
@@ -48,6 +48,28 @@ def check_words(a: Any, b: Any, formats: Sequence[str], *, finite: bool) -> None
         )
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"shapes {a.shape} and {b.shape} do not match: np.matmul's rules apply")
+
+
+def addend(
+    alpha: Any, beta: Any, c: Any, dtype: str, shape: tuple[int, ...]
+) -> tuple[float, float, Any]:
+    """Look at alpha, beta and c of alpha A B + beta C; without beta nobody reads c, so it is None.
+
+    >>> addend(2, 0, None, "float64", (1, 1))
+    (2.0, 0.0, None)
+    """
+    c = None if c is None else matrix(c, "c", dtype)
+    alpha, beta = scalar(alpha, "alpha"), scalar(beta, "beta")
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if isinstance(value, complex):
+            raise ValueError(f"{name}={value} is complex; the matrices are real")
+    if not beta:
+        return alpha, beta, None
+    if c is None:
+        raise ValueError(f"beta={beta} without c; give c, or beta=0")
+    if tuple(c.shape) != shape:
+        raise ValueError(f"c has shape {tuple(c.shape)}; a @ b has {shape}")
+    return alpha, beta, c
 
 
 def exponents(x: Any) -> Any:

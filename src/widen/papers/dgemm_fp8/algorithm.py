@@ -1,17 +1,33 @@
 """Paper 004: DGEMM without FP64 arithmetic, on FP8 and FP16 tensor cores.
 
 Mukunoki 2025. `dgemm_fp8tc` is DGEMM-FP8TC, `dgemm_fp16tc` DGEMM-FP16TC; `fp64emu=True` slices and
-accumulates with integer instructions only; `minimum_products` is Table 3. Names of the paper in the
-code: gamma, xi, rho (equations 1 to 3), Type1 (float64), Type2 (what is multiplied), Type3 (what
-sums are accumulated in).
+accumulates with integer instructions only; `minimum_products` is Table 3. What the paper leaves for
+later is here too: `automatic_block` chooses inner blocks, `dgemm_fp8_groups` leaves products out
+and adds those of equal weight in the accumulator (paper 002's Algorithms 8 and 6). Names of the
+paper in the code: gamma, xi, rho (equations 1 to 3), Type1 (float64), Type2 (what is multiplied),
+Type3 (what sums are accumulated in).
 """
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 from widen.formats import BINARY
-from widen.papers.slicing.algorithm import Operands, Scheme, checked, gamma, length, run
+from widen.formats.arrays import is_tensor
+from widen.papers.ozimmu.algorithm import Recipe, untimed
+from widen.papers.ozimmu.algorithm import check as check_slices
+from widen.papers.ozimmu.algorithm import run as run_groups
+from widen.papers.slicing.algorithm import (
+    Operands,
+    Scheme,
+    block_size,
+    checked,
+    gamma,
+    length,
+    run,
+)
 from widen.units import UNITS
 
 MEMORY = "8GB"
@@ -23,6 +39,15 @@ MANTISSAS = {"fp32": 24, "fp16": 11, "fp8": 4, "fp6": 3}
 INPUTS = (("fp16", "fp32"), ("fp16", "fp16"), ("fp8", "fp32"), ("fp8", "fp16"), ("fp6", "fp32"),
           ("fp6", "fp16"))  # fmt: skip
 """Columns of Table 3: Type2 and Type3."""
+
+FLOAT_SUMS = 1 << MANTISSAS["fp32"]
+"""float32 holds sums of integers up to here."""
+
+BREAK_EVEN = {"cpu": 80, "gpu": 860}
+"""Inner length at which writing a product of FP16 slices and adding it to the sum takes as long as
+multiplying. On an H200: 382 · 10^12 multiplications a second, 4 bytes written at 4.8 TB/s and read
+at 2.8 TB/s (004-fig5, m = 16384); the model then has its products and sums within 6 %. On a core
+of an EPYC with float32 BLAS: 23 ps a multiplication, 1.9 ns to write and to add (m = 256)."""
 
 TABLE_3_SIZES = tuple(8 << i for i in range(16))
 
@@ -125,7 +150,7 @@ def scheme_of(
 
 def dgemm_fp8tc(
     a: Any, b: Any, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None, *, fp64emu: bool = False,
-    accumulate: str = "fp32", k_block: int | None = None, memory: int | str = MEMORY,
+    accumulate: str = "fp32", k_block: int | str | None = None, memory: int | str = MEMORY,
     block: int | None = None, digits: tuple[int, int] | None = None, info: bool = False,
 ) -> Any:  # fmt: skip
     """DGEMM-FP8TC: alpha A B + beta C in float64 from products of FP8 (E4M3) slices.
@@ -141,7 +166,7 @@ def dgemm_fp8tc(
     accumulate
         Type3 in the choice of digits: "fp32" or "fp16".
     k_block
-        Length of inner-product-wise blocks; None for one block.
+        Length of inner-product-wise blocks; None for one block, "auto" for `automatic_block`.
     memory, block
         Working memory and largest outer-product-wise block (None: no limit).
     digits
@@ -167,7 +192,7 @@ def dgemm_fp8tc(
 
 def dgemm_fp16tc(
     a: Any, b: Any, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None, *, fp64emu: bool = False,
-    accumulate: str = "fp32", k_block: int | None = None, memory: int | str = MEMORY,
+    accumulate: str = "fp32", k_block: int | str | None = None, memory: int | str = MEMORY,
     block: int | None = None, info: bool = False,
 ) -> Any:  # fmt: skip
     """DGEMM-FP16TC: alpha A B + beta C in float64 from products of FP16 slices.
@@ -191,12 +216,77 @@ def dgemm_fp16tc(
 
 
 def _run(
-    given: Operands, unit: str, how: tuple[str, tuple[int, int] | None, bool], k_block: int | None,
-    *, memory: int | str, block: int | None, info: bool,
+    given: Operands, unit: str, how: tuple[str, tuple[int, int] | None, bool],
+    k_block: int | str | None, *, memory: int | str, block: int | None, info: bool,
 ) -> Any:  # fmt: skip
-    k, k_block = given.shape[1], length(k_block, "k_block")
-    scheme = scheme_of(min(k_block or k, k), unit, *how)
-    return run(given, scheme, smallest_first, memory, block, info, k_block=k_block)
+    k = given.shape[1]
+    if k_block == "auto":
+        place = "gpu" if is_tensor(given.a) else "cpu"
+        k_block = automatic_block(k, unit, *how[:2], place=place)
+    size = length(k_block, "k_block")
+    scheme = scheme_of(min(size or k, k), unit, *how)
+    return run(given, scheme, smallest_first, memory, block, info, k_block=size)
+
+
+def automatic_block(
+    k: int, unit: str = "fp16", accumulate: str = "fp32", digits: tuple[int, int] | None = None,
+    *, place: str = "gpu",
+) -> int:  # fmt: skip
+    """Length of inner blocks that takes the least time, by a model of one constant.
+
+    Blocks of length d need p(d) products of slices, each d + c steps long: d multiplications, and c
+    of the time it takes to write a product and to add it (`BREAK_EVEN`). p grows with d by steps
+    just above powers of two, and in between longer blocks are better, so that only powers of two
+    are looked at, and evened out.
+
+    >>> [automatic_block(k) for k in (512, 4096, 16384, 262144)], automatic_block(16384, "fp8")
+    ([512, 4096, 4096, 4096], 16384)
+    """
+
+    def cost(size: int) -> float:
+        try:
+            bits = scheme_of(size, unit, accumulate, digits).bits
+        except ValueError:  # no bit is left for a slice
+            return math.inf
+        products = math.prod(-(-DOUBLE // (each + 1)) for each in bits)
+        return -(-k // size) * products * (size + BREAK_EVEN[place])
+
+    k = max(k, 1)
+    sizes = {block_size(k, 1 << power) for power in range(k.bit_length() + 1)}
+    return min(sorted(sizes), key=cost)
+
+
+def groups_recipe(k: int, slices: int) -> Recipe:
+    """How `dgemm_fp8_groups` multiplies: digits to nearest, as many products a sum as it holds.
+
+    Algorithm 8's digits of b bits stay within 2^(b - 1), so E4M3, whose integers reach 16, holds
+    those of 5 bits; sums of r k such products are exact in float32 up to r k 2^(2b - 2) = 2^24.
+
+    >>> groups_recipe(4096, 11).addends, groups_recipe(16384, 11).addends, groups_recipe(2**17, 9)
+    (16, 4, Recipe(slices=9, bits=4, way='nearest', addends=2, unit='fp8'))
+    """
+    bits = next((x for x in range(5, 0, -1) if k << 2 * (x - 1) <= FLOAT_SUMS), None)
+    if bits is None:
+        raise ValueError(f"k = {k} leaves no bit for a slice; give k_block={FLOAT_SUMS} or less")
+    return Recipe(slices, bits, "nearest", FLOAT_SUMS // (k << 2 * (bits - 1)), "fp8")
+
+
+def dgemm_fp8_groups(
+    a: Any, b: Any, slices: int = 11, *, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None,
+    k_block: int | None = None,
+) -> Any:  # fmt: skip
+    """FP8 slices in fast mode, products of equal weight added by the tensor cores: 66, not 121.
+
+    11 slices to nearest hold 55 bits of a line's largest entry. Of their products only those are
+    made that count: slices p + q <= 12, as in paper 002, whose error bound holds with 5 bits.
+
+    >>> import numpy as np
+    >>> a, b = 1 + np.random.default_rng(0).random((2, 64, 64))
+    >>> float(abs(dgemm_fp8_groups(a, b) / (a @ b) - 1).max()) < 1e-14
+    True
+    """
+    given = check_slices(a, b, slices, alpha=alpha, beta=beta, c=c)
+    return run_groups(given, partial(groups_recipe, slices=slices), untimed, k_block)
 
 
 def smallest_first(left: int, right: int, fast: bool = False) -> list[tuple[int, int]]:

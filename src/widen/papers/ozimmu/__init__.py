@@ -4,12 +4,13 @@ from widen.papers.ozimmu.algorithm import (
     VARIANTS,
     addends,
     additions,
-    beta,
     error_bound,
     exact_slices,
+    fast_fp16,
     ozimmu,
     products,
     schedule,
+    slice_bits,
     truncation_bound,
 )
 
@@ -17,11 +18,12 @@ __all__ = [
     "VARIANTS",
     "addends",
     "additions",
-    "beta",
     "error_bound",
     "exact_slices",
+    "fast_fp16",
     "ozimmu",
     "products",
     "schedule",
+    "slice_bits",
     "truncation_bound",
 ]

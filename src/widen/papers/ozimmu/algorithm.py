@@ -1,20 +1,24 @@
 """Paper 002: Uchino, Ozaki, Imamura 2025, the Ozaki scheme on integer matrix multiplication units.
 
 ``ozIMMU`` (Ootomo, Ozaki, Yokota 2024) and the three variants of the paper, by its algorithms. A is
-m×n and B is n×p here, as there. The functions `beta`, `addends` and `schedule` are its equations
-(4) and (12) and the loops of Algorithms 4, 6 and 7; `error_bound` is its section 5.
+m×n and B is n×p here, as there. The functions `slice_bits`, `addends` and `schedule` are its
+equations (4) and (12) and the loops of Algorithms 4, 6 and 7; `fast_fp16` is its Algorithms 1 and
+2, which it builds on; `error_bound` is its section 5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from widen.calls.check import library
-from widen.papers.arrays import leading_bits, matrix
+from widen.papers.arrays import leading_bits
+from widen.papers.slicing.algorithm import Operands, Scheme, checked, gamma, length, operands, take
+from widen.papers.slicing.algorithm import run as run_slices
 
 MOST_SLICES = 32
 U = 2.0**-53
@@ -38,6 +42,21 @@ VARIANTS = {
 """Of section 4: Algorithms 3 and 4; 5 and 4; 3 and 6; 8 and 6."""
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How a product is made: slices of so many bits, and how many products one sum may hold."""
+
+    slices: int
+    bits: int
+    way: str
+    addends: int
+    unit: str = "int8"
+
+
+Step = Callable[..., Any]
+"""Calls a step of the scheme as step(name, function, *given), to time it or not."""
+
+
 class Sum(NamedTuple):
     """Products that one int32 sum holds: slices `left` going up times `right` going down."""
 
@@ -58,10 +77,10 @@ class Slices:
     beta: int
 
 
-def beta(n: int) -> int:
-    """Bits of a slice, equation (4): min(7, floor((31 - log2 n) / 2)), in integers.
+def slice_bits(n: int) -> int:
+    """Bits of a slice, beta of equation (4): min(7, floor((31 - log2 n) / 2)), in integers.
 
-    >>> [beta(n) for n in (1, 2**17, 2**17 + 1, 2**19 + 1, 2**29)]
+    >>> [slice_bits(n) for n in (1, 2**17, 2**17 + 1, 2**19 + 1, 2**29)]
     [7, 7, 6, 5, 1]
     """
     return next(bits for bits in range(7, 0, -1) if n << 2 * bits <= 1 << 31)
@@ -73,7 +92,7 @@ def addends(n: int) -> int:
     >>> [addends(n) for n in (1000, 4096, 4097, 16384, 2**17)]
     [128, 32, 16, 8, 1]
     """
-    return 1 << max(0, 31 - 2 * beta(n) - (n - 1).bit_length())
+    return 1 << max(0, 31 - 2 * slice_bits(n) - (n - 1).bit_length())
 
 
 def schedule(slices: int, r: int) -> list[Sum]:
@@ -96,8 +115,17 @@ def products(slices: int) -> int:
     return slices * (slices + 1) // 2
 
 
-def ozimmu(a: Any, b: Any, slices: int, variant: str = "ozimmu") -> Any:
-    """Multiply two float64 matrices by products of int8 slices.
+def recipe_of(n: int, slices: int, variant: str) -> Recipe:
+    """What a variant does for an inner dimension n."""
+    chosen = VARIANTS[variant]
+    return Recipe(slices, slice_bits(n), chosen.way, addends(n) if chosen.grouped else 1)
+
+
+def ozimmu(
+    a: Any, b: Any, slices: int, variant: str = "ozimmu", *, alpha: Any = 1.0, beta: Any = 0.0,
+    c: Any = None, k_block: int | None = None,
+) -> Any:  # fmt: skip
+    """Multiply two float64 matrices by products of int8 slices: alpha A B + beta C.
 
     Parameters
     ----------
@@ -110,6 +138,11 @@ def ozimmu(a: Any, b: Any, slices: int, variant: str = "ozimmu") -> Any:
         "ozimmu": bit masks, every product added in float64. "rn": rounded to nearest with a new
         shift each slice. "ef": bit masks, products of equal weight added in the int32 accumulator.
         "h": rounded to nearest with one shift, and added so.
+    alpha, beta, c
+        Scalars and the matrix to add, the scheme's step (v).
+    k_block
+        Length of blocks of the inner dimension, each a product of its own; None for one block.
+        Blocks of 2^17 keep slices of 7 bits however long the inner dimension is.
 
     Returns
     -------
@@ -124,61 +157,106 @@ def ozimmu(a: Any, b: Any, slices: int, variant: str = "ozimmu") -> Any:
     array([[1. ],
            [2.5]])
     """
-    return run(a, b, slices, variant, lambda name, function, *given: function(*given))
+    given = check(a, b, slices, variant, alpha=alpha, beta=beta, c=c)
+    return run(given, partial(recipe_of, slices=slices, variant=variant), untimed, k_block)
 
 
-def run(a: Any, b: Any, slices: int, variant: str, step: Callable[..., Any]) -> Any:
-    """The same, every step of the scheme called as step(name, function, *given) to be timed."""
-    a, b, place = check(a, b, slices, variant)
-    if place == "cpu":
-        from widen.calls.cpu_tensors import as_array, as_tensor
+def untimed(name: str, function: Callable[..., Any], *given: Any) -> Any:
+    """A step that nobody times."""
+    return function(*given)
 
-        return as_tensor(run(as_array(a), as_array(b), slices, variant, step))
-    n, chosen = a.shape[1], VARIANTS[variant]
-    if a.shape[0] * n * b.shape[1] == 0:
-        return a @ b
-    verbs = _verbs(place)
-    how, c = (slices, beta(n), chosen.way), None
-    sums = schedule(slices, addends(n) if chosen.grouped else 1)
-    with verbs.on(a):
-        left = step("split A", verbs.split, a, "left", *how)
-        right = step("split B", verbs.split, b.swapaxes(0, 1), "right", *how)
-        for start in range(0, len(sums), slices):  # as many int32 matrices as slices are held
-            chunk, last = sums[start : start + slices], start + slices >= len(sums)
-            products = step("multiply", verbs.multiply, left, right, chunk)
-            c = step("accumulate", verbs.accumulate, c, products, chunk, left, right, last)
+
+def run(
+    given: Operands, recipe: Callable[[int], Recipe], step: Step, k_block: int | None = None
+) -> Any:
+    """All five steps of the scheme; `recipe` says how a block of an inner length is multiplied."""
+    (m, n, p), d = given.shape, None
+    depth = length(k_block, "k_block") or max(n, 1)
+    if min(depth, n) > 1 << 29:
+        raise ValueError(f"the inner dimension is {n}; int32 holds sums of 2^29: give k_block")
+    with given.verbs.on(given.a):
+        if m * n * p == 0:
+            d = given.a @ given.b
+        for h in range(0, n if m * p else 0, depth):
+            lines = given.a[:, h : h + depth], given.b[h : h + depth].swapaxes(0, 1)
+            part = product(given.verbs, *lines, recipe(min(depth, n - h)), step)
+            d = part if d is None else step("accumulate", add, d, part)
+        if given.alpha != 1 or given.beta:
+            d = step("copy", _combined, d, given.alpha, given.beta, given.c)
+    return given.back(d)
+
+
+def product(verbs: Any, rows: Any, columns: Any, recipe: Recipe, step: Step) -> Any:
+    """Steps (i) to (iv): split A and B, multiply, accumulate."""
+    slices, c = recipe.slices, None
+    left = step("split A", verbs.split, rows, "left", recipe)
+    right = step("split B", verbs.split, columns, "right", recipe)
+    sums = schedule(slices, recipe.addends)
+    for start in range(0, len(sums), slices):  # as many int32 matrices as slices are held
+        chunk, last = sums[start : start + slices], start + slices >= len(sums)
+        products = step("multiply", verbs.multiply, left, right, chunk)
+        c = step("accumulate", verbs.accumulate, c, products, chunk, left, right, last)
     return c
 
 
-def _verbs(place: str) -> Any:
-    """What splits, multiplies and accumulates there."""
-    if place == "numpy":
-        from widen.papers.ozimmu import cpu
-
-        return cpu
-    from widen.papers.ozimmu import gpu
-
-    return gpu
+@np.errstate(all="ignore")
+def _combined(d: Any, alpha: float, beta: float, c: Any) -> Any:
+    """Step (v), three roundings: on a GPU these are kernels of their own, and nothing is fused."""
+    return d * alpha if c is None else d * alpha + c * beta
 
 
-def check(a: Any, b: Any, slices: int, variant: str) -> tuple[Any, Any, str]:
-    """Return the matrices and where they are, or say what is wrong with the arguments."""
+def check(
+    a: Any, b: Any, slices: int, variant: str = "ozimmu", *, alpha: Any = 1.0, beta: Any = 0.0,
+    c: Any = None,
+) -> Operands:  # fmt: skip
+    """Return the operands, or say what is wrong with the arguments."""
     if variant not in VARIANTS:
         raise ValueError(f"variant={variant!r} is not known; use one of {', '.join(VARIANTS)}")
     if isinstance(slices, bool) or not isinstance(slices, int | np.integer):
         raise TypeError(f"slices is a {type(slices).__name__}; give an integer, such as slices=8")
     if not 1 <= slices <= MOST_SLICES:
         raise ValueError(f"slices={slices}; give 1 to {MOST_SLICES}")
-    place = library(a=a, b=b)
-    a, b = matrix(a, "a", "float64"), matrix(b, "b", "float64")
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(
-            f"a is {a.shape[0]}×{a.shape[1]} and b {b.shape[0]}×{b.shape[1]}; the columns of a "
-            "must be as many as the rows of b"
-        )
-    if a.shape[1] > 1 << 29:
-        raise ValueError(f"the inner dimension is {a.shape[1]}; int32 holds sums of at most 2^29")
-    return a, b, place
+    return operands(a, b, "float64", alpha=alpha, beta=beta, c=c, verbs_of=_verbs_of)
+
+
+def _verbs_of(gpu: bool) -> Any:
+    if gpu:
+        from widen.papers.ozimmu import gpu as on_gpu
+
+        return on_gpu
+    from widen.papers.ozimmu import cpu as on_cpu
+
+    return on_cpu
+
+
+# ── section 2: FP16 slices, on which the integers build ──────────────────────────────────────────
+
+
+def fast_fp16(a: Any, b: Any, slices: int, *, memory: int | str = "8GB") -> Any:
+    """Algorithms 1 and 2: products of FP16 slices in fast mode (Mukunoki and others 2020).
+
+    Line 1 of Algorithm 1, beta = ceil((29 - log2 n) / 2), would leave a slice 44 bits at n = 4096.
+    What must be added is 0.75 2^beta max|a| with beta = ceil((82 + log2 n) / 2) = ceil(53 -
+    (24 - log2 n) / 2), or 42 if that is more: then float32 holds sums and FP16 slices exactly.
+
+    >>> import numpy as np
+    >>> a = np.array([[1.0, 1 / 3]])
+    >>> bool(abs(fast_fp16(a, a.T, 6)[0, 0] - 10 / 9) < 1e-15)
+    True
+    """
+    check(a, b, slices)
+    given = checked(a, b, "float64")
+    bits = 53 - max(gamma(given.shape[1], 53, 24), 42)
+    scheme = Scheme("fp16", (bits, bits), 0.75, 53)
+
+    def left(rows: Any) -> tuple[Any, bool]:
+        return take(given.verbs, rows, scheme, 0, slices), True
+
+    def order(ours: int, theirs: int, fast: bool) -> list[tuple[int, int]]:
+        pairs = [(s, g - s) for g in range(slices) for s in range(g + 1)]
+        return [(s, t) for s, t in pairs if s < ours and t < theirs]
+
+    return run_slices(given, scheme, order, memory, None, False, left=left, most=slices)
 
 
 # ── section 5: rounding error analysis ───────────────────────────────────────────────────────────
@@ -193,7 +271,7 @@ def exact_slices(n: int) -> int:
     (4, 4)
     """
     bound = -52 + (8 * n).bit_length() - 1  # log2 of the left side
-    return max(0, (2 - bound) // beta(n) - 1)
+    return max(0, (2 - bound) // slice_bits(n) - 1)
 
 
 def additions(n: int, slices: int, variant: str) -> float:
@@ -215,7 +293,7 @@ def truncation_bound(a: Any, b: Any, slices: int) -> Any:
     """Return 4 (k + 1) n 2^(-beta k) g f^T, inequality (18)."""
     n = a.shape[1]
     g, f = (ufp(largest(x)) for x in (a, b.swapaxes(0, 1)))
-    return 4 * (slices + 1) * n * 2.0 ** (-beta(n) * slices) * g[:, None] * f
+    return 4 * (slices + 1) * n * 2.0 ** (-slice_bits(n) * slices) * g[:, None] * f
 
 
 def ufp(x: Any) -> Any:
@@ -244,9 +322,10 @@ def error_bound(a: Any, b: Any, slices: int, variant: str = "ozimmu") -> Any:
     >>> bool(error_bound(a, a.T, 8)[0, 0] < 1e-13)
     True
     """
-    a, b, _ = check(a, b, slices, variant)
-    n = a.shape[1]
+    given = check(a, b, slices, variant)
+    a, b, n = given.a, given.b, given.shape[1]
     if n == 0:
-        return a @ b
+        return given.back(a @ b)
     magnitude = (abs(a) @ abs(b)) * (1 + (n + 2) * U)
-    return truncation_bound(a, b, slices) + additions(n, slices, variant) * U * magnitude
+    rounding = additions(n, slices, variant) * U * magnitude
+    return given.back(truncation_bound(a, b, slices) + rounding)

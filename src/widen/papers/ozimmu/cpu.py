@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.papers.ozimmu.algorithm import Slices, Sum
+from widen.papers.ozimmu.algorithm import Recipe, Slices, Sum
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +28,7 @@ def on(x: Array) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
-def split(lines: Array, side: str, slices: int, beta: int, way: str) -> Slices:
+def split(lines: Array, side: str, recipe: Recipe) -> Slices:
     """Cut lines into slices of signed digits, as (lines, slices, inner).
 
     The right operand's slices lie in reverse, so that a sum's pairs are one long inner product.
@@ -39,13 +39,13 @@ def split(lines: Array, side: str, slices: int, beta: int, way: str) -> Slices:
         float64 (lines, inner).
     side
         "left" or "right".
-    slices, beta
-        How many slices, of how many bits.
-    way
-        "mask": bits from the leading one of the line on (Algorithm 3); "nearest": rounded to
-        nearest, one shift a line (8); "anew": rounded to nearest, a new shift each slice (5).
+    recipe
+        How many slices, of how many bits, and in which way. "mask": bits from the leading one of
+        the line on (Algorithm 3); "nearest": rounded to nearest, one shift a line (8); "anew":
+        rounded to nearest, a new shift each slice (5).
     """
-    count, inner = lines.shape
+    (count, inner), slices = lines.shape, recipe.slices
+    beta, way = recipe.bits, recipe.way
     digits = np.empty((count, slices, inner))
     order = range(slices) if side == "left" else range(slices)[::-1]
     units = _units(lines, beta, way, np.zeros(count, np.int64))

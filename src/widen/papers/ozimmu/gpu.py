@@ -1,7 +1,7 @@
 """Slices of float64 matrices on a GPU: the verbs of `cpu` on int8 tensor cores, the same bits.
 
-Digits are int8 (slices, 1, lines, pitch), sums int32 (sums, 1, m, pitch). Nothing waits for the
-device.
+Digits are int8 (slices, 1, lines, pitch), sums int32 (sums, 1, m, pitch); paper 004's digits in
+groups are FP8, and their sums float32. Nothing waits for the device.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from widen.gpu.multiply import descriptor
 from widen.gpu.operands import Tensor
 from widen.gpu.replay.launch import launch, programs
 from widen.gpu.tiles import LONGEST_SUM, PRODUCTS, LineTile, ProductTile, line_tile
-from widen.papers.ozimmu.algorithm import Slices, Sum
+from widen.gpu.units import STORAGE
+from widen.papers.ozimmu.algorithm import Recipe, Slices, Sum
 from widen.papers.ozimmu.kernels.triton import slices as kernels
+from widen.papers.slicing.gpu import fp8_tile
 from widen.stages.compiling.once import once
+from widen.units import UNITS
 
 SLICES = (LineTile(1, 1024, 4), LineTile(32, 64, 4))
 ACCUMULATE = ProductTile(1, 512, inner=0, warps=2)
@@ -38,9 +41,9 @@ def on(x: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(x.device)
 
 
-def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
+def split(lines: Tensor, side: str, recipe: Recipe) -> Slices:
     """Cut lines (lines, inner) into slices; see `cpu.split`."""
-    count, inner = lines.shape
+    (count, inner), slices, beta = lines.shape, recipe.slices, recipe.bits
     pitch = -(-inner // 16) * 16
     near = lines_near(lines.shape, lines.stride())
     tile = line_tile(SLICES, near, inner)
@@ -55,17 +58,17 @@ def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
         "beside": beside, **tile.named,
     }  # fmt: skip
     launch(kernels.largest, grid, {**common, "out": most}, warps=tile.warps)
-    if way != "anew":
+    if recipe.way != "anew":
         units = torch.empty((1, count), dtype=torch.int32, **place)
         launch(
-            WAYS[way], grid,
+            WAYS[recipe.way], grid,
             {
                 **common, "most": most, "units": units, "planes": digits, "pitch": pitch,
                 "stride": digits.stride(0), "slices": slices, "beta": beta,
             },
             warps=tile.warps,
         )  # fmt: skip
-        return Slices(digits, units, beta)
+        return Slices(digits.to(STORAGE[recipe.unit]), units, beta)
     units = torch.empty((slices, count), dtype=torch.int32, **place)
     rest = lines.clone(memory_format=torch.contiguous_format).view(torch.int64)
     tile = line_tile(SLICES, False, inner)
@@ -87,18 +90,21 @@ def split(lines: Tensor, side: str, slices: int, beta: int, way: str) -> Slices:
 
 
 def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Tensor:
-    """Sums of products of slices, int32 (sums, 1, m, pitch), the last sum first."""
+    """Sums of products of slices, (sums, 1, m, pitch) of int32 or float32, the last sum first."""
     ours, theirs = left.digits, right.digits
     m, n, k = ours.shape[2], theirs.shape[2], theirs.shape[3]
     pitch = -(-n // 16) * 16
-    out = torch.empty((len(sums), 1, m, pitch), dtype=torch.int32, device=ours.device)
+    whole = ours.dtype == torch.int8
+    dtype = torch.int32 if whole else torch.float32
+    out = torch.empty((len(sums), 1, m, pitch), dtype=dtype, device=ours.device)
     order = tuple(reversed(sums))  # the longest first: no long tile at the end
-    if is_hopper(ours.device):
+    if whole and is_hopper(ours.device):
         from widen.papers.ozimmu.kernels.cuda.sums import multiply_sums
 
         multiply_sums(ours, theirs, out, k, order)
         return out
-    tile = PRODUCTS["int8"]
+    tile = PRODUCTS["int8"] if whole else fp8_tile(ours.device)
+    depth = LONGEST_SUM if whole else -(-k // tile.inner) * tile.inner
     count = len(sums) * -(-m // tile.rows) * -(-n // tile.columns)
     firsts, pairs = _pairs(order, ours.device)
     launch(
@@ -107,7 +113,8 @@ def multiply(left: Slices, right: Slices, sums: Sequence[Sum]) -> Tensor:
             **tile.named, "left": descriptor(ours, k, tile.rows, tile.inner),
             "right": descriptor(theirs, k, tile.columns, tile.inner), "out": out, "firsts": firsts,
             "pairs": pairs, "m": m, "n": n, "k": k, "pitch": pitch, "groups": len(sums), "batch": 1,
-            "left_batch": 1, "right_batch": 1, "depth": LONGEST_SUM, "one": 1.0, "SHORT": False,
+            "left_batch": 1, "right_batch": 1, "depth": depth, "one": 1.0,
+            "SHORT": False if whole else UNITS["fp8"].span,
             "PLAIN": ours.device.type == "cuda",
         },
         warps=tile.warps, stages=tile.stages,

@@ -15,7 +15,7 @@ from operator import index
 from typing import Any
 
 from widen.calls import check
-from widen.papers.arrays import matrix
+from widen.papers.arrays import addend, matrix
 from widen.units import UNITS
 
 STAGES = ("split_left", "split_right", "multiply", "sum")
@@ -121,11 +121,16 @@ class Ran:
     seconds: dict[str, float]
 
 
+def left_over(top: Any) -> bool:
+    """Whether any line has something left."""
+    return bool((top != NOTHING).any())
+
+
 def take(verbs: Any, lines: Any, scheme: Scheme, side: int, count: int | None = None) -> Slices:
     """Slice lines of A (side 0) or B (1) until nothing is left, or `count` times (Algorithm 1)."""
     work = verbs.lines(lines)
     slices, top = Slices(scheme.bits[side]), verbs.tops(work)
-    while (count is None or len(slices.planes) < count) and verbs.left_over(top):
+    while (count is None or len(slices.planes) < count) and left_over(top):
         plane, following, _ = verbs.split(
             work, top, slices.bits, scheme.constant, scheme.unit, emulated=scheme.emulated
         )
@@ -199,12 +204,12 @@ def sum_of_products(
 def run(
     given: Operands, scheme: Scheme, order: Order, memory: int | str, block: int | None,
     info: bool, *, left: Callable[[Any], tuple[Slices, bool]] | None = None,
-    k_block: int | None = None, nearest: bool = False,
+    most: int | None = None, k_block: int | None = None, nearest: bool = False,
 ) -> Any:  # fmt: skip
     """Block by block: A is split once a row of blocks, B for every block; multiply, sum.
 
-    `left` splits rows of A and says whether fast mode applies; then B gets as many slices. Blocks
-    of the inner dimension are products of their own, added one after the other.
+    `left` splits rows of A and says whether fast mode applies; then B gets as many slices, or
+    `most`. Blocks of the inner dimension are products of their own, added one after the other.
     """
     verbs, (m, k, n) = given.verbs, given.shape
     room, block = check.workspace_bytes(memory, "memory"), length(block, "block")
@@ -224,7 +229,8 @@ def run(
             for j in range(0, n, columns):
                 with account.stage("split_right"):
                     theirs = given.b[h : h + depth, j : j + columns].T
-                    other = take(verbs, theirs, scheme, 1, len(mine.planes) if fast else None)
+                    count = (most or len(mine.planes)) if fast else None
+                    other = take(verbs, theirs, scheme, 1, count)
                 size = (len(mine.planes), len(other.planes))
                 pairs, target = order(*size, fast), out[i : i + rows, j : j + columns]
                 sums = verbs.zeros(*target.shape, scheme.precision, given.a) if h else target
@@ -290,43 +296,51 @@ def length(value: Any, name: str) -> int | None:
     return size
 
 
+def operands(
+    a: Any, b: Any, dtype: str, *, alpha: Any, beta: Any, c: Any,
+    verbs_of: Callable[[bool], Any], verbs: Any = None,
+) -> Operands:  # fmt: skip
+    """Look at the arguments of a product, and find the verbs that serve it, on a GPU or not.
+
+    `verbs` serve tensors where there is no GPU (tests).
+    """
+    place = check.library(a=a, b=b, c=c)
+    a, b = matrix(a, "a", dtype), matrix(b, "b", dtype)
+    check.result_dims(tuple(a.shape), tuple(b.shape))
+    alpha, beta, c = addend(alpha, beta, c, dtype, (a.shape[0], b.shape[1]))
+    back: Callable[[Any], Any] = _same
+    if verbs is None:
+        verbs = verbs_of(place.startswith("cuda"))
+        if place == "cpu":
+            from widen.calls.cpu_tensors import as_array, as_tensor
+
+            a, b = as_array(a), as_array(b)
+            c, back = None if c is None else as_array(c), as_tensor
+    return Operands(a, b, c, alpha, beta, verbs, back)
+
+
+def _verbs_of(gpu: bool) -> Any:
+    if gpu:
+        from widen.papers.slicing import gpu as on_gpu
+
+        return on_gpu
+    from widen.papers.slicing import cpu as on_cpu
+
+    return on_cpu
+
+
 def checked(
     a: Any, b: Any, dtype: str, alpha: Any = 1.0, beta: Any = 0.0, c: Any = None, *,
     verbs: Any = None,
 ) -> Operands:  # fmt: skip
-    """Look at the arguments of a product; `verbs` serve tensors where there is no GPU (tests)."""
-    place = check.library(a=a, b=b, c=c)
-    a, b = matrix(a, "a", dtype), matrix(b, "b", dtype)
-    c = None if c is None else matrix(c, "c", dtype)
-    check.result_dims(tuple(a.shape), tuple(b.shape))
-    alpha, beta = check.scalar(alpha, "alpha"), check.scalar(beta, "beta")
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        if isinstance(value, complex):
-            raise ValueError(f"{name}={value} is complex; the matrices are real")
-    if beta and c is None:
-        raise ValueError(f"beta={beta} without c; give c, or beta=0")
-    if not beta:
-        c = None
-    elif tuple(c.shape) != (a.shape[0], b.shape[1]):
-        raise ValueError(f"c has shape {tuple(c.shape)}; a @ b has {(a.shape[0], b.shape[1])}")
-    back: Callable[[Any], Any] = _same
-    if verbs is None:
-        if place.startswith("cuda"):
-            from widen.papers.slicing import gpu as verbs
-        else:
-            from widen.papers.slicing import cpu as verbs
-
-            if place == "cpu":
-                from widen.calls.cpu_tensors import as_array, as_tensor
-
-                a, b = as_array(a), as_array(b)
-                c, back = None if c is None else as_array(c), as_tensor
-    for name, x in (("a", a), ("b", b)):
-        if not verbs.finite(x):
+    """The operands of papers 000 and 004, which must be finite."""
+    given = operands(a, b, dtype, alpha=alpha, beta=beta, c=c, verbs_of=_verbs_of, verbs=verbs)
+    for name, x in (("a", given.a), ("b", given.b)):
+        if not given.verbs.finite(x):
             raise ValueError(
                 f"{name} holds an infinity or a NaN, which cannot be sliced; use widen.matmul"
             )
-    return Operands(a, b, c, alpha, beta, verbs, back)
+    return given
 
 
 def _same(x: Any) -> Any:

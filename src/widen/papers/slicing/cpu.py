@@ -49,11 +49,6 @@ def tops(work: Array) -> Array:
     return out
 
 
-def left_over(top: Array) -> bool:
-    """Whether any line has something left."""
-    return bool((top != NOTHING).any())
-
-
 def split(
     work: Array, top: Array, bits: int, constant: float, unit: str, *, emulated: bool = False,
     weights: Array | None = None,

@@ -71,11 +71,6 @@ def tops(work: Tensor) -> Tensor:
     return out
 
 
-def left_over(top: Tensor) -> bool:
-    """Whether any line has something left."""
-    return bool((top != NOTHING).any())
-
-
 def split(
     work: Tensor, top: Tensor, bits: int, constant: float, unit: str, *, emulated: bool = False,
     weights: Tensor | None = None,
@@ -181,6 +176,17 @@ def _one(device: torch.device) -> Tensor:
     return constant(1.0, torch.float32, device)  # complete before another stream may read it
 
 
+def fp8_tile(device: torch.device) -> ProductTile:
+    """The tile of FP8 products whose sums leave the tensor core in time."""
+    return FP8_HOPPER if hopper(device) else PRODUCTS["fp8"]
+
+
+def hopper(device: torch.device | str) -> bool:
+    """Whether this is a GPU of the generation of the H100, H200 and GH200."""
+    device = torch.device(device)
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
+
+
 def _emptied_in_time(
     left: list[Tensor], right: list[Tensor], pairs: list[tuple[int, int]]
 ) -> Tensor:
@@ -189,8 +195,7 @@ def _emptied_in_time(
     m, n, k = ours.shape[1], theirs.shape[1], ours.shape[2]
     out = torch.empty((len(pairs), m, n), dtype=torch.float32, device=ours.device)
     firsts, table = _lists(tuple(pairs), ours.device)
-    hopper = torch.cuda.get_device_capability(ours.device)[0] == 9
-    tile, short = FP8_HOPPER if hopper else PRODUCTS["fp8"], UNITS["fp8"].span
+    tile, short = fp8_tile(ours.device), UNITS["fp8"].span
     count = len(pairs) * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         group_kernels.products, (programs(ours.device, count, tile.warps),),

@@ -21,6 +21,7 @@ from widen.papers.slicing.algorithm import (
     checked,
     gamma,
     halved,
+    left_over,
     run,
 )
 
@@ -211,7 +212,7 @@ def estimates(
     k = work.shape[1]
     bound = verbs.magnitudes(work, weights) * (2 * math.sqrt(k) * 2.0**-scheme.precision)
     top, d = verbs.tops(work), 0
-    while verbs.left_over(top):
+    while left_over(top):
         plane, following, sums = verbs.split(
             work, top, scheme.bits[0], scheme.constant, scheme.unit, weights=weights
         )
@@ -233,5 +234,5 @@ def enough_slices(verbs: Any, rows: Any, weights: Any, scheme: Scheme) -> tuple[
         slices.planes.append(plane)
         slices.tops.append(top)
         if len(slices.planes) >= 2 and verbs.exceeds(s, t):
-            return slices, verbs.left_over(following)
+            return slices, left_over(following)
     return slices, False

@@ -66,6 +66,22 @@ def largest(x, out, lines, inner, along, beside, LINES: tl.constexpr, INNER: tl.
     tl.atomic_max(out + line, tl.max(bits & MAGNITUDE, 1), line < lines)
 
 
+@triton.jit
+def entries(
+    x, most, units, planes, lines, inner, pitch, along, beside, beta,
+    NEAREST: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    """Bits of a program's entries, the units of its lines (stored), where digits go, and which."""
+    line, h = place(lines, pitch, LINES, INNER)
+    inside = line < lines
+    at = x + (line.to(tl.int64) * beside)[:, None] + (h.to(tl.int64) * along)[None, :]
+    bits = tl.load(at, inside[:, None] & (h < inner)[None, :], other=0)
+    unit = unit_of(tl.load(most + line, inside, other=0), beta, NEAREST)
+    tl.store(units + line, unit, inside)
+    to = planes + (wide(1) * line * pitch)[:, None] + h[None, :]
+    return bits, unit, to, inside[:, None] & (h < pitch)[None, :]
+
+
 @triton.jit(do_not_specialize=["lines", "inner", "slices", "beta"])
 def mask(
     x, most, units, planes, lines, inner, pitch, stride, along, beside, slices, beta,
@@ -77,16 +93,12 @@ def mask(
     |x| = m 2^e the integer m 2^10 is kept, below 2^63: shifted right by less than 0 (taken as 0) it
     has beta zeros at the end, by more than 63 (taken as 63) nothing is left of it.
     """
-    line, h = place(lines, pitch, LINES, INNER)
-    inside, written = line < lines, (line < lines)[:, None] & (h < pitch)[None, :]
-    at = x + (line.to(tl.int64) * beside)[:, None] + (h.to(tl.int64) * along)[None, :]
-    bits = tl.load(at, inside[:, None] & (h < inner)[None, :], other=0)
-    unit = unit_of(tl.load(most + line, inside, other=0), beta, False)
-    tl.store(units + line, unit, inside)
+    bits, unit, to, written = entries(
+        x, most, units, planes, lines, inner, pitch, along, beside, beta, False, LINES, INNER
+    )
     m, e = decode(bits, 52, 11)
     window = tl.where((unit == SPECIAL)[:, None], 0, m) << 10
     down = unit[:, None] - e + 10
-    to = planes + (wide(1) * line * pitch)[:, None] + h[None, :]
     for s in range(slices):
         by = tl.minimum(tl.maximum(down, 0), 63).to(tl.int64)
         digit = (window >> by).to(tl.int32) & ((1 << beta) - 1)
@@ -100,17 +112,13 @@ def nearest(
     LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """Algorithm 8: x rounded to the unit of each slice in turn, ties to even, one shift a line."""
-    line, h = place(lines, pitch, LINES, INNER)
-    inside, written = line < lines, (line < lines)[:, None] & (h < pitch)[None, :]
-    at = x + (line.to(tl.int64) * beside)[:, None] + (h.to(tl.int64) * along)[None, :]
-    bits = tl.load(at, inside[:, None] & (h < inner)[None, :], other=0)
-    unit = unit_of(tl.load(most + line, inside, other=0), beta, True)
-    tl.store(units + line, unit, inside)
+    bits, unit, to, written = entries(
+        x, most, units, planes, lines, inner, pitch, along, beside, beta, True, LINES, INNER
+    )
     special = unit == SPECIAL
     bits = tl.where(special[:, None], 0, bits)
     rest = scaled(bits.to(tl.float64, bitcast=True), tl.where(special, 0, -unit)[:, None])
     base = power(tl.zeros((1, 1), tl.int32) + beta)
-    to = planes + (wide(1) * line * pitch)[:, None] + h[None, :]
     for s in range(slices):
         shifted = rest + SIGMA
         rest = (rest - (shifted - SIGMA)) * base
