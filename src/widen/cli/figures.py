@@ -1,6 +1,7 @@
 """The one place where a figure, which is plain data, becomes a picture."""
 
 import io
+from itertools import product
 from textwrap import wrap
 from typing import Any
 
@@ -14,6 +15,9 @@ COLOURS = (
 
 MARKERS = "osD^vPX*"
 LINES = ("-", (0, (6, 3)), (0, (2, 2)), (0, (7, 2, 2, 2)))
+AROUND = ((0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0))
+"""Where a mark may stand, best first: above and below a point it is seldom on its line."""
+
 WIDTH, HEIGHT, LEGEND_LINE = 4.9, 3.5, 0.24  # inches
 
 
@@ -159,17 +163,14 @@ def put_marks(axes: Any, panel: Panel) -> None:
     scale = axes.figure.dpi / 72
     half = 5 * scale  # of a marker
     taken = [Bbox.from_extents(x - half, y - half, x + half, y + half) for _, (x, y) in marked]
-    places = [(dx, dy) for far in (8, 15, 22, 30) for dy in (0, far, -far) for dx in (far, -far, 0)]
     for text, (x, y) in marked:
         wide, high = 3.2 * scale * len(text), 4.5 * scale
-        for dx, dy in places:
-            if not dx and not dy:
-                continue
-            centre = x + dx * scale + (wide - half) * ((dx > 0) - (dx < 0)), y + dy * scale
+        for far, (right, up) in product((9, 15, 22, 30), AROUND):
+            centre = x + right * (far * scale + wide - half), y + up * far * scale
             box = Bbox.from_extents(
                 centre[0] - wide, centre[1] - high, centre[0] + wide, centre[1] + high
             )
-            inside = axes.bbox.containsx(box.x0) and axes.bbox.containsx(box.x1)
+            inside = axes.bbox.contains(box.x0, box.y0) and axes.bbox.contains(box.x1, box.y1)
             if inside and not any(box.overlaps(other) for other in taken):
                 break
         taken.append(box)
