@@ -172,6 +172,7 @@ def test_no_gpu_is_said(capsys):
 
 def test_no_torch_is_said(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "widen.gpu.measuring", raising=False)
     refused(capsys, bench("--device", "cuda"), "pip install 'widen[torch]'")
 
 
@@ -275,9 +276,10 @@ def test_a_file_that_cannot_be_written():
         results.append(Path("nowhere/rows.jsonl"), {})
 
 
-def on_a_cpu():
+def on_a_cpu(monkeypatch):
     """The code for GPUs, on a CPU: its events are made of nothing."""
     torch = pytest.importorskip("torch")
+    from widen.gpu import measuring
 
     class Event:
         def __init__(self, enable_timing):
@@ -299,17 +301,17 @@ def on_a_cpu():
         get_device_name=lambda _: "NVIDIA H200",
     )
     names = ["Generator", "rand", "randn", "complex", "float32", "float64", "version"]
+    names = {name: getattr(torch, name) for name in names}
+    monkeypatch.setattr(measuring, "torch", SimpleNamespace(cuda=cuda, __version__="2.11", **names))
     gpu = object.__new__(Gpu)
-    gpu.device = torch.device("cpu")
-    gpu.torch = SimpleNamespace(
-        cuda=cuda, __version__="2.11", **{name: getattr(torch, name) for name in names}
-    )
+    gpu.measured = object.__new__(measuring.Measured)
+    gpu.measured.device = torch.device("cpu")
     return gpu
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
-def test_tensors_are_measured_alike(dtype):
-    gpu = on_a_cpu()
+def test_tensors_are_measured_alike(dtype, monkeypatch):
+    gpu = on_a_cpu(monkeypatch)
     case = Case(40, 12, 35, dtype=dtype)
     for tried in (case, replace(case, batch=3), replace(case, accuracy="correct")):
         row = measure.measure(tried, gpu, 2, lambda share: None)

@@ -38,6 +38,7 @@ ORDER = [
     ["words"],
     ["cpu.batches", "gpu.batches"],  # the doors of the wings, which know of Words
     ["cpu.products", "gpu.products"],
+    ["gpu.measuring"],
     ["calls"],
     ["api"],
     ["papers"],
@@ -59,9 +60,10 @@ LIBRARIES = {
     "gpu": {"torch", "triton"},
     "gpu.batches": {"torch"},
     "gpu.products": {"torch"},
+    "gpu.measuring": {"torch"},
     "gpu.kernels": {"torch", "triton", "cuda"},
     "words": {"torch", "mpmath", "gmpy2", "flint"},  # numbers that words become
-    "cli": {"typer", "rich", "matplotlib", "torch"},  # it measures PyTorch's own product
+    "cli": {"typer", "rich", "matplotlib"},
     "testing": {"flint", "gmpy2", "ml_dtypes"},
 }
 LIBRARIES_OF_FILES = {"calls/autograd": {"torch"}, "calls/cpu_tensors": {"ml_dtypes"}}

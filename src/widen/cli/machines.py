@@ -1,9 +1,8 @@
 """Where a benchmark runs: random matrices, a clock and a name, on this CPU or on a GPU."""
 
-import gc
 import platform
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -68,63 +67,34 @@ class Cpu:
 
 
 class Gpu(Cpu):
-    """PyTorch on an NVIDIA GPU, timed by events on its own stream."""
+    """PyTorch on an NVIDIA GPU, as the GPU's wing measures it."""
 
     library = "torch"
 
     def __init__(self, index: int) -> None:
-        import torch
+        from widen.gpu.measuring import Measured
 
-        self.torch = torch
-        self.device = torch.device("cuda", index)
-        torch.cuda.set_device(self.device)  # events are recorded on the current device's stream
-        torch.set_float32_matmul_precision("highest")  # float32 is float32, not TF32
+        self.measured = Measured(index)
 
     def facts(self) -> dict[str, str]:
         """Return what a reader of a result must know about the machine."""
-        torch = self.torch
-        try:
-            triton = version("triton")
-        except PackageNotFoundError:
-            triton = "unknown"
-        return super().facts() | {
-            "machine": torch.cuda.get_device_name(self.device),
-            "torch": torch.__version__,
-            "cuda": str(torch.version.cuda),
-            "triton": triton,
-        }
+        return super().facts() | self.measured.facts()
 
     def generator(self, seed: int) -> Any:
         """Return a generator of random numbers on the GPU."""
-        return self.torch.Generator(device=self.device).manual_seed(seed)
+        return self.measured.generator(seed)
 
     def reals(self, generator: Any, shape: tuple[int, ...], dtype: str, phi: float) -> Any:
         """Return random numbers of a real format, made on the GPU."""
-        like = {
-            "generator": generator,
-            "dtype": getattr(self.torch, dtype),
-            "device": self.device,
-        }
-        factor = self.torch.randn(shape, **like).mul_(phi).exp_()
-        return self.torch.rand(shape, **like).sub_(0.5).mul_(factor)
+        return self.measured.reals(generator, shape, dtype, phi)
 
     def as_complex(self, real: Any, imaginary: Any) -> Any:
         """Put two parts together."""
-        return self.torch.complex(real, imaginary)
+        return self.measured.as_complex(real, imaginary)
 
     def seconds(self, function: Callable[[], object]) -> float:
-        """Return the time one call takes, between two events on the stream it runs on.
-
-        The device is idle before, so the time that the CPU needs to launch kernels counts.
-        """
-        cuda = self.torch.cuda
-        start, stop = (cuda.Event(enable_timing=True) for _ in range(2))
-        cuda.synchronize(self.device)
-        start.record()
-        function()
-        stop.record()
-        stop.synchronize()
-        return float(start.elapsed_time(stop)) / 1e3
+        """Return the time one call takes, by the GPU's own clock."""
+        return self.measured.seconds(function)
 
     def fetch(self, values: Any) -> "np.ndarray[Any, Any]":
         """Return a tensor as a NumPy array on the CPU."""
@@ -132,9 +102,7 @@ class Gpu(Cpu):
 
     def free(self) -> None:
         """Give back memory that the last row left, so that rows do not know of each other."""
-        gc.collect()  # an exception's traceback may hold tensors in a cycle
-        self.torch.cuda.synchronize(self.device)
-        self.torch.cuda.empty_cache()
+        self.measured.free()
 
 
 def machine(device: str) -> Cpu:
@@ -145,17 +113,17 @@ def machine(device: str) -> Cpu:
     if name != "cuda" or not (index.isdecimal() or device == "cuda"):
         raise CommandError(f"--device {device} is not known: use cpu, cuda or cuda:1")
     try:
-        import torch
+        from widen.gpu.measuring import how_many
     except ImportError as error:
         raise CommandError(
             f"--device {device} needs PyTorch: pip install 'widen[torch]', or use --device cpu"
         ) from error
-    if not torch.cuda.is_available():
+    count = how_many()
+    if not count:
         raise CommandError(
-            f"--device {device}: PyTorch {torch.__version__} finds no CUDA GPU here; "
+            f"--device {device}: PyTorch {version('torch')} finds no CUDA GPU here; "
             "use --device cpu, or install a driver and a PyTorch with CUDA"
         )
-    count = torch.cuda.device_count()
     if index and int(index) >= count:
         raise CommandError(f"--device {device}: there are {count} GPUs, the first is cuda:0")
     return Gpu(int(index or 0))

@@ -1,6 +1,5 @@
 """`widen units`: what multiplies exactly, and how fast it does so here."""
 
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,30 +107,8 @@ def gpu_rates(gpu: "Gpu", n: int = SIZE) -> dict[str, float]:
     """Return the rate of the multiply stage of each unit in residues, in TOP/s."""
     from widen.gpu.units import available
 
-    return {name: _gpu_rate(gpu, name, n) for name in available(gpu.device)}
-
-
-def _gpu_rate(gpu: "Gpu", unit: str, n: int) -> float:
-    """Return the median of five, after two to wake up."""
-    import torch
-
-    from widen.contract import CONTRACTS
-    from widen.formats import FORMATS
-    from widen.gpu.products import typical_plan
-    from widen.gpu.units import STORAGE, engine_of
-    from widen.stages.problem import Encoding
-
-    gpu.free()
-    shape = (1, n, n, n)
-    wanted = Encoding("left", CONTRACTS["standard"], FORMATS["float64"], unit, "residues")
-    plan = typical_plan(wanted, shape, 1 << 40, str(gpu.device))
-    # A few rows more than there are, for the Hopper kernel reads whole tiles of 64.
-    size = (plan.layout.planes[0] * n + 64, n)
-    entries = torch.randint(-8, 9, size, dtype=torch.int8, device=gpu.device).to(STORAGE[unit])
-    planes = entries[:-64].view(-1, 1, n, n)
-    multiply = partial(engine_of(plan).multiply, planes, planes)
-    times = [gpu.seconds(multiply) for _ in range(7)]
-    return 2e-12 * n**3 * plan.products / sorted(times[2:])[2]
+    units = available(gpu.measured.device)
+    return {name: gpu.measured.multiply_rate(name, n) for name in units}
 
 
 def number(value: int) -> str:
