@@ -235,9 +235,11 @@ def test_rule_of_fewer_products():
             for orders in ts_accuracy.ORDERS
         ]
 
-    (claim,) = ts_accuracy.products_claims(rows(2e-21), "")
+    (claim,) = ts_accuracy.products_claims(rows(2e-21), "", whole=True)
     assert (claim.verdict, claim.future) == ("holds", True)
     assert claim.ours.startswith("12 orders, 100 of 100 products")
-    (claim,) = ts_accuracy.products_claims(rows(3e-21), "")
+    (claim,) = ts_accuracy.products_claims(rows(3e-21), "", whole=True)
     assert claim.verdict == "does not hold"
     assert "15 orders" in claim.ours  # what the most of them cost is told
+    (claim,) = ts_accuracy.products_claims(rows(2e-21), "", whole=False)
+    assert claim.verdict == "not decided here"

@@ -214,19 +214,24 @@ def fewer_products(setting: Setting) -> Outcome:
     shown = ["numbers", "slices", "orders", "products", "largest relative error", "median",
              "seconds"]  # fmt: skip
     setup = f"n = {n}, {m * columns:,} elements, one draw"
-    return Outcome(shown, rows, products_claims(rows, setup), Figure(panels), [remark])
+    claims = products_claims(rows, setup, whole=m == columns == n)
+    return Outcome(shown, rows, claims, Figure(panels), [remark])
 
 
-def products_claims(rows: list[list[Any]], setup: str) -> list[Claim]:
-    """Rows (numbers, slices, orders, products, largest error, median, seconds)."""
+def products_claims(rows: list[list[Any]], setup: str, whole: bool) -> list[Claim]:
+    """Rows (numbers, slices, orders, products, largest error, median, seconds).
+
+    The largest error of some elements decides nothing: at n = 4096 15 orders are enough for 1,024
+    elements, and not for all.
+    """
     most = COUNTS[-1]
-    whole = {row[0]: row for row in rows if row[1] == most and row[2] is None}
+    complete = {row[0]: row for row in rows if row[1] == most and row[2] is None}
     enough = [
         orders
         for orders in ORDERS
         if orders is not None
         and all(
-            row[4] <= 2 * whole[row[0]][4] for row in rows if row[1] == most and row[2] == orders
+            row[4] <= 2 * complete[row[0]][4] for row in rows if row[1] == most and row[2] == orders
         )
     ]
     products = {row[2]: row[3] for row in rows if row[1] == most}
@@ -237,10 +242,10 @@ def products_claims(rows: list[list[Any]], setup: str) -> list[Claim]:
     said = "" if enough else f"none of {', '.join(map(str, tried))} orders is enough; "
     said += f"{best} orders, {products[best]} of {products[None]} products, "
     said += f"{seconds[best] / seconds[None]:.2f} of the time: largest errors " + " and ".join(
-        f"{row[4]:.1e} for {whole[row[0]][4]:.1e}" for row in of_best
+        f"{row[4]:.1e} for {complete[row[0]][4]:.1e}" for row in of_best
     )
     said += ", medians " + " and ".join(
-        f"{row[5]:.1e} for {whole[row[0]][5]:.1e}" for row in of_best
+        f"{row[5]:.1e} for {complete[row[0]][5]:.1e}" for row in of_best
     )
     return [
         Claim(
@@ -250,7 +255,7 @@ def products_claims(rows: list[list[Any]], setup: str) -> list[Claim]:
             paper="not tried",
             ours=said,
             setup=f"{setup}; {' and '.join(KINDS)}",
-            verdict=verdict_of(bool(enough)),
+            verdict=verdict_of(bool(enough) if whole else None),
             future=True,
         )
     ]
