@@ -155,7 +155,7 @@ def test_figures_are_pictures(style):
     x = ["a", "b", "c"] if style in ("bars", "stack") else [1.0, 2.0, 4.0]
     series = [Series(name, x, [1.0, None, 1e-3], style, ["1", "2", "3"]) for name in "pq"]
     panel = Panel("title", "n", "error", series, log_x=style == "line", log_y=True)
-    picture = png(Figure([panel] * 3))
+    picture = png(Figure([panel, panel]))
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 5000
 
@@ -204,8 +204,28 @@ def test_ticks_of_many_sizes_stand_apart(monkeypatch):
     panel = Panel("", "n", "slices", [Series("d", sizes, sizes)], log_x=True)
     axes = drawn([panel], monkeypatch).axes[0]
     labels = [label for label in axes.get_xticklabels() if label.get_visible()]
-    assert {"1024", "2048", "4096", "8192"} <= {label.get_text() for label in labels}
+    assert {"1024", "2048", "4096", "10240"} <= {label.get_text() for label in labels}
     assert apart(labels)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["way 1, 682×341×8192", "way 2, 8192×341×682", "way 1, 8192×341×8192"],
+     ["FP16TC", "FP16TC, FP64emu", "FP8TC", "FP8TC, FP64emu", "FP8TC, digits 16 and 8"]],
+)  # fmt: skip
+def test_names_of_bars_stand_apart(names, monkeypatch):
+    panel = Panel("", "", "", [Series("x", names, [1.0] * len(names), "stack")])
+    assert apart(drawn([panel], monkeypatch).axes[0].get_xticklabels())
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [(16.0, 59.0, {20, 30, 50}), (3e-9, 6e-7, {1e-8, 1e-7, 2e-8, 5e-8}), (1.0, 2e4, {1, 10, 100})],
+)
+def test_a_logarithmic_axis_has_three_ticks_or_more(low, high, wanted, monkeypatch):
+    panel = Panel("", "n", "rate", [Series("x", [1, 2], [low, high])], log_y=True)
+    ticks = drawn([panel], monkeypatch).axes[0].get_yticks()
+    assert all(any(tick == pytest.approx(x) for tick in ticks) for x in wanted)
 
 
 def test_one_legend_serves_panels_of_the_same_lines(monkeypatch):

@@ -42,24 +42,28 @@ def test_counts():
 
     assert rule(rows) == [HOLDS, HOLDS]
     assert rule(changed(rows, 5, 78)) == [FAILS, HOLDS]
-    assert rule(changed(rows, 5, 66, 1)) == [HOLDS, FAILS]
+    assert rule(changed(rows, 5, 105, 1)) == [HOLDS, HOLDS]  # as many at φ = 1 as at 2
+    assert rule(changed(rows, 5, 65, 1)) == [HOLDS, FAILS]
     assert rule(changed(rows, 5, 78, 2)) == [HOLDS, FAILS]
-    assert rule(changed(rows, 1, 4096)) == [OPEN, HOLDS]
+    assert rule([[*row[:5], 66] for row in rows]) == [HOLDS, FAILS]
+    assert rule([[row[0], 4096, *row[2:]] for row in rows]) == [OPEN, HOLDS]
     assert rule(rows, decided=False) == [HOLDS, OPEN]
 
 
 def test_slices_by_row():
     rows = [[0.1, 7168, 3584, "", 66, 66.0, 0.0], [1.0, 7168, 3584, "", 91, 78.2, 0.14]]
-    runs = [[0.1, 512, 1e-12, 1e-13, 2e-13, 1.0, 1.0]]
+    runs = [[0.1, 512, 1e-12, 1e-13, 2e-13, 1.0, 1.1], [1.0, 512, 1e-12, 1e-13, 2e-13, 1.0, 0.9]]
 
-    def rule(rows, runs, decided=True):
-        return verdicts(future_items.by_row_claims(rows, runs, decided))
+    def rule(rows, runs, decided=True, timed=True):
+        return verdicts(future_items.by_row_claims(rows, runs, decided, timed))
 
-    assert rule(rows, runs) == [HOLDS, HOLDS]
-    assert rule(changed(rows, 6, -0.2, 1), runs) == [FAILS, HOLDS]
-    assert rule(rows, changed(runs, 4, 5e-12)) == [HOLDS, FAILS]
-    assert rule(rows, runs, decided=False) == [OPEN, HOLDS]
-    assert all(claim.future for claim in future_items.by_row_claims(rows, runs, True))
+    assert rule(rows, runs) == [HOLDS, HOLDS, HOLDS]
+    assert rule(changed(rows, 6, -0.2, 1), runs) == [FAILS, HOLDS, HOLDS]
+    assert rule(rows, changed(runs, 4, 5e-12)) == [HOLDS, FAILS, HOLDS]
+    assert rule(rows, changed(runs, 6, 1.1, 1)) == [HOLDS, HOLDS, FAILS]
+    assert rule(rows, runs, decided=False) == [OPEN, HOLDS, HOLDS]
+    assert rule(rows, runs, timed=False) == [HOLDS, HOLDS, OPEN]
+    assert all(claim.future for claim in future_items.by_row_claims(rows, runs, True, True))
 
 
 def test_reproducibility():
@@ -100,6 +104,9 @@ def test_time_of_dp_mode():
     assert rule(changed(DP, 7, 0.4)) == [FAILS, HOLDS]
     assert rule(changed(DP, 6, 0.04)) == [HOLDS, FAILS]
     assert rule(DP, decided=False) == [OPEN, OPEN]
+    smaller = [row for row in changed(DP, 1, 7168) if row[1] == 7168]  # the paper's example counts
+    larger = [[*row[:1], 10240, *row[2:]] for row in DP]
+    assert rule([*changed(smaller, 7, 0.4), *larger]) == [FAILS, HOLDS]
 
 
 def test_why_cr_mode_is_slower():
@@ -170,7 +177,7 @@ def test_counts_are_those_of_what_runs():
 DECIDED = {
     "000-fig3": [HOLDS, HOLDS],
     "000-counts": [OPEN, OPEN],
-    "000-future-rows": [OPEN, HOLDS],
+    "000-future-rows": [OPEN, HOLDS, OPEN],
     "000-fig8": [HOLDS],
     "000-fig4-5": [OPEN, OPEN],
     "000-fig6-7": [OPEN, OPEN],

@@ -120,6 +120,8 @@ def test_rules_of_operations():
     assert verdicts(md.operations_claims(slides[2], slides)) == ["holds"] * 3
     wrong = {**slides, 16: (925, 11499, 3 * 33041)}
     assert verdicts(md.operations_claims((19, 23, 71), wrong)) == ["does not hold"] * 3
+    fused = verdicts(md.operations_claims((20, 9, 18), slides))
+    assert fused == ["holds", "not decided here", "holds"]
 
 
 def test_rule_of_norms():
@@ -233,7 +235,11 @@ def test_rule_of_fewer_products():
             for orders in ts_accuracy.ORDERS
         ]
 
-    (claim,) = ts_accuracy.products_claims(rows(2e-21), "")
+    (claim,) = ts_accuracy.products_claims(rows(2e-21), "", whole=True)
     assert (claim.verdict, claim.future) == ("holds", True)
-    (claim,) = ts_accuracy.products_claims(rows(3e-21), "")
+    assert claim.ours.startswith("12 orders, 100 of 100 products")
+    (claim,) = ts_accuracy.products_claims(rows(3e-21), "", whole=True)
     assert claim.verdict == "does not hold"
+    assert "15 orders" in claim.ours  # what the most of them cost is told
+    (claim,) = ts_accuracy.products_claims(rows(2e-21), "", whole=False)
+    assert claim.verdict == "not decided here"

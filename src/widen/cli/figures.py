@@ -1,6 +1,7 @@
 """The one place where a figure, which is plain data, becomes a picture."""
 
 import io
+import math
 from itertools import product
 from textwrap import wrap
 from typing import Any
@@ -79,7 +80,7 @@ def draw(axes: Any, panel: Panel) -> None:
         ticks = sorted({x for series in panel.series for x in series.x})
         few_integers = len(ticks) <= 12 and all(isinstance(x, int) for x in ticks)
         if panel.log_x or few_integers:
-            axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+            axes.set_xticks(ticks, [f"{x:g}" for x in ticks], fontsize="small")
             axes.minorticks_off()
     if panel.log_y:
         axes.set_yscale("log")
@@ -112,12 +113,13 @@ def put_legend(axes: Any, columns: int = 2) -> None:
 
 
 def set_log_ticks(axes: Any, values: list[float]) -> None:
-    """Ticks at powers of ten; where they would be fewer than three, also at 2 and 5 times them."""
+    """Ticks at powers of ten; where they would be fewer than three, also at multiples of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = min(values, default=1.0), max(values, default=1.0)
-    narrow = high < 100 * low
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,), numticks=9))
+    narrow = math.floor(math.log10(high)) - math.ceil(math.log10(low)) < 2
+    multiples = (1, 2, 3, 5, 7) if high < 10 * low else (1, 2, 5)
+    axes.yaxis.set_major_locator(LogLocator(subs=multiples if narrow else (1,), numticks=9))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: power_of_ten(y)))
     axes.yaxis.set_minor_formatter(NullFormatter())
     if narrow:
@@ -137,12 +139,16 @@ def power_of_ten(y: float) -> str:
 
 
 def thin_out(axes: Any) -> None:
-    """Take away labels of ticks that touch others: powers of two and the largest stay longest."""
+    """Take away labels of ticks that touch others: the largest and powers of two stay longest."""
     labels = [label for label in axes.get_xticklabels() if label.get_text().isdecimal()]
     sizes = [int(label.get_text()) for label in labels]
     boxes = [label.get_window_extent().expanded(1.15, 1) for label in labels]
     kept: list[Any] = []
-    order = sorted(range(len(sizes)), key=lambda i: (sizes[i] & (sizes[i] - 1) != 0, -sizes[i]))
+    top = max(sizes, default=0)
+    order = sorted(
+        range(len(sizes)),
+        key=lambda i: (sizes[i] != top, sizes[i] & (sizes[i] - 1) != 0, -sizes[i]),
+    )
     for at in order:
         if any(boxes[at].overlaps(other) for other in kept):
             labels[at].set_visible(False)
@@ -231,7 +237,7 @@ def draw_bars(axes: Any, panel: Panel) -> None:
             style = {"line": "-", "dashed": "--", "points": ""}[series.style]
             axes.plot(range(len(names)), series.y, style, color="black", marker="o", markersize=4,
                       label=series.label)  # fmt: skip
-    room = 60 // len(names)  # letters
-    turned = room < 12 and max(map(len, names)) > room
+    room = 56 // len(names)  # letters, of which digits are wide ones
+    turned = room < 11 and max(map(len, names)) > room
     labels = names if turned else ["\n".join(wrap(name, room) or [""]) for name in names]
     axes.set_xticks(range(len(names)), labels, rotation=40 if turned else 0, fontsize="small")

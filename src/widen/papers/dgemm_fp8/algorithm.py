@@ -43,11 +43,13 @@ INPUTS = (("fp16", "fp32"), ("fp16", "fp16"), ("fp8", "fp32"), ("fp8", "fp16"), 
 FLOAT_SUMS = 1 << MANTISSAS["fp32"]
 """float32 holds sums of integers up to here."""
 
-BREAK_EVEN = {"cpu": 80, "gpu": 860}
+BREAK_EVEN = {"cpu": 80, "gpu": 990}
 """Inner length at which writing a product of FP16 slices and adding it to the sum takes as long as
-multiplying. On an H200: 382 · 10^12 multiplications a second, 4 bytes written at 4.8 TB/s and read
-at 2.8 TB/s (004-fig5, m = 16384); the model then has its products and sums within 6 %. On a core
-of an EPYC with float32 BLAS: 23 ps a multiplication, 1.9 ns to write and to add (m = 256)."""
+multiplying. On an H200 from the five blocks of bench/results/papers-h200/004-fig5.csv with 8 GB:
+408 · 10^12 multiplications a second and 2.4 ps to write 4 bytes and to add them; products and sums
+are then within 3 %. 004-future-blocks.csv, whose times have slicing in them, would want 1500 to
+1850, which chooses the same blocks. On a core of an EPYC with float32 BLAS: 23 ps a
+multiplication, 1.9 ns to write and to add (m = 256)."""
 
 TABLE_3_SIZES = tuple(8 << i for i in range(16))
 

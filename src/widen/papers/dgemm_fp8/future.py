@@ -152,7 +152,7 @@ def group_claims(
         Claim,
         where="our answer to the conclusion's future work",
         paper="–",
-        setup=f"m = {', '.join(map(str, sizes))}",
+        setup=f"m = {', '.join(map(str, sizes))}, one draw of each",
         future=True,
     )
     return [

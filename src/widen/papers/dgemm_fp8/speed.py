@@ -58,7 +58,8 @@ def raw_claims(rate: Rates, decided: bool, hopper: bool) -> list[Claim]:
         about(
             sentence="Large products approach the theoretical peak",
             paper="approach it, in every format",
-            ours=", ".join(f"{name} {x:.0%}" for name, x in shares.items()) + " of a GH200's peak"
+            ours=", ".join(f"{name} {x:.0%}" for name, x in shares.items())
+            + " of a GH200's peak; 80 % counts"
             if hopper
             else "a GPU whose peaks are not in the table",
             verdict=verdict_of(min(shares.values()) >= 0.8 if decided and hopper else None),
@@ -67,14 +68,21 @@ def raw_claims(rate: Rates, decided: bool, hopper: bool) -> list[Claim]:
             sentence="FP16: almost no drop for k = 1024, a decrease for k = 256",
             paper="almost none, some",
             ours=", ".join(f"{x:.0%} of the rate with k = m for k = {k}" for k, x in drops.items())
-            or "no FP16 unit here",
+            + "; 90 % counts as almost none"
+            if drops
+            else "no FP16 unit here",
             verdict=verdict_of(drops[1024] >= 0.9 > drops[256] if decided else None),
         ),
     ]
 
 
+def executions(m: int, most: int) -> int:
+    """How often a product is timed: once less where it takes a second."""
+    return most if m < 16384 else most - 1
+
+
 def figure2(setting: Setting) -> Outcome:
-    """Rates over m; the best of three executions, as in the paper."""
+    """Rates over m; the best of three executions, as in the paper, of two at its largest m."""
     sizes = setting.choose((32, 64, 128), full=(1024, 2048, 4096, 8192, 16384), quick=(16, 32))
     rows: list[list[Any]] = []
     for at, m in enumerate(sizes):
@@ -82,7 +90,7 @@ def figure2(setting: Setting) -> Outcome:
         runs = [partial(run, a, b) for run in (matmul, *VERSIONS.values())]
         for run in () if at else runs:
             run()  # compiles
-        turns = range(3 if m < 16384 else 2)
+        turns = range(executions(m, 3))
         best = [min(setting.machine.seconds(run) for _ in turns) for run in runs]
         rows.append([m, *(2 * m**3 / seconds / 1e9 for seconds in best)])
         setting.machine.free()
@@ -109,7 +117,9 @@ def rate_claims(rate: dict[tuple[str, int], float], decided: bool) -> list[Claim
     kept = [rate[f"{name}, FP64emu", m] / rate[name, m] for name in ("FP8TC", "FP16TC")
             for m in large]  # fmt: skip
     about = partial(
-        Claim, where="section 5.4, figure 2", setup=f"m = {', '.join(map(str, large))}, best of 3"
+        Claim,
+        where="section 5.4, figure 2",
+        setup=", ".join(f"m = {m}, best of {executions(m, 3)}" for m in large),
     )
     return [
         about(
@@ -121,8 +131,8 @@ def rate_claims(rate: dict[tuple[str, int], float], decided: bool) -> list[Claim
         about(
             sentence="Emulating FP64 costs little",
             paper="modest degradation",
-            ours=f"{min(kept):.2f} to {max(kept):.2f} of the rate without it",
-            verdict=verdict_of(min(kept) > 0.7 if decided else None),
+            ours=f"{min(kept):.2f} to {max(kept):.2f} of the rate without it; 0.8 counts as little",
+            verdict=verdict_of(min(kept) >= 0.8 if decided else None),
         ),
     ]
 
@@ -141,8 +151,7 @@ def figure4(setting: Setting) -> Outcome:
     for at, m in enumerate(sizes):
         a, b = (uniform(setting, (m, m), 2, m + s) for s in (0, 1))
         times = {
-            name: staged(partial(run, a, b), 2 if m < 16384 else 1)[1]
-            for name, run in VERSIONS.items()
+            name: staged(partial(run, a, b), executions(m, 2))[1] for name, run in VERSIONS.items()
         }
         rows += [[m, name, *time] for name, time in times.items()]
         panels.append(stacked(f"m = n = k = {m}", times))
@@ -154,16 +163,22 @@ def figure4(setting: Setting) -> Outcome:
 
 
 def stage_claim(rows: list[list[Any]], decided: bool) -> Claim:
-    """Section 5.4 on large problems; rows are m, version and the ms of the three stages."""
+    """Section 5.4 on large problems; rows are m, version and the ms of the three stages.
+
+    Of the paper's versions: two kinds of digits are ours.
+    """
     m = max(row[0] for row in rows)
-    others = [1 - row[3] / sum(row[2:]) for row in rows if row[0] == m]
+    others = {
+        row[1]: 1 - row[3] / sum(row[2:]) for row in rows if row[0] == m and "digits" not in row[1]
+    }
     return Claim(
         sentence="For large problems slicing and accumulation are a small fraction of the time",
         where="section 5.4, figure 4",
         paper="a small fraction",
-        ours=f"{min(others):.0%} to {max(others):.0%}, by version",
-        setup=f"m = n = k = {m}",
-        verdict=verdict_of(max(others) <= 0.25 if decided else None),
+        ours=", ".join(f"{name.replace(',', ' with')} {x:.1%}" for name, x in others.items())
+        + "; a quarter counts as small",
+        setup=f"m = n = k = {m}, best of {executions(m, 2)}",
+        verdict=verdict_of(max(others.values()) <= 0.25 if decided else None),
     )
 
 
@@ -195,7 +210,9 @@ def figure5(setting: Setting) -> Outcome:
             rows.append([memory, size, ran.products[0], ran.block[0], *times[f"{size}"]])
             setting.progress((at + (step + 1) / len(blocks)) / len(memories))
         panels.append(stacked(f"Working memory {memory}", times, "k_bk"))
-    claims = block_claims(rows, setting.gpu and setting.full, f"m = n = {m}, k = {k}")
+    claims = block_claims(
+        rows, setting.gpu and setting.full, f"m = n = {m}, k = {k}, best of {turns}"
+    )
     columns = ["memory", "k_bk", "products a block", "outer block", *(f"{s}, ms" for s in STAGES)]
     remarks = notes(setting, f"m = n = {m}, k = {k}.", COUNTED)
     return Outcome(columns, rows, claims, Figure(panels), remarks)

@@ -37,9 +37,9 @@ def operations(setting: Setting) -> Outcome:
         rows.append([name, *COSTS[words], *ours[words], parts, *counts.rewritten(words)])
     names = [name.split()[0] for name in NAMES.values()]
     panel = Panel(
-        "Operations with doubles of a multiplication and an addition",
-        "doubles",
-        "operations",
+        "A multiplication and an addition",
+        "numbers",
+        "operations with doubles",
         [
             Series("slides' arithmetic", names, [row[1] + row[2] for row in rows], "bars"),
             Series("this library's kernels", names, [row[4] + row[5] for row in rows], "bars"),
@@ -79,8 +79,11 @@ def operations_claims(pairs: Sequence[int], kernels: Mapping[int, Sequence[int]]
             setup=setup,
             sentence="A multiplication of double doubles takes 23, a division 70",
             paper="23 and 70",
-            ours=f"{pairs[1]} and {pairs[2]}: a fused multiply-add gives the error of a product",
-            verdict=verdict_of(pairs[1] == 23 and pairs[2] == 70),
+            ours=f"{pairs[1]} and {pairs[2]} with fused multiply-adds, which give the error of a "
+            "product; fewer say nothing of arithmetic without them",
+            verdict=verdict_of(
+                pairs[1] == 23 and pairs[2] == 70 if pairs[1] >= 23 or pairs[2] >= 70 else None
+            ),
         ),
         Claim(
             where=where,

@@ -12,7 +12,7 @@ from widen.papers.ozimmu.algorithm import ozimmu, slice_bits
 
 def long_inner(setting: Setting) -> Outcome:
     """Errors beyond n = 2^17, with and without blocks of the inner dimension."""
-    m, draws = setting.choose((4, 3), full=(16, 5), quick=(4, 2))
+    m, draws = setting.choose((4, 3), full=(16, 5), quick=(2, 1))
     powers = setting.choose([16, 17, 18, 19], full=[16, 17, 18, 19, 20, 21], quick=[17, 18])
     ways = {"ozIMMU-7": ("ozimmu", 7), "ozIMMU_H-7": ("h", 7), "ozIMMU_H-8": ("h", 8)}
     found: dict[tuple[int, str], float] = {}

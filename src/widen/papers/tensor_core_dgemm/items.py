@@ -187,7 +187,8 @@ def counts(setting: Setting) -> Outcome:
 def count_claims(rows: list[list[Any]], decided: bool) -> list[Claim]:
     """The paper's one count, and that counts grow with the range; rows are those of `counts`.
 
-    `decided` for blocks of the paper's sizes.
+    They grow if none is less than one of a narrower range, and the widest has more than the
+    narrowest: counts are integers that few rows decide. `decided` for blocks of the paper's sizes.
     """
     example = next((row[5] for row in rows if row[:2] == [0.1, 7168]), None)
     grown = {n: [row[5] for row in rows if row[1] == n] for n in {row[1] for row in rows}}
@@ -211,7 +212,7 @@ def count_claims(rows: list[list[Any]], decided: bool) -> list[Claim]:
             setup=f"blocks of {', '.join(str(m) for m in sorted({row[2] for row in rows}))} rows; "
             "one draw of each",
             verdict=verdict_of(
-                all(sorted(set(c)) == c for c in grown.values()) if decided else None
+                all(sorted(c) == c and c[0] < c[-1] for c in grown.values()) if decided else None
             ),
         ),
     ]

@@ -214,39 +214,48 @@ def fewer_products(setting: Setting) -> Outcome:
     shown = ["numbers", "slices", "orders", "products", "largest relative error", "median",
              "seconds"]  # fmt: skip
     setup = f"n = {n}, {m * columns:,} elements, one draw"
-    return Outcome(shown, rows, products_claims(rows, setup), Figure(panels), [remark])
+    claims = products_claims(rows, setup, whole=m == columns == n)
+    return Outcome(shown, rows, claims, Figure(panels), [remark])
 
 
-def products_claims(rows: list[list[Any]], setup: str) -> list[Claim]:
-    """Rows (numbers, slices, orders, products, largest error, median, seconds)."""
+def products_claims(rows: list[list[Any]], setup: str, whole: bool) -> list[Claim]:
+    """Rows (numbers, slices, orders, products, largest error, median, seconds).
+
+    The largest error of some elements decides nothing: at n = 4096 15 orders are enough for 1,024
+    elements, and not for all.
+    """
     most = COUNTS[-1]
-    whole = {row[0]: row for row in rows if row[1] == most and row[2] is None}
+    complete = {row[0]: row for row in rows if row[1] == most and row[2] is None}
     enough = [
         orders
         for orders in ORDERS
         if orders is not None
         and all(
-            row[4] <= 2 * whole[row[0]][4] for row in rows if row[1] == most and row[2] == orders
+            row[4] <= 2 * complete[row[0]][4] for row in rows if row[1] == most and row[2] == orders
         )
     ]
     products = {row[2]: row[3] for row in rows if row[1] == most}
     seconds = {row[2]: row[6] for row in rows if row[1] == most and row[6] is not None}
-    said = f"none of {', '.join(str(orders) for orders in ORDERS[:-1])} orders is enough"
-    if enough:
-        best = enough[0]
-        said = f"{best} orders: {products[best]} of {products[None]} products, "
-        said += f"{seconds[best] / seconds[None]:.2f} of the time; largest errors " + " and ".join(
-            f"{row[4]:.1e} for {whole[row[0]][4]:.1e}" for row in rows if row[1:3] == [most, best]
-        )
+    tried = [orders for orders in ORDERS if orders is not None]
+    best = enough[0] if enough else tried[-1]
+    of_best = [row for row in rows if row[1:3] == [most, best]]
+    said = "" if enough else f"none of {', '.join(map(str, tried))} orders is enough; "
+    said += f"{best} orders, {products[best]} of {products[None]} products, "
+    said += f"{seconds[best] / seconds[None]:.2f} of the time: largest errors " + " and ".join(
+        f"{row[4]:.1e} for {complete[row[0]][4]:.1e}" for row in of_best
+    )
+    said += ", medians " + " and ".join(
+        f"{row[5]:.1e} for {complete[row[0]][5]:.1e}" for row in of_best
+    )
     return [
         Claim(
             sentence=f"Products of lowest order can be left out of {most} slices without more than "
-            "twice the error",
+            "twice the largest error",
             where="section 6, future work: a faster scheme",
             paper="not tried",
             ours=said,
-            setup=setup,
-            verdict=verdict_of(bool(enough)),
+            setup=f"{setup}; {' and '.join(KINDS)}",
+            verdict=verdict_of(bool(enough) if whole else None),
             future=True,
         )
     ]

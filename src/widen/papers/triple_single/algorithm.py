@@ -90,7 +90,8 @@ def ozaki_matmul(
         only when it is about as large as the element will be, also where that cancels.
     orders
         How many orders i + j of products are computed (ours); all of them unless given. At
-        n = 4096, 15 orders of 12 slices are 108 of 144 products and err no more.
+        n = 4096, 15 orders of 12 slices are 108 of 144 products with the same median error, but
+        3 to 4,000 times the largest (bench/results/papers-h200/003-future-orders.csv).
 
     Examples
     --------
