@@ -12,7 +12,7 @@ from paper_operands import random_bits
 from widen.papers.dgemm_fp8 import algorithm as dgemm_fp8
 from widen.papers.slicing import algorithm as slicing
 from widen.papers.slicing import cpu as slices
-from widen.papers.slicing import gpu as torch_slices
+from widen.papers.slicing import gpu as gpu_slices
 from widen.papers.tensor_core_dgemm import algorithm as dgemm
 from widen.papers.tensor_core_dgemm import by_row
 from widen.stages.compiling.once import Once
@@ -33,10 +33,10 @@ def on_device(monkeypatch):
     checked = slicing.checked
 
     def ours(*given):
-        return checked(*given, verbs=torch_slices if isinstance(given[0], torch.Tensor) else None)
+        return checked(*given, verbs=gpu_slices if isinstance(given[0], torch.Tensor) else None)
 
-    monkeypatch.setattr(torch_slices, "clock", slices.clock if ON == "cpu" else torch_slices.clock)
-    monkeypatch.setattr(torch_slices, "read", lambda account: None)
+    monkeypatch.setattr(gpu_slices, "clock", slices.clock if ON == "cpu" else gpu_slices.clock)
+    monkeypatch.setattr(gpu_slices, "read", lambda account: None)
     for module in (dgemm, by_row, dgemm_fp8):
         monkeypatch.setattr(module, "checked", ours)
 
@@ -129,11 +129,11 @@ def test_sums_of_any_products(spread):
     products[1::2, :, ::2] = -products[::2, :, ::2]
     given = tensor(products), *(tensor(x.astype(np.int32)) for x in (left, right))
     wanted = slices.nearest(products, left, right)
-    assert_same_bits(torch_slices.nearest(*given).cpu().numpy(), wanted)
+    assert_same_bits(gpu_slices.nearest(*given).cpu().numpy(), wanted)
     for precision, emulated in ((53, False), (53, True), (24, False)):
         with np.errstate(all="ignore"):
             wanted = slices.accumulate(products, left, right, precision, emulated=emulated)
-        found = torch_slices.accumulate(*given, precision, emulated=emulated)
+        found = gpu_slices.accumulate(*given, precision, emulated=emulated)
         assert_same_bits(found.cpu().numpy(), wanted)
 
 
@@ -151,10 +151,10 @@ def test_addition_and_multiplication_in_integers():
     x, y = (random_bits(1500, seed) for seed in (2, 3))
     ours, theirs = tensor(x), tensor(y)
     with np.errstate(all="ignore"):
-        found = torch_slices.add(ours, theirs, emulated=True)
+        found = gpu_slices.add(ours, theirs, emulated=True)
         assert_same_bits(found.cpu().numpy(), x + y)
         for scalar in (0.3, -1e-310, 1e300):
-            found = torch_slices.combine(ours, scalar, 0.0, None, 53, emulated=True)
+            found = gpu_slices.combine(ours, scalar, 0.0, None, 53, emulated=True)
             assert_same_bits(found.cpu().numpy(), scalar * x)
 
 
@@ -170,7 +170,7 @@ def test_fp8_products_are_exact(digits, k):
             for digit in digits
         ]
         given = [[x.to(torch.float8_e4m3fn)] for x in planes]
-        found = torch_slices.multiply(
+        found = gpu_slices.multiply(
             *given, [(0, 0)], "fp8", digits[0] * digits[1], slice(0, 256)
         )  # fmt: skip
         assert torch.equal(found[0].double(), planes[0] @ planes[1].T)
