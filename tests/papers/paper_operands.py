@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 
 from widen.cli.machines import Cpu
+from widen.papers.items import Setting, all_items
 
 
 class Tensors(Cpu):
@@ -57,3 +60,9 @@ def random_bits(count, seed):
         sign | (rng.integers(1, 2047, count) << 52),
     ]
     return np.choose(rng.integers(0, len(kinds), count), kinds).view(np.float64)
+
+
+@cache
+def outcome(name):
+    """What an item gives at its smallest sizes on a CPU, once for all tests."""
+    return all_items()[name].run(Setting(Cpu(), quick=True))

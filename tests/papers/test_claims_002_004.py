@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from functools import cache
 from itertools import product
 
 import pytest
 
-from widen.cli.machines import machine
+from paper_operands import outcome
 from widen.papers.dgemm_fp8 import future as fp8_future
 from widen.papers.dgemm_fp8 import items as fp8
 from widen.papers.dgemm_fp8 import speed as fp8_speed
 from widen.papers.dgemm_fp8.algorithm import INPUTS, minimum_products
 from widen.papers.dgemm_fp8.items import TABLE_3
-from widen.papers.items import Setting, all_items
 from widen.papers.ozimmu import future, items, speed_items
 from widen.papers.ozimmu.accuracy import FP64, Errors
 from widen.papers.ozimmu.algorithm import VARIANTS
 
 YES, NO, OPEN = "holds", "does not hold", "not decided here"
-ITEMS = {name: item for name, item in all_items().items() if item.paper in ("002", "004")}
 
 
 def verdicts(claims):
     return [claim.verdict for claim in claims]
-
-
-@cache
-def outcome(name):
-    return ITEMS[name].run(Setting(machine("cpu"), quick=True))
-
-
-@pytest.mark.parametrize("name", ITEMS)
-def test_an_item_gives_a_table_claims_and_a_figure(name):
-    found = outcome(name)
-    assert found.rows
-    assert all(len(row) == len(found.columns) for row in found.rows)
-    assert found.claims
-    assert all(claim.where and claim.setup and claim.ours for claim in found.claims)
-    assert (found.figure is None) == ("table1" in name)
-    if found.figure:
-        drawn = [y for panel in found.figure.panels for each in panel.series for y in each.y]
-        assert drawn
-        assert all(y is None or (math.isfinite(y) and y > 0) or "fig6" in name for y in drawn)
 
 
 def test_a_cpu_decides_no_claim_of_speed():

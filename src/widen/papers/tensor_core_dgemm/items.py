@@ -173,7 +173,7 @@ def counts(setting: Setting) -> Outcome:
         Panel("Products of slices", "", "products",
               [Series("", names, [row[5] for row in rows], "bars")]),
         Panel("Rows of the block by the slices they need", "", "share of the rows",
-              [Series(f"{slices} slices", names, [share.get(slices, 0.0) for share in shares],
+              [Series(f"{slices} slices", names, [share.get(slices) for share in shares],
                       "bars") for slices in every], log_y=True),
     ]  # fmt: skip
     columns = ["φ", "n = k", "m", "slices", "rows that need so many", "products"]

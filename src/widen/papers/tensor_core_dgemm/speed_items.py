@@ -146,11 +146,20 @@ def dp_claims(rows: list[list[Any]], setup: str, decided: bool) -> list[Claim]:
 def figures6_7(setting: Setting) -> Outcome:
     """CR-mode over n, and DP-mode beside it."""
     sizes = setting.choose((128, 256), full=PAPER_SIZES[1::2], quick=(32, 64))
-    rows = rates(setting, partial(dgemm_tc, mode="cr"), sizes, "float64")
+    product = partial(dgemm_tc, mode="cr")
+    return _beside_dp_mode(setting, product, "float64", sizes, cr_claims, "a @ b")
+
+
+def _beside_dp_mode(
+    setting: Setting, product: Callable[..., Any], dtype: str, sizes: tuple[int, ...],
+    rule: Callable[..., list[Claim]], native: str,
+) -> Outcome:  # fmt: skip
+    """A product's rates over n, and what they say beside those of DP-mode."""
+    rows = rates(setting, product, sizes, dtype)
     beside = rates(second_half(setting), dgemm_tc, sizes, "float64")
-    claims = cr_claims(rows, beside, drawn(sizes), setting.gpu and setting.full)
+    claims = rule(rows, beside, drawn(sizes), setting.gpu and setting.full)
     remarks = [] if setting.gpu else [ON_A_CPU]
-    return Outcome(COLUMNS, rows, claims, figure(rows, "a @ b"), remarks)
+    return Outcome(COLUMNS, rows, claims, figure(rows, native), remarks)
 
 
 def cr_claims(
@@ -189,11 +198,8 @@ def cr_claims(
 def figure9(setting: Setting) -> Outcome:
     """SP-mode over n, and DP-mode beside it."""
     sizes = setting.choose((128, 256, 384), full=PAPER_SIZES[1::2], quick=(32, 64))
-    rows = rates(setting, sgemm_tc, sizes, "float32")
-    beside = rates(second_half(setting), dgemm_tc, sizes, "float64")
-    claims = sp_claims(rows, beside, drawn(sizes), setting.gpu and setting.full)
-    remarks = [] if setting.gpu else [ON_A_CPU]
-    return Outcome(COLUMNS, rows, claims, figure(rows, "a @ b in float32"), remarks)
+    native = "a @ b in float32"
+    return _beside_dp_mode(setting, sgemm_tc, "float32", sizes, sp_claims, native)
 
 
 def sp_claims(
