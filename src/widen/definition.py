@@ -19,11 +19,12 @@ import numpy as np
 from widen import bounds
 from widen.bounds import NORM_BITS, Goal
 from widen.encoded import Encoded
-from widen.formats import BINARY, Binary, Multiple, Part
+from widen.formats import BINARY
 from widen.plan import Layout, Plan, Product
 from widen.planner import Needs, make_plan
 from widen.stages.backend import Block
 from widen.stages.problem import Account, Problem
+from widen.stages.rounding import round_once, round_words
 
 Number = tuple[Fraction, ...]
 Words = tuple[np.ndarray, ...]
@@ -32,7 +33,10 @@ Words = tuple[np.ndarray, ...]
 
 @dataclass(frozen=True)
 class Line:
-    """A quantised line: integers a' = RN(2^exponent a), and the integer norms of a."""
+    """A quantised line: integers a' = RN(2^exponent a), and the integer norms of a.
+
+    Entries that are not 0 are at `first` or later, and before `stop`.
+    """
 
     integers: tuple[tuple[int, ...], ...]
     exponent: int
@@ -40,11 +44,25 @@ class Line:
     q1: int
     q2: int
     exact: bool
+    nonzeros: int = 0
+    first: int = 0
+    stop: int = 0
 
     @property
     def sigma(self) -> int:
         """Exponent of the largest magnitude after scaling."""
         return self.exponent + self.top
+
+    @property
+    def single(self) -> bool:
+        """Whether one entry alone is not 0: products with it are correctly rounded."""
+        return self.stop - self.first == 1
+
+    def weighed(self, test: bounds.Certificate) -> bounds.Weighed:
+        """What a certificate knows of it."""
+        kept = self.exact and not test.dropped
+        step = 0.0 if kept else math.ldexp(1.0, -self.sigma)
+        return bounds.Weighed(test.weight(self.q1), step, self.nonzeros, self.first, self.stop)
 
 
 def numbers(*words: np.ndarray) -> list[Number]:
@@ -71,12 +89,22 @@ def quantise_line(line: Sequence[Number], goal: Goal | None) -> Line:
     exact = True
     if goal is not None:
         norm = q1 if goal.norm == 1 else math.isqrt(q2 - 1) + 1
-        wanted = bounds.floor_log2_ratio(goal.root, norm) + goal.shift + NORM_BITS - top
+        sigma = bounds.floor_log2_ratio(goal.root, norm) + goal.shift + NORM_BITS
+        if goal.spread:
+            distances = sum(_distance(value, top) for value in values)
+            sigma += bounds.extra_bits(q1, q2, len(values), distances, goal.spread)
+        wanted = (bounds.filled_up(sigma, q2) if goal.filled else sigma) - top
         exact = wanted >= exponent
         exponent = wanted if goal.full else min(exponent, wanted)
     scale = Fraction(2) ** exponent
     integers = tuple(tuple(round(part * scale) for part in number) for number in line)
-    return Line(integers, exponent, top, q1, q2, exact)
+    places = [h for h, number in enumerate(line) if any(number)]
+    return Line(integers, exponent, top, q1, q2, exact, len(values), places[0], places[-1] + 1)
+
+
+def _distance(value: Fraction, top: int) -> int:
+    """How far a number's exponent is below the largest one's."""
+    return min(top - bounds.floor_log2_ratio(*value.as_integer_ratio()), bounds.FARTHEST)
 
 
 def _trailing_zeros(value: Fraction) -> int:
@@ -121,54 +149,26 @@ def integers(groups: list[list[list[int]]], layout: Layout) -> list[list[tuple[i
     ]
 
 
-def round_once(value: Fraction, fmt: Binary) -> float:
-    """The nearest number of a format, ties to even; zero is +0, beyond the range +-infinity."""
-    if not value:
-        return 0.0
-    top, bottom = abs(value.numerator), value.denominator
-    unit = max(bounds.floor_log2_ratio(top, bottom) + 1 - fmt.precision, fmt.lowest)
-    one = bottom << max(unit, 0)
-    whole, rest = divmod(top << max(-unit, 0), one)
-    whole += 2 * rest + (whole & 1) > one
-    magnitude = math.inf if whole >= 2 ** (fmt.highest - unit) else math.ldexp(whole, unit)
-    return -magnitude if value < 0 else magnitude
+def magnitude(left: Sequence[Number], row: Line, right: Sequence[Number], column: Line) -> Fraction:
+    """The sum D of products of magnitudes, each line's in units of its largest power of two."""
+    pairs = zip(left, right, strict=True)
+    return sum((_short(x, row.top) * _short(y, column.top) for x, y in pairs), Fraction(0))
 
 
-def round_words(value: Fraction, fmt: Part) -> tuple[float, ...]:
-    """The nearest value of the first word, then the nearest of what is left, and so on.
-
-    Equal numbers of several words have equal bits: every zero is +0, infinity stands alone, and a
-    last word that was rounded to half a unit of the one before it has the sign that makes that one
-    even, which is what the words of the words' sum have.
-    """
-    if isinstance(fmt, Binary):
-        return (round_once(value, fmt),)
-    words, rest = _nearest_words(value, fmt)
-    return _nearest_words(value - rest, fmt)[0] if rest and words[0] else words
+def _short(number: Number, top: int) -> Fraction:
+    """A number's parts without their signs, in units of 2^top, each rounded down to a bfloat16."""
+    total = Fraction(0)
+    for part in number:
+        place = bounds.floor_log2_ratio(*abs(part).as_integer_ratio()) - top if part else -1 << 20
+        if place >= bounds.LOWEST_SHORT:
+            unit = Fraction(2) ** (place + 1 - bounds.SHORT_BITS)
+            total += math.floor(abs(part) / Fraction(2) ** top / unit) * unit
+    return total
 
 
-def _nearest_words(value: Fraction, fmt: Multiple) -> tuple[tuple[float, ...], Fraction]:
-    """Words, and what is left after the last."""
-    words: list[float] = []
-    for word in fmt.words:
-        x = round_once(value, word) + 0.0  # -0.0 + 0.0 is 0.0
-        if math.isinf(x) and not words:
-            return (x, *(0.0,) * (len(fmt.words) - 1)), Fraction(0)
-        if math.isinf(x):  # a float32 after a large float64: the nearest there is
-            x = math.copysign(math.ldexp(2.0 - 2.0 ** (1 - word.precision), word.highest - 1), x)
-        words.append(x)
-        value -= Fraction(x)
-    return tuple(words), value
-
-
-def lead_product(left: Sequence[Number], row: Line, right: Sequence[Number], column: Line) -> int:
-    """The product D of leading integers: D 2^(e_i + e_j - 2f) <= (|A||B|)_ij."""
-    kept = bounds.lead_bits(len(left))
-
-    def lead(number: Number, top: int) -> int:
-        return sum(math.floor(abs(part) * Fraction(2) ** (kept - top)) for part in number)
-
-    return sum(lead(x, row.top) * lead(y, column.top) for x, y in zip(left, right, strict=True))
+def share_entries(left: Sequence[Number], right: Sequence[Number]) -> bool:
+    """Whether there is a place where neither line has a 0."""
+    return any(any(x) and any(y) for x, y in zip(left, right, strict=True))
 
 
 def exact_dot(left: Sequence[Number], right: Sequence[Number]) -> Number:
@@ -182,15 +182,9 @@ def exact_dot(left: Sequence[Number], right: Sequence[Number]) -> Number:
     return (sum((x[0] * y[0] for x, y in zip(left, right, strict=True)), Fraction(0)),)
 
 
-def certified(row: Line, column: Line, lead: int, test: bounds.Certificate) -> bool:
-    """Whether an element keeps its contract without repair."""
-    weights = (
-        (0 if column.exact else test.weight(row.q1))
-        + (0 if row.exact else test.weight(column.q1))
-        + (0 if row.exact or column.exact else test.both)
-        + test.always
-    )
-    return test.holds(weights, lead, test.level(row.q1) + test.level(column.q1))
+def certified(row: Line, column: Line, total: Fraction, test: bounds.Certificate) -> bool:
+    """Whether lines that share entries keep the contract without repair, given `magnitude`."""
+    return total >= test.needed(row.weighed(test), column.weighed(test))
 
 
 # ── the same as a backend ────────────────────────────────────────────────────
@@ -301,10 +295,11 @@ class Stages:
         return {
             (i, j)
             for i, j in _indices(len(left), len(right))
-            if not certified(
+            if share_entries(left[i], right[j])
+            and not certified(
                 self.rows[i],
                 self.columns[j],
-                lead_product(left[i], self.rows[i], right[j], self.columns[j]),
+                magnitude(left[i], self.rows[i], right[j], self.columns[j]),
                 test,
             )
         }
@@ -337,12 +332,17 @@ class Stages:
         return set() if marks is None else marks
 
     def repair(self, marks: Open) -> Open:
-        """Open elements become the correctly rounded ones."""
+        """Open elements, and those of lines of one entry, become the correctly rounded ones."""
         left, right = self._numbers
-        for i, j in marks:
+        singles = {
+            (i, j)
+            for i, j in _indices(len(left), len(right))
+            if self.rows[i].single or self.columns[j].single
+        }
+        self.product.account.repaired += len(marks - singles)
+        for i, j in marks | singles:
             self._write(i, j, exact_dot(left[i], right[j]))
-        self.product.account.repaired += len(marks)
-        return marks
+        return marks | singles
 
     def _write(self, i: int, j: int, product: Number) -> None:
         """An element of alpha A B + beta c, rounded once, given that of A B."""

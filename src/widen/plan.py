@@ -67,6 +67,10 @@ class Layout:
         """Which planes of this layout are those of a layout of the same kind that has fewer."""
         raise NotImplementedError
 
+    def holds(self, other: Layout, side: int) -> bool:
+        """Whether there are as many planes as another layout of the same kind has."""
+        return self.planes[side] >= other.planes[side]
+
 
 @dataclass(frozen=True)
 class Blocks:

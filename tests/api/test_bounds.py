@@ -12,11 +12,12 @@ import pytest
 
 import widen
 from helpers import ACCURACIES, assert_same_bits, draw, draw_words, word_arrays
+from staged import known_lines
 from widen.calls import native as ordinary
 from widen.calls.check import check_call
 from widen.cpu import certify as cpu_certify
 from widen.cpu import memory as scratch_memory
-from widen.cpu.operands import Quantised, Survey
+from widen.cpu.operands import Quantised
 from widen.formats import FORMATS, PLAIN_RESULTS
 from widen.options import Options
 from widen.stages import error_bounds
@@ -67,7 +68,7 @@ def test_rows_and_columns_of_any_size(accuracy, operand, left):
             x, y = scaled(a, left), scaled(b, right)
             c, info = widen.matmul(x, y, accuracy=accuracy, info=True)
             assert_bounded(c, info.bound, x, y)
-            if left + right > -900:  # the bound moves with the numbers, to its last bit
+            if left + right > -900 and right > -960:  # the bound moves with normal numbers
                 _, usual = widen.matmul(scaled(a, 0), b, accuracy=accuracy, info=True)
                 assert_same_bits(info.bound, np.ldexp(usual.bound, left + right))
 
@@ -133,7 +134,7 @@ def lines(rng, batch, count):
     sigma = np.where(rng.integers(4, size=shape) == 0, rng.integers(880, 2000, shape), sigma)
     q1 = np.where(rng.integers(5, size=shape) == 0, 0, rng.integers(1 << 15, 1 << 40, shape))
     zero = np.zeros(shape, np.int64)
-    survey = Survey(top, zero, q1, zero, zero > 0)
+    survey = known_lines(zero > 0, top=top, q1=q1)
     return Quantised(survey, sigma - top, rng.integers(2, size=shape) == 0, zero + 0.0)
 
 

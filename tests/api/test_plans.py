@@ -72,5 +72,5 @@ def test_a_first_look_takes_a_term_even_where_every_line_is_exact():
     pytest.importorskip("torch")
     from widen.gpu.planning import Side, first_look
 
-    exact = Side(norm=2560, sigma=10, flags=0, sparse=1, inverse=0)
+    exact = Side(norm=2560, sigma=10, flags=0, sparse=1, inverse=0, kinds=0, open_terms=0)
     assert first_look([exact, exact], 100, 1) == 1

@@ -140,7 +140,7 @@ def test_batches(left, right):
     assert same_bits(result, widen.matmul(a, b))
 
 
-@pytest.mark.parametrize("family", ["phi4", "one huge", "graded against", "graded inner"])
+@pytest.mark.parametrize("family", ["graded circulant", "one huge", "graded inner"])
 @pytest.mark.parametrize("accuracy", ["standard", "correct"])
 @pytest.mark.parametrize("workspace", [MB, 4 * MB])
 def test_hostile_data_is_repaired_within_the_workspace(family, accuracy, workspace):
@@ -148,15 +148,16 @@ def test_hostile_data_is_repaired_within_the_workspace(family, accuracy, workspa
     result = within(a, b, workspace, accuracy=accuracy)
     assert same_bits(result, widen.matmul(a, b, accuracy=accuracy))
     _, info = widen.matmul(a, b, accuracy=accuracy, workspace=workspace, info=True)
-    assert info.repaired > 0 or accuracy == "correct"
+    assert info.repaired > 0
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_hostile_data_of_other_formats(dtype):
-    rng = np.random.default_rng(3)
-    a, b = pair(30, 2000, 12, "phi4", dtype=dtype)
-    a[3] *= (10.0 ** rng.integers(-30, 30, 2000)).astype(a.real.dtype)
+    a, b = pair(30, 2000, 12, dtype=dtype)
+    a[:, 7] *= 2.0**60
+    b[7] *= 2.0**-60
     within(a, b, MB)
+    assert widen.matmul(a, b, workspace=MB, info=True)[1].repaired > 0
 
 
 def test_special_values_within_the_workspace():
@@ -211,7 +212,9 @@ def test_scratch_memory_that_is_kept_is_bounded():
 
 
 def test_two_threads_at_once():
-    problems = [pair(90, 80 + i, 70, family, seed=i) for i, family in enumerate(("phi0.1", "phi4"))]
+    problems = [
+        pair(90, 80 + i, 70, family, seed=i) for i, family in enumerate(("phi0.1", "one huge"))
+    ]
     accuracies = ["standard", "correct"]
     expected = [
         [widen.matmul(a, b, accuracy=accuracy) for accuracy in accuracies] for a, b in problems

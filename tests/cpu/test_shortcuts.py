@@ -10,6 +10,7 @@ import pytest
 import widen
 import widen.testing as wt
 from helpers import draw, same_bits
+from staged import known_lines
 from widen import bounds, definition
 from widen.contract import CONTRACTS
 from widen.cpu import certify as cpu_certify
@@ -17,7 +18,7 @@ from widen.cpu import encode as cpu_encode
 from widen.cpu import lines as cpu_lines
 from widen.cpu import reconstruct as cpu_reconstruct
 from widen.cpu.batches import lines, stack
-from widen.cpu.operands import Quantised, Survey
+from widen.cpu.operands import Quantised
 from widen.formats import FORMATS
 from widen.stages import error_bounds
 from widen.systems import residues
@@ -28,7 +29,7 @@ families = pytest.mark.parametrize("family", wt.FAMILIES)
 @families
 @pytest.mark.parametrize("inner", [32, 95, 600])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_sketches_bound_the_product_of_leading_integers(family, inner, order):
+def test_sketches_bound_sums_of_magnitudes(family, inner, order):
     a, b = draw(family, (70, inner, 66), 3)
     a[5], b[:, 7] = 0.0, np.inf
     a[9] *= 2.0**-1060
@@ -39,12 +40,14 @@ def test_sketches_bound_the_product_of_leading_integers(family, inner, order):
     goal = bounds.goal(CONTRACTS["standard"], 53, inner, 1, None)
     quantised = [cpu_lines.quantise(cpu_lines.survey(x, goal), goal) for x in operands]
     leads = [
-        cpu_certify.leads(x, found, bounds.LEAD_BITS).astype(float)
+        cpu_certify.magnitudes(x, found, np.float64)
         for x, found in zip(operands, quantised, strict=True)
     ]
     ours, theirs = (cpu_certify.sketch(operands[i], quantised[i], i) for i in (0, 1))
     found = cpu_certify.sketch_products(ours, theirs, np.empty((1, 70, 66), np.float32))
     exact = ours.astype(float) @ theirs.astype(float).swapaxes(1, 2)
+    exact *= cpu_certify.SKETCH_UNIT
+    found *= cpu_certify.SKETCH_UNIT
     assert (exact <= leads[0] @ leads[1].swapaxes(1, 2)).all()
     assert (found * (1 - 2.0**-23 * (cpu_certify.SKETCH + 8)) <= exact).all()
 
@@ -58,10 +61,11 @@ def test_sketches_say_what_they_can():
         operand = lines(stack(x[None]), side, 1)
         quantised = cpu_lines.quantise(cpu_lines.survey(operand, goal), goal)
         sketches.append(cpu_certify.sketch(operand, quantised, at))
-        leads = np.sort(cpu_certify.leads(operand, quantised, bounds.LEAD_BITS).astype(float))
+        leads = np.sort(cpu_certify.magnitudes(operand, quantised, np.float64))
         ordered.append(leads if at == 0 else leads[..., ::-1])
     ours, theirs = sketches
     found = cpu_certify.sketch_products(ours, theirs, np.empty((1, 40, 40), np.float32))
+    found *= cpu_certify.SKETCH_UNIT
     assert (found > 0.85 * (ordered[0] @ ordered[1].swapaxes(1, 2))).all()
 
 
@@ -86,9 +90,10 @@ def test_no_bit_depends_on_the_first_look(family, shape, monkeypatch):
     found, info = widen.matmul(a, b, info=True)
     definitive = cpu_certify.uncertified
 
-    def nothing_is_clear(lead, factor, *rest):
-        marks = definitive(lead, factor, *rest)
-        return marks if factor == 1 else np.full_like(marks, factor < 1)
+    def nothing_is_clear(total, *given, **named):
+        if total.dtype == np.float64:
+            return definitive(total, *given, **named)
+        return np.full(total.shape, not named.get("slack", given[3] if len(given) > 3 else 0.0))
 
     monkeypatch.setattr(cpu_certify, "uncertified", nothing_is_clear)
     wanted, other = widen.matmul(a, b, info=True)
@@ -128,7 +133,7 @@ def test_rounding_where_it_is_hard(bits, name, exponent, floats, monkeypatch):
 
     def quantised(count):
         zero, false = np.zeros((1, count), np.int64), np.zeros((1, count), bool)
-        return Quantised(Survey(zero, zero, zero, zero, false), zero + exponent, ~false, zero + 0.0)
+        return Quantised(known_lines(false), zero + exponent, ~false, zero + 0.0)
 
     out = np.empty((1, 1, 1, len(integers)))
     sides = quantised(1), quantised(len(integers))
@@ -153,7 +158,7 @@ def test_residues_of_integers_of_any_length(sigma, top, side):
     operand = lines(stack(matrix[None]), side, 1)
     zero, false = np.zeros((1, 3), np.int64), np.zeros((1, 3), bool)
     shift = sigma - top
-    found = Quantised(Survey(zero + top, zero, zero, zero, false), zero + shift, ~false, zero + 0.0)
+    found = Quantised(known_lines(false, top=zero + top), zero + shift, ~false, zero + 0.0)
     planes = cpu_encode.encode(operand, found, layout, 0)[:, 0]
     for i, j in np.ndindex(values.shape):
         wanted = layout.write([round(Fraction(float(values[i, j])) * Fraction(2) ** shift)], 0)
@@ -163,7 +168,7 @@ def test_residues_of_integers_of_any_length(sigma, top, side):
 def test_a_step_beyond_the_range_is_an_infinite_bound():
     """Beside a line that lost nothing: infinity times 0 is no bound."""
     one, zero = np.ones((1, 1), np.int64), np.zeros((1, 1), np.int64)
-    survey = Survey(zero, zero, one, one, zero > 0)
+    survey = known_lines(zero > 0, q1=one, q2=one)
     rounded = Quantised(survey, zero - 1100, zero > 0, zero + 1.0)
     exact = Quantised(survey, zero, zero == 0, zero + 1.0)
     out, target = np.ones((1, 1, 1, 1, 1)), np.empty((1, 1, 1))

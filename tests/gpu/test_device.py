@@ -14,17 +14,18 @@ import widen
 import widen.testing as wt
 from device import ON, own_kernels, product, surveyed, tensor
 from helpers import assert_same_bits, draw, slow_except
-from widen import definition
+from widen import bounds, definition
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS
 from widen.gpu import constants as gpu_constants
 from widen.gpu import encode as gpu_encode
+from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import stages as gpu_stages
+from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton.reconstruct import REPAIRED
 from widen.gpu.products import lines_of
-from widen.gpu.stages import Clock
 from widen.planner import first_cap
 from widen.stages.problem import Problem
 from widen.systems import residues
@@ -100,6 +101,18 @@ def test_special_values(accuracy):
         assert_as_on_a_cpu(z, b + 0j, accuracy, "complex128")
 
 
+@pytest.mark.parametrize("accuracy", ["fast", "standard", 10])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_lines_of_one_entry(accuracy, dtype):
+    """Of length 1, or among zeros: float64 operands, of which a float32 keeps less."""
+    a, b = draw("phi0", (6, 1, 7), 7, "complex128" if dtype == "complex64" else "float64")
+    wanted = widen.matmul(a, b, accuracy="correct", dtype=dtype)
+    assert_same_bits(product(a, b, accuracy, dtype)[1], wanted)
+    longer = np.zeros((6, 3), a.dtype)
+    longer[:, 1:2] = a
+    assert_same_bits(product(longer, np.repeat(b, 3, 0), accuracy, dtype)[1], wanted)
+
+
 @own_kernels
 def test_batches_share_an_operand():
     rng = np.random.default_rng(5)
@@ -169,6 +182,15 @@ def test_a_plan_made_beforehand_keeps_its_contract(accuracy):
 # ── stage by stage, against the definition ───────────────────────────────────────────────────
 
 
+def weighed(table, i, k):
+    """What the table of lines of k numbers says for certificates of line i."""
+    names = ("WEIGHT", "STEP", "NONZEROS", "AHEAD", "STOP")
+    rows = [table[int(getattr(numbers, name)), i].cpu() for name in names]
+    weight, step = (float(row.view(torch.float64)) for row in rows[:2])
+    nonzeros, ahead, stop = map(int, rows[2:])
+    return bounds.Weighed(weight, step, nonzeros, k - ahead if nonzeros else 0, stop)
+
+
 @families
 @pytest.mark.parametrize("accuracy", ["standard"] if ON == "cpu" else [*CONTRACTS, 40])
 def test_lines_and_planes(family, accuracy):
@@ -178,23 +200,41 @@ def test_lines_and_planes(family, accuracy):
     for x, side in ((a, "left"), (b, "right")):
         cap = first_cap(53, 11) if contract.correct else None
         operand, table, goal, test = surveyed(x, side, contract, cap)
+        gpu_lines.find_spans([operand], [table])
         planes = gpu_encode.encode_bytes([operand], [table], layout)[0].cpu().numpy()
         for i, line in enumerate(x if side == "left" else x.T):
             wanted = definition.quantise_line(definition.numbers(line), goal)
             row = {
                 name: int(table[int(getattr(numbers, name)), i])
-                for name in ("SUM", "SQUARES", "SCALE", "SIGMA", "FLAGS", "WEIGHT", "LEVEL")
+                for name in ("SUM", "SQUARES", "SCALE", "SIGMA", "FLAGS", "NONZEROS")
             }
             assert (row["SUM"], row["SQUARES"]) == (wanted.q1, wanted.q2)
             assert (row["SCALE"], row["SIGMA"]) == (wanted.exponent, wanted.sigma)
             assert bool(row["FLAGS"] & int(numbers.INEXACT)) == (not wanted.exact)
+            assert row["NONZEROS"] == wanted.nonzeros
             if test is not None:
-                expected = test.weight(wanted.q1), test.level(wanted.q1)
-                assert (row["WEIGHT"], row["LEVEL"]) == expected
+                assert weighed(table, i, 11) == wanted.weighed(test)
             if abs(row["SIGMA"]) < 300:
                 for plane, p in zip(planes[:, 0, i], layout.moduli, strict=True):
                     integers = [numbers_[0] for numbers_ in wanted.integers]
                     assert plane[:11].tolist() == [balanced(x, p) for x in integers]
+
+
+@families
+@pytest.mark.parametrize("operand", ["float64", "float32"])
+def test_magnitudes(family, operand):
+    """What certificates sum are the definition's short magnitudes."""
+    a, b = draw(family, (4, 11, 3), 9, operand)
+    test = bounds.certificate(CONTRACTS["standard"], 53, 11, 1, 0)
+    for x, side in ((a, "left"), (b, "right")):
+        operand = lines_of(tensor(x), side, 1)
+        leads = gpu_lines.survey_all([operand], test, gpu_lines.MAGNITUDES, [None]).leads[0]
+        assert leads.dtype == torch.bfloat16
+        for i, line in enumerate(x if side == "left" else x.T):
+            exact = definition.numbers(line)
+            top = definition.quantise_line(exact, None).top
+            found = leads[0, 0, i, :11].double().tolist()
+            assert found == [definition._short(number, top) for number in exact]
 
 
 def test_constants_of_three_moduli_at_a_time():

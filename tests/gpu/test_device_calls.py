@@ -27,8 +27,8 @@ from widen.contract import as_contract
 from widen.formats import FORMATS
 from widen.gpu import certify as gpu_certify
 from widen.gpu import products as gpu_products
+from widen.gpu.clock import Clock
 from widen.gpu.products import typical_plan
-from widen.gpu.stages import Clock
 from widen.words import Words
 
 pytestmark = pytest.mark.device

@@ -29,7 +29,7 @@ def batch(shape):
 
 
 CALLS = {
-    "standard": lambda: product(*draw("phi4", (3, 9, 5), 1)),
+    "standard": lambda: product(*draw("one huge", (3, 9, 5), 1)),
     "correct": lambda: product(*draw("cancellation", (3, 17, 2), 1), "correct"),
     "complex": lambda: product(*draw("phi1", (2, 5, 3), 1, "complex64"), "fast", "complex64"),
     "batch": lambda: product(*batch((3, 5, 2))),
@@ -55,6 +55,6 @@ def test_an_access_outside_is_seen(monkeypatch):
     contract = CONTRACTS["standard"]
     operand, table, goal, test = surveyed(np.ones((3, 4)), "left", contract, None)
     assert test == bounds.certificate(contract, 53, 4, 1, 0)
-    needs = torch.zeros((1, 5), dtype=torch.int64).unbind()
+    needs = torch.zeros((1, gpu_lines.NEEDS), dtype=torch.int64).unbind()
     with kernels_stay_inside(monkeypatch), pytest.raises(Exception, match="accesses are outside"):
         gpu_lines.quantise([operand], [table[:-1].clone()], goal, test, needs)

@@ -10,12 +10,16 @@ import pytest
 import torch
 
 import widen
-from device import NO_GOAL, ON, lines_of_a_certificate, product
+from device import ON, lines_of_a_certificate, product
 from helpers import assert_same_bits, draw
-from widen.bounds import Certificate
+from widen import bounds
+from widen.contract import CONTRACTS
 from widen.gpu import certify as gpu_certify
 from widen.gpu import constants, tiles
+from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
+from widen.gpu.kernels.triton import numbers
+from widen.gpu.kernels.triton.multiply import UNCERTIFIED, UNSETTLED
 from widen.systems import residues
 
 pytestmark = pytest.mark.device
@@ -120,21 +124,46 @@ def test_products_of_small_planes(shape, wide):
 
 @pytest.mark.parametrize("shape", [(3, 5, 33, 17), (2, 33, 128, 20), (5, 16, 16, 16), (4, 1, 3, 1)])
 def test_marks_of_small_matrices(monkeypatch, shape):
-    """Several in a tile, or one: the same marks."""
+    """Several in a tile, or one: the same marks, which say what the definition says."""
     batch, m, k, n = shape
     rng = np.random.default_rng(m + n)
     pitch = -(-k // 16) * 16
-    leads = [
-        torch.from_numpy(rng.integers(0, 128, (2, batch, lines, pitch))).to(ON, torch.int8)
-        for lines in (m, n)
-    ]
-    near = round((math.log2(k * 2.0**26) - 22) / 2)
-    tables = [lines_of_a_certificate(rng, batch, lines, near).to(ON) for lines in (m, n)]
-    given = (*leads, tables, k, Certificate(1 << 23, 0, -2, 12345, 0, NO_GOAL))
+    # Sums of products of these are exact in float32; a line of zeros shares no entries.
+    magnitudes = [rng.integers(0, 256, (batch, lines, pitch)) / 128.0 for lines in (m, n)]
+    magnitudes[0][-1, -1] = 0.0
+    leads = [torch.from_numpy(x[None]).to(ON, torch.bfloat16) for x in magnitudes]
+    test = bounds.certificate(CONTRACTS["standard"], 53, k, 1, 0)
+    (ours, rows), (theirs, columns) = (
+        lines_of_a_certificate(rng, batch * lines, k, test, float(k)) for lines in (m, n)
+    )
+    given = (*leads, (ours.to(ON), theirs.to(ON)), k, test)
     monkeypatch.setattr(gpu_certify, "is_hopper", lambda device: False)
-    found = []
+    found, counted = [], []
     for small in (0, 1 << 17):
         monkeypatch.setattr(tiles, "SMALL", small)
-        found.append(gpu_certify.certify(*given, kept=13, terms=k))
+        open_terms = torch.zeros(1, dtype=torch.int64, device=ON)
+        more = {"kept": gpu_lines.MAGNITUDES, "terms": k, "open_terms": open_terms}
+        marks = gpu_certify.certify(*given, precision=53, **more)
+        found.append(marks)
+        counted.append(int(open_terms))
     assert torch.equal(*found)
-    assert m * n < 50 or 0 < int(found[0].sum()) < found[0].numel()
+    marks = found[0].cpu().numpy()
+    totals = magnitudes[0][..., :k] @ magnitudes[1][..., :k].swapaxes(1, 2)
+    reaches = [table[int(numbers.REACH)].view(batch, -1) for table in (ours, theirs)]
+    shared = 0
+    for at in np.ndindex(marks.shape):
+        b, i, j = at
+        row, column, total = rows[b * m + i], columns[b * n + j], totals[at]
+        needed = test.needed(row, column)
+        is_near = max(int(reaches[0][b, i]), int(reaches[1][b, j])) <= 60
+        if marks[at] == 0:
+            assert total >= needed or (total == 0 and is_near)
+        elif marks[at] == int(UNSETTLED):
+            assert total < needed
+            places = min(row.stop, column.stop) - max(row.first, column.first)
+            shared += min(max(places, 0), row.nonzeros, column.nonzeros)
+        else:  # too near to say, or a sum of numbers that may be too small for float32
+            assert marks[at] == int(UNCERTIFIED)
+            assert total == 0 or 0.97 < total / needed < 1.03
+    assert counted[1] == shared <= counted[0]  # of neighbours in a tile, too
+    assert m * n < 50 or set(np.unique(marks)) >= {0, int(UNSETTLED)}

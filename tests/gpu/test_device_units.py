@@ -20,8 +20,8 @@ from widen.gpu import products as gpu_products
 from widen.gpu import stages as gpu_stages
 from widen.gpu import units as gpu_units
 from widen.gpu.batches import copied
+from widen.gpu.clock import Clock
 from widen.gpu.products import lines_of
-from widen.gpu.stages import Clock
 from widen.gpu.units import Engine
 from widen.planner import Needs, choose_layout, exact_bits, unit_on_gpu
 from widen.stages.problem import Encoding, Problem
@@ -112,7 +112,9 @@ def test_planes(unit, system, family):
         operand, table, goal, _ = surveyed(x, side, contract, 70)
         lines = x if at == 0 else x.T
         defined = [definition.quantise_line(definition.numbers(line), goal) for line in lines]
-        engine = engine_for(unit, system, 150.0, (80, 80), 11)
+        width = max(line.sigma for line in defined) + 1
+        assert (53 if family == "zero lines" else 60) < width <= bounds.highest(goal)
+        engine = engine_for(unit, system, 2.0 * (width + 4), (width, width), 11)
         planes = engine.encode([operand], [table], [at])[0]
         assert planes.dtype == gpu_units.STORAGE[unit]
         wanted = definition.encode(defined, engine.layout, at)

@@ -23,11 +23,11 @@ from widen.gpu import multiply as gpu_multiply
 from widen.gpu import reconstruct as gpu_reconstruct
 from widen.gpu import stages as gpu_stages
 from widen.gpu import units as gpu_units
+from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton.numbers import SCALE
 from widen.gpu.operands import Groups, Lines, Numbers, lines_of_words
 from widen.gpu.reconstruct import ResultBlock
 from widen.gpu.scaling import Scaling
-from widen.gpu.stages import Clock
 from widen.stages.problem import Problem
 from widen.stages.run import run
 from widen.systems import residues

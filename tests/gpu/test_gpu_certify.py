@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("triton")
 import widen
-from device import FLAGS, NO_GOAL, WEIGHT, lines_of_a_certificate
+from device import ON, lines_of_a_certificate, set_row
 from helpers import assert_same_bits
-from widen.bounds import Certificate
+from widen import bounds
+from widen.contract import CONTRACTS
 from widen.gpu import certify as gpu_certify
 from widen.gpu import lines as gpu_lines
 
@@ -30,27 +29,27 @@ def both_marks(monkeypatch, *given, **named):
         return found, gpu_certify.certify(*given, **named)
 
 
-@pytest.mark.parametrize("planes", [1, 2])
-def test_every_kernel_marks_the_same_elements(monkeypatch, planes):
-    rng = np.random.default_rng(5 + planes)
+KEPT, PRECISION = 6, 53
+
+
+@pytest.mark.parametrize("accuracy", ["standard", "fast"])
+def test_every_kernel_marks_the_same_elements(monkeypatch, accuracy):
+    rng = np.random.default_rng(6)
     for _ in range(60):
         m, n, k = (int(rng.choice([1, 7, 63, 64, 65, 129, 255, 257, 500, 1100])) for _ in range(3))
-        left, right = [(1, 1), (3, 1), (1, 3), (2, 2)][int(rng.integers(4))]
-        leads = [
-            torch.from_numpy(rng.integers(0, 128, (planes, batch, lines, -(-k // 16) * 16))).to(
-                "cuda", torch.int8
-            )
-            for batch, lines in ((left, m), (right, n))
-        ]
-        terms, kept = int(rng.integers(1, 2 * k + 1)), 7 * planes - 1
-        total = min(k, terms) * 64.0 * 64.0 * 4.0 ** (7 * (planes - 1))
-        near = round((math.log2(total) - 22) / 2)
-        tables = [
-            lines_of_a_certificate(rng, batch, lines, near).cuda()
-            for batch, lines in ((left, m), (right, n))
-        ]
-        test = Certificate(1 << 23, 0, 2 * (kept - 14) + int(rng.integers(2)), 12345, 0, NO_GOAL)
-        found, wanted = both_marks(monkeypatch, *leads, tables, k, test, kept=kept, terms=terms)
+        sides = [(1, 1), (3, 1), (1, 3), (2, 2)][int(rng.integers(4))]
+        terms = int(rng.integers(1, 2 * k + 1))
+        test = bounds.certificate(CONTRACTS[accuracy], PRECISION, k, 1, int(rng.choice([0, 2**40])))
+        total = min(k, terms) * 64.0 * 64.0 / 4.0**KEPT
+        leads, tables = [], []
+        for batch, lines in zip(sides, (m, n), strict=True):
+            shape = (1, batch, lines, -(-k // 16) * 16)
+            leads.append(torch.from_numpy(rng.integers(0, 128, shape)).to(ON, torch.int8))
+            tables.append(lines_of_a_certificate(rng, batch * lines, k, test, total)[0].to(ON))
+        found, wanted = both_marks(
+            monkeypatch, *leads, tables, k, test, precision=PRECISION, kept=KEPT, terms=terms,
+            open_terms=None,
+        )  # fmt: skip
         assert torch.equal(found, wanted)
         assert m * n < 10000 or 0 < int(found.sum()) < found.numel()
 
@@ -60,20 +59,24 @@ def test_every_kernel_marks_the_same_elements_at_the_edge(monkeypatch, terms):
     """All sums are equal and all weights near what they allow: the last bit decides."""
     entry = 3 if terms < 1000 else 127
     shape = (1, 1, 512, terms // 16 * 16 + 16)
-    leads = [torch.full(shape, entry, dtype=torch.int8, device="cuda")] * 2
+    leads = [torch.full(shape, entry, dtype=torch.int8, device=ON)] * 2
     total = entry * entry * terms
-    shift = 24 - total.bit_length()
-    for flags in ((4, 4), (0, 4), (4, 0)):
-        middle = round(total * (1 - 2.0**-20) / (1 + 2.0**-20) ** 2 * 2.0**shift)
-        middle //= 2 if flags == (4, 4) else 1
+    places = 24 - total.bit_length()
+    for inexact in ((True, True), (False, True), (True, False)):
+        middle = round(total * (1 - 2.0**-20) / (1 + 2.0**-20) * 2.0**places)
+        middle //= 2 if all(inexact) else 1
+        # In units of 2^(2 KEPT), which is what these leading integers have.
+        weights = np.ldexp(middle + np.arange(-256.0, 256.0) // 32, PRECISION - 2 * KEPT - places)
         tables = []
-        for flag in flags:
-            table = torch.zeros((gpu_lines.ROWS_OF_TABLE, 512), dtype=torch.int64, device="cuda")
-            table[FLAGS] = flag
-            table[WEIGHT] = middle + torch.arange(-256, 256, device="cuda") // 32
-            tables.append(table)
-        test = Certificate(1 << 23, 0, shift + 2 * (6 - 14), 1, 0, NO_GOAL)
-        found, wanted = both_marks(monkeypatch, *leads, tables, terms, test, kept=6, terms=terms)
+        for flag in inexact:
+            table = torch.zeros((gpu_lines.ROWS_OF_TABLE, 512), dtype=torch.int64)
+            set_row(table, "WEIGHT", weights)
+            set_row(table, "STEP", np.full(512, flag * 2.0**-PRECISION))
+            tables.append(table.to(ON))
+        found, wanted = both_marks(
+            monkeypatch, *leads, tables, terms, bounds.Certificate(1.0, 1.0, 0.0, 0.0),
+            precision=PRECISION, kept=KEPT, terms=terms, open_terms=None,
+        )  # fmt: skip
         assert torch.equal(found, wanted)
         assert 0 < int(found.sum()) < found.numel()
 

@@ -25,10 +25,11 @@ from widen.gpu import operands as gpu_operands
 from widen.gpu import products as gpu_products
 from widen.gpu import stages as gpu_stages
 from widen.gpu import tiles
+from widen.gpu.clock import Clock
+from widen.gpu.kernels.triton import numbers
 from widen.gpu.products import CallRecordings, lines_of
 from widen.gpu.replay.driver import Launch
 from widen.gpu.replay.recording import Recorder
-from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.stages.problem import Encoding, Problem
 from widen.stages.run import run
@@ -292,10 +293,20 @@ def test_threads_and_streams_do_not_disturb_each_other():
                 assert_same_bits(result, product)
 
 
+SURVEYED = [
+    int(getattr(numbers, row))
+    for row in ("LARGEST", "SUM", "SQUARES", "DEPTH", "NONZEROS", "DISTANCES", "REACH")
+]
+"""Rows of a table that a survey fills."""
+
+
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
 @pytest.mark.parametrize("turned", [False, True])
-def test_short_lines_are_looked_at_in_one_launch(dtype, turned):
+@pytest.mark.parametrize(
+    ("kept", "kind"), [(5, torch.int8), (gpu_lines.MAGNITUDES, torch.bfloat16)]
+)
+def test_short_lines_are_looked_at_in_one_launch(dtype, turned, kept, kind):
     """As in two, whatever their tables held before."""
     fmt = FORMATS[dtype]
     a, b = (as_tensor(x).to(ON)[None] for x in draw("extremes", (9, 70, 11), 1, dtype, dtype))
@@ -306,16 +317,17 @@ def test_short_lines_are_looked_at_in_one_launch(dtype, turned):
         found = []
         for before, look in ((0, gpu_lines.survey), (77, gpu_lines.survey_short)):
             tables = [
-                torch.full((9, x.count), before, dtype=torch.int64, device=ON) for x in operands
+                torch.full((gpu_lines.ROWS_OF_TABLE, x.count), before, dtype=torch.int64, device=ON)
+                for x in operands
             ]
             leads = [
-                torch.full((1, *x.shape[:2], x.pitch), before, dtype=torch.int8, device=ON)
+                torch.full((1, *x.shape[:2], x.pitch), before, dtype=kind, device=ON)
                 for x in operands
             ]
             zeros = torch.full((11,), before, dtype=torch.int64, device=ON)
-            look(operands, tables, leads, 5, *([zeros] if before else []))
+            look(operands, tables, leads, kept, *([zeros] if before else []))
             assert not zeros.any()
-            found.append([*(x[:4] for x in tables), *(x[..., :70] for x in leads)])
+            found.append([*(x[SURVEYED] for x in tables), *(x[..., :70] for x in leads)])
         assert all(map(torch.equal, *found))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,7 +11,6 @@ import torch
 
 import widen
 from widen import bounds
-from widen.bounds import Goal
 from widen.calls import check
 from widen.calls.check import check_call
 from widen.calls.cpu_tensors import as_tensor
@@ -19,9 +20,9 @@ from widen.gpu import lines as gpu_lines
 from widen.gpu import operands
 from widen.gpu import products as gpu_products
 from widen.gpu import stages as gpu_stages
+from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.products import lines_of
-from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.stages.problem import Problem, Scalars
 from widen.stages.run import run
@@ -102,18 +103,35 @@ def surveyed(x, side, contract, cap):
     return operand, tables[0], goal, test
 
 
-LEVEL, FLAGS, WEIGHT = (int(getattr(numbers, name)) for name in ("LEVEL", "FLAGS", "WEIGHT"))
-NO_GOAL = Goal(1, 1, 0)
-"""For certificates whose tables say what it would."""
+def set_row(table, name, values):
+    """Write a row of a table of lines, floats as their bits."""
+    values = np.asarray(values)
+    table[int(getattr(numbers, name))] = torch.from_numpy(values.view(np.int64))
 
 
-def lines_of_a_certificate(rng, batch, lines, near):
-    """A table whose exponents and weights leave about half of the elements open; some are odd."""
-    table = rng.integers(0, 1 << 40, (gpu_lines.ROWS_OF_TABLE, batch * lines))
-    table[LEVEL] = rng.integers(-near - 2, -near + 3, batch * lines)
-    table[FLAGS] = rng.choice([0, 4, 4, 4, 5, 6], batch * lines)
-    table[WEIGHT] = rng.integers(1 << 20, 1 << 22, batch * lines)
-    odd = rng.random(batch * lines) < 0.05
-    table[LEVEL, odd] = rng.choice([-(1 << 20), -200, 200, 0], odd.sum())
-    table[WEIGHT, odd] = rng.choice([0, 1, 1 << 61], odd.sum())
-    return torch.from_numpy(table)
+def lines_of_a_certificate(rng, count, k, test, total):
+    """A table of lines of k numbers, and its lines as the definition weighs them; some are odd.
+
+    About half of the elements whose magnitudes have the sum `total` stay open.
+    """
+    sigma = round(math.log2(2 * test.weight(k << 15) / total)) + rng.integers(-2, 3, count)
+    weight = test.line * rng.integers(k << 14, k << 16, count)
+    step = np.ldexp(1.0, -sigma)
+    odd = rng.random(count) < 0.05
+    step[odd] = rng.choice([0.0, 2.0**-900, 1.0, 2.0**900], odd.sum())
+    weight[odd] = rng.choice([0.0, test.line, 2.0**45 * test.line], odd.sum())
+    nonzeros = np.full(count, k)
+    spans = np.stack([np.zeros_like(nonzeros), nonzeros])
+    sparse = rng.random(count) < 0.3
+    nonzeros[sparse] = rng.integers(1, k + 1, sparse.sum())
+    spans[:, sparse] = np.sort(rng.integers(0, k + 1, (2, sparse.sum())), axis=0)
+    table = torch.from_numpy(rng.integers(0, 1 << 40, (gpu_lines.ROWS_OF_TABLE, count)))
+    reach = rng.choice([20, 60, 61, 500], count)
+    rows = {
+        "WEIGHT": weight, "STEP": step, "NONZEROS": nonzeros, "AHEAD": k - spans[0],
+        "STOP": spans[1], "REACH": reach,
+    }  # fmt: skip
+    for name, values in rows.items():
+        set_row(table, name, values)
+    facts = (weight, step, nonzeros, *spans)
+    return table, [bounds.Weighed(*line) for line in zip(*(x.tolist() for x in facts), strict=True)]

@@ -12,6 +12,7 @@ from widen.contract import CONTRACTS, as_contract
 from widen.cpu import encode as cpu_encode
 from widen.cpu import lines as cpu_lines
 from widen.cpu.batches import lines, stack
+from widen.cpu.operands import Survey
 from widen.formats import FORMATS
 from widen.planner import choose_layout, first_cap
 from widen.units import UNITS
@@ -80,3 +81,10 @@ def planes_of(operands, quantised, layout):
         cpu_encode.encode(operand, found, layout, side)
         for side, (operand, found) in enumerate(zip(operands, quantised, strict=True))
     ]
+
+
+def known_lines(special, **facts):
+    """A survey of lines of which these facts are known; the others are 0."""
+    names = ("top", "last", "q1", "q2", "nonzeros", "distances", "first", "stop", "least")
+    zero = np.zeros_like(special, np.int64)
+    return Survey(np.stack([facts.get(name, zero) for name in names]), special)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import widen
 from staged import (
     BY_DATA,
     SIDES,
@@ -43,62 +44,111 @@ def test_certificates(family, accuracy, operand, precision, dropped):
     quantised = [cpu_lines.quantise(cpu_lines.survey(x, goal), goal) for x in operands]
     defined = [[definition.quantise_line(line, goal) for line in side] for side in numbers]
     for found, wanted in zip(quantised, defined, strict=True):
-        weights, levels = cpu_certify.weights(found, test)
-        assert weights[0].tolist() == [test.weight(line.q1) for line in wanted]
-        assert levels[0].tolist() == [test.level(line.q1) for line in wanted]
-        assert all(line.exact or line.sigma == test.level(line.q1) for line in wanted)
+        seen = cpu_certify.weighed(found, test, 1, 0)
+        for at, line in enumerate(wanted):
+            facts = (seen.weight[0, at], seen.step[0, at], *seen.spans[:3, 0, at].tolist())
+            assert bounds.Weighed(*facts) == line.weighed(test)
 
-    # Leading integers, and the product of them that bounds |A||B| from below.
-    kept = bounds.lead_bits(11)
+    # Sums of short magnitudes, and which elements they leave open.
     pairs = list(itertools.product(range(shape[0]), range(shape[2])))
-    lead = np.zeros((1, shape[0], shape[2]))
-    for i, j in pairs:
-        lead[0, i, j] = definition.lead_product(
-            numbers[0][i], defined[0][i], numbers[1][j], defined[1][j]
-        )
     ours, theirs = (
-        cpu_certify.leads(x, found, kept).astype(np.float64)
+        cpu_certify.magnitudes(x, found, np.float64)
         for x, found in zip(operands, quantised, strict=True)
     )
-    assert np.array_equal(ours @ theirs.swapaxes(1, 2), lead)
-
-    open_elements = cpu_certify.uncertified(lead, 1.0, *quantised, test)[0]
+    total, error = ours @ theirs.swapaxes(1, 2), 2.0**-48
     for i, j in pairs:
-        certain = definition.certified(defined[0][i], defined[1][j], int(lead[0, i, j]), test)
-        assert open_elements[i, j] == (not certain)
+        exact = definition.magnitude(numbers[0][i], defined[0][i], numbers[1][j], defined[1][j])
+        assert abs(Fraction(total[0, i, j]) - exact) <= error * exact
+        shares = definition.share_entries(numbers[0][i], numbers[1][j])
+        certain = not shares or definition.certified(defined[0][i], defined[1][j], exact, test)
+        lines = quantised[0].pick(0, np.array([i])), quantised[1].pick(0, np.array([j]))
+        one = total[:, i : i + 1, j : j + 1]
+        clear = cpu_certify.uncertified(one, 1 + error, lines, test)[0, 0, 0]
+        assert not clear or not certain or not shares
+        assert cpu_certify.uncertified(one, 1 - error, lines, test)[0, 0, 0] or certain
+
+
+def test_elements_too_close_to_call_are_decided_exactly(monkeypatch):
+    """Nothing is clear: every element is decided by the definition's own sum, unless that is 0."""
+    rng = np.random.default_rng(4)
+    a, b = (rng.standard_normal(shape) * np.exp(2 * rng.standard_normal(shape))
+            for shape in ((9, 30), (30, 8)))  # fmt: skip
+    a[2], b[:, 3], a[4, 5:] = 0.0, 0.0, 0.0
+    found, info = widen.matmul(a, b, info=True)
+    decided, definitive = [], cpu_certify.uncertified
+
+    def nothing_is_clear(total, factor, lines, test, slack=0.0, near=-1):
+        return np.full(total.shape, factor < 1)
+
+    def counted(self, *given):
+        decided.append(given)
+        return is_certified(self, *given)
+
+    is_certified = cpu_certify.Looks._is_certified
+    monkeypatch.setattr(cpu_certify, "uncertified", nothing_is_clear)
+    monkeypatch.setattr(cpu_certify.Looks, "_is_certified", counted)
+    again, other = widen.matmul(a, b, info=True)
+    assert definitive is not cpu_certify.uncertified
+    assert len(decided) == 8 * 7  # but those of a line of zeros
+    assert found.tobytes() == again.tobytes()
+    assert info.repaired == other.repaired
+
+
+def test_sums_of_nothing_are_decided_at_once(monkeypatch):
+    """Wide lines whose sums are 0: of a few places that both have, or of none."""
+    a, b = np.full((40, 60), 1.0 / 3), np.full((60, 30), 1.0 / 3)
+    a[:, ::2] *= 2.0**-400
+    b[1::2] *= 2.0**-400
+    a[:8, ::2] = 0.0
+    b[1::2, :5] = 0.0
+    monkeypatch.setattr(cpu_certify.Looks, "_is_certified", None)
+    found, info = widen.matmul(a, b, info=True)
+    assert info.repaired == 40 * 30 - 8 * 5
+    assert (found[:8, :5] == 0).all()
+    assert (found[8:, 5:] != 0).all()
 
 
 @pytest.mark.parametrize("accuracy", BY_DATA)
 @pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("precision", [8, 53, 863])
 @settings(max_examples=150)
 @given(
     k=st.integers(1, 2**29 - 1),
-    sizes=st.tuples(st.integers(2**15, 2**44), st.integers(2**15, 2**44)),
+    sizes=st.tuples(*[st.integers(2**15, 2**44)] * 2),
+    sigmas=st.tuples(st.integers(-40, 90), st.integers(-40, 90)),
     flags=st.tuples(st.booleans(), st.booleans()),
-    lead=st.integers(0, 2**53),
-    short=st.tuples(st.integers(0, 80), st.integers(0, 80)),
+    spans=st.tuples(*[st.integers(0, 2**29)] * 4),
+    nonzeros=st.tuples(*[st.integers(1, 2**29)] * 2),
+    dropped=st.sampled_from([0, 1, 2**40]),
 )
-def test_a_certificate_implies_the_contract(accuracy, parts, k, sizes, flags, lead, short):
-    """Whatever is certified keeps lambda 2^(s+t) |A||B| above the error, in exact rationals.
-
-    Lines that are exact may have stopped short of the goal.
-    """
-    test = bounds.certificate(CONTRACTS[accuracy], 53, k, parts, 0)
+def test_a_certificate_implies_the_contract(
+    accuracy, parts, precision, k, sizes, sigmas, flags, spans, nonzeros, dropped
+):
+    """What `needed` asks for keeps lambda 2^(s+t) |A||B| above the error, in exact rationals."""
+    test = bounds.certificate(CONTRACTS[accuracy], precision, k, parts, dropped)
+    # As far above or below the goal's scale as any line may be.
+    level = precision + k.bit_length() // 2
     rows = [
-        definition.Line((), test.level(q1) - exact * before, 0, q1, q1, exact)
-        for before, q1, exact in zip(short, sizes, flags, strict=True)
+        definition.Line((), level + sigma, 0, q1, q1, exact, many, *sorted((first, stop)))
+        for q1, sigma, exact, many, first, stop in zip(
+            sizes, sigmas, flags, nonzeros, spans[:2], spans[2:], strict=True
+        )
     ]
-    if not definition.certified(*rows, lead, test):
-        return
-    v, u = (Fraction(x.q1) * Fraction(2) ** (x.sigma - bounds.NORM_BITS) for x in rows)
-    error = (v * (not flags[1]) + u * (not flags[0])) / 2
-    error += Fraction(k * parts, 4) * (not any(flags))
-    sigmas = sum(row.sigma for row in rows)
-    least = Fraction(lead) * Fraction(2) ** (sigmas - 2 * bounds.lead_bits(k))
-    # squares: lambda^2 = 4 k u^2 or k^2 u^2; complex: error sqrt(2), |a||b| at least half of least
-    square = Fraction(4 * k if accuracy == "standard" else k * k, 2**106)
+    least = Fraction(test.needed(*(row.weighed(test) for row in rows)))
+    shared = min(row.stop for row in rows) - max(row.first for row in rows)
+    shared = min(max(shared, 0), *nonzeros)
+    v, u = (
+        min(Fraction(row.q1), Fraction(shared * parts * 2**16))
+        * Fraction(2) ** (row.sigma - bounds.NORM_BITS)
+        for row in rows
+    )
+    counted = [dropped > 0 or not row.exact for row in rows]
+    error = (v * counted[1] + u * counted[0]) / 2
+    error += Fraction(shared * parts, 4) * all(counted) + dropped
+    # In units of 2^-(s+t); complex errors are sqrt(2) of their parts', |a||b| half of what it is.
+    least *= Fraction(2) ** sum(row.sigma for row in rows)
+    square = Fraction(4 * k if accuracy == "standard" else k * k, 4**precision)
     if parts == 2:
-        error, least = error * error * 2, least / 2
-        assert error <= square * least * least
+        assert error * error * 2 <= square * (least / 2) ** 2
     else:
         assert error * error <= square * least * least

@@ -54,15 +54,6 @@ def test_goals():
             assert ((budget.root + 1) * step) ** 2 > 4 ** (bits + 2 + extra) * k * parts
 
 
-def test_lead_bits():
-    for k in INNER:
-        kept = bounds.lead_bits(k)
-        assert 7 <= kept <= 14
-        assert k * (2 ** (kept + 2)) ** 2 <= 2**53
-        # As float32, in which they are first multiplied, they are exact themselves.
-        assert 2 ** (kept + 2) <= 2**24
-
-
 @given(st.integers(-(2**80), 2**80), st.integers(-100, 100))
 def test_shifts(value, shift):
     exact = value * Fraction(2) ** shift
@@ -71,11 +62,12 @@ def test_shifts(value, shift):
 
 
 @pytest.mark.parametrize("accuracy", BY_DATA)
-def test_certificate_weights_fit_their_kernels(accuracy):
-    """Weights of lines at their goal are integers near 2^21, far from the end of an int64."""
-    for k, parts, precision in itertools.product(INNER, (1, 2), (53, 24)):
-        test = bounds.certificate(CONTRACTS[accuracy], precision, k, parts, 0)
-        for q1 in (2**15, 2**15 + 1, k * parts * 2**16, k * parts * 2**15 + 1):
-            assert 2**18 <= test.weight(q1) <= 2**24
-        assert 0 <= test.both <= 2**24
-        assert 2**23 <= test.divisor < 2**24
+def test_certificates_are_floats_of_few_bits(accuracy):
+    """Products with counts and powers of two are exact, and no step of a line is out of range."""
+    for k, parts, precision in itertools.product(INNER, (1, 2), (8, 53, 24, 863)):
+        test = bounds.certificate(CONTRACTS[accuracy], precision, k, parts, 7)
+        for constant in (test.line, test.entry, test.both, test.dropped):
+            assert math.frexp(constant)[0] * 2**24 % 1 == 0
+            assert (2**29 - 1) * Fraction(constant) == Fraction((2**29 - 1) * constant)
+        goal = bounds.goal(CONTRACTS[accuracy], precision, k, parts, None)
+        assert bounds.highest(goal) < 1000

@@ -300,8 +300,8 @@ def test_lines_of_awkward_numbers(name, data):
             wanted.top, wanted.q1, wanted.q2, wanted.exponent,
         ]  # fmt: skip
         assert bool(found.exact[0, 0]) == wanted.exact
-        leads = [math.floor(abs(x) * Fraction(2) ** (14 - wanted.top)) for (x,) in numbers]
-        assert cpu_certify.leads(operand, found, 14).tolist() == [[leads]]
+        short = [definition._short(number, wanted.top) for number in numbers]
+        assert cpu_certify.magnitudes(operand, found, np.float64).tolist() == [[short]]
     # Any exponent: the rounding point falls anywhere among the words.
     last = definition.quantise_line(numbers, None).exponent
     exponent = data.draw(st.integers(min(-3, last), max(last, -2)))
@@ -414,9 +414,9 @@ def test_rows_blocks_threads_and_strides(name, accuracy):
 @some
 @pytest.mark.parametrize("accuracy", ["standard", "correct"])
 def test_repair_routes_give_the_same_bits(name, accuracy):
-    a, b = draw_words("phi4", (33, 40, 34), 17, name)
+    a, b = draw_words("one huge", (33, 40, 34), 17, name)
     few, info = widen.matmul(a, b, accuracy=accuracy, info=True)
-    assert info.repaired > 0 or accuracy == "correct"
+    assert info.repaired > 0
     with mock.patch.object(repair, "FEWEST_OPEN", 10**9):
         by_dots = widen.matmul(a, b, accuracy=accuracy)
     with mock.patch.object(repair, "FEWEST_OPEN", 0), mock.patch.object(repair, "DENSE", 0.0):

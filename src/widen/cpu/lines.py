@@ -8,10 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from widen import bounds
 from widen.bounds import Goal
 from widen.cpu import kernels
 from widen.cpu.encode import CONVERSION
-from widen.cpu.operands import NOTHING, Array, Operand, Quantised, Survey
+from widen.cpu.operands import FACTS, NOTHING, Array, Operand, Quantised, Survey
 from widen.cpu.threads import launch
 from widen.planner import Needs
 
@@ -26,8 +27,7 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
     formats are converted to float64 in pieces of `room` bytes.
     """
     batch, lines, _ = operand.shape
-    top, last, q1, q2 = np.empty((4, batch, lines), np.int64)
-    facts = Survey(top, last, q1, q2, np.empty((batch, lines), bool))
+    facts = Survey(np.empty((FACTS, batch, lines), np.int64), np.empty((batch, lines), bool))
     step = max(1, lines if operand.viewed else room // (2 * operand.bytes_a_line))
     for start in range(0, lines, step):
         stretch = slice(start, min(start + step, lines))
@@ -36,8 +36,7 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
         seen = _as_array(None if part.lower else goal)  # the last bits are those of other words
         launch(
             kernels.lines.survey, _tiles(part), bits.size, bits, part.lines_near, seen,
-            facts.top[:, stretch], facts.last[:, stretch], facts.q1[:, stretch],
-            facts.q2[:, stretch], facts.special[:, stretch],
+            facts.facts[:, :, stretch], facts.special[:, stretch],
         )  # fmt: skip
         if goal is None:
             facts.last[:, stretch] = balanced_survey(part, np.zeros(part.shape[2], np.int64)).last
@@ -52,7 +51,7 @@ def _last_bits(operand: Operand, goal: Goal, facts: Survey, stretch: slice) -> N
     for bits in reversed(operand.word_bits()):
         launch(
             kernels.lines.last_bits, _tiles(operand), operand.shape[1], bits, _as_array(goal),
-            facts.top[:, stretch], facts.q1[:, stretch], facts.q2[:, stretch], last,
+            facts.facts[:, :, stretch], last,
         )  # fmt: skip
     facts.last[:, stretch] = last
 
@@ -63,8 +62,10 @@ def balanced_survey(operand: Operand, shift: Array) -> Survey:
     The first bit of several words is that of the first word, which may be one above the value's.
     """
     shape = operand.shape[:2]
-    top, last = np.full(shape, NOTHING), np.full(shape, -NOTHING)
-    special = np.zeros(shape, bool)
+    facts, special = np.zeros((FACTS, *shape), np.int64), np.zeros(shape, bool)
+    seen = Survey(facts, special)
+    top, last = seen.top, seen.last
+    top[...], last[...] = NOTHING, -NOTHING
     for bits in (bits for of_word in operand.word_bits() for bits in of_word):
         launch(
             kernels.lines.extremes, _tiles(operand), bits.size,
@@ -72,7 +73,7 @@ def balanced_survey(operand: Operand, shift: Array) -> Survey:
         )  # fmt: skip
     empty = special | (top == NOTHING)
     top[empty], last[empty] = 0, 0
-    return Survey(top, last, np.zeros(shape, np.int64), np.zeros(shape, np.int64), special)
+    return seen
 
 
 def _tiles(operand: Operand) -> int:
@@ -82,8 +83,11 @@ def _tiles(operand: Operand) -> int:
 
 @lru_cache(maxsize=64)
 def _as_array(goal: Goal | None) -> Array:
-    """A goal as kernels read it; a norm of 0 stands for none."""
-    return np.array((0, 1, 0, 0) if goal is None else astuple(goal), np.int64)
+    """A goal as kernels read it, with the rungs that it fills; a norm of 0 stands for none."""
+    if goal is None:
+        return np.array((0, 1, 0, 0, 0), np.int64)
+    *settings, filled = astuple(goal)
+    return np.array((*settings, *(bounds.RUNGS if filled else ())), np.int64)
 
 
 def quantise(facts: Survey, goal: Goal | None) -> Quantised:
@@ -91,8 +95,8 @@ def quantise(facts: Survey, goal: Goal | None) -> Quantised:
     shape = facts.top.shape
     exponents, exact, norm = np.empty(shape, np.int64), np.empty(shape, bool), np.empty(shape)
     launch(
-        kernels.lines.scale, shape[0], exponents.size, facts.top, facts.last, facts.q1, facts.q2,
-        facts.special, _as_array(goal), exponents, exact, norm,
+        kernels.lines.scale, shape[0], exponents.size, facts.facts, facts.special, _as_array(goal),
+        exponents, exact, norm,
     )  # fmt: skip
     return Quantised(facts, exponents, exact, norm)
 

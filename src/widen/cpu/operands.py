@@ -180,15 +180,69 @@ def joinable(parts: tuple[Array, ...]) -> bool:
 class Survey:
     """What is known of lines before they are scaled: arrays of shape (batch, lines).
 
-    `top` and `last` are exponents of the largest magnitude and of the last set bit, 0 for lines
-    that are zero or hold an infinity or a NaN (`special`); q1 and q2 are the integer norms.
+    `facts` are (fields, batch, lines): `top` and `last`, exponents of the largest magnitude and of
+    the last set bit, 0 for lines that are zero or hold an infinity or a NaN (`special`); the
+    integer norms `q1` and q2; how many numbers are not 0, and the sum of their distances
+    (`bounds.extra_bits`); the `first` entry that is not 0, and where there are no more (`stop`);
+    and the `reach`, how far down the exponents of its numbers go.
     """
 
-    top: Array
-    last: Array
-    q1: Array
-    q2: Array
+    facts: Array
     special: Array
+
+    @property
+    def top(self) -> Array:
+        """Exponents of the largest magnitude."""
+        return np.asarray(self.facts[0])
+
+    @property
+    def last(self) -> Array:
+        """Exponents of the last set bit."""
+        return np.asarray(self.facts[1])
+
+    @property
+    def q1(self) -> Array:
+        """The integer 1-norm."""
+        return np.asarray(self.facts[2])
+
+    @property
+    def q2(self) -> Array:
+        """The integer 2-norm squared."""
+        return np.asarray(self.facts[3])
+
+    @property
+    def nonzeros(self) -> Array:
+        """How many numbers are not 0."""
+        return np.asarray(self.facts[4])
+
+    @property
+    def reach(self) -> Array:
+        """How far below the largest the smallest number is that is not 0, in powers of two."""
+        return np.asarray(self.facts[0] - self.facts[8])
+
+    @property
+    def first(self) -> Array:
+        """Where the first entry is that is not 0."""
+        return np.asarray(self.facts[6])
+
+    @property
+    def stop(self) -> Array:
+        """Where there are no more of them."""
+        return np.asarray(self.facts[7])
+
+    @property
+    def spans(self) -> Array:
+        """Both, (2, batch, lines)."""
+        return np.asarray(self.facts[6:8])
+
+    @property
+    def single(self) -> Array:
+        """Whether one entry alone is not 0."""
+        return np.asarray(self.stop - self.first == 1)
+
+
+FACTS = 9
+"""Fields of a survey."""
 
 
 @dataclass(frozen=True)
@@ -219,8 +273,8 @@ class Quantised:
         return self._indexed((slice(item, item + 1), lines))
 
     def _indexed(self, at: Any) -> Quantised:
-        old = self.survey
-        survey = Survey(old.top[at], old.last[at], old.q1[at], old.q2[at], old.special[at])
+        batch, lines = at
+        survey = Survey(self.survey.facts[:, batch, lines], self.survey.special[at])
         return Quantised(survey, self.exponents[at], self.exact[at], self.norm[at])
 
 

@@ -58,15 +58,65 @@ def repair(
             if rows.size and columns.size:
                 place = (int(b), rows, columns)
                 _by_products(chosen, place, rest, out, fmt, scaling=scaling, workspace=workspace)
+    _by_dots(chosen, rest, out, scaling, fmt, workspace=workspace)
+
+
+def _by_dots(
+    chosen: Chosen, marks: Array, out: Array, scaling: ScaledBlock | None, fmt: Format,
+    *, workspace: int,
+) -> None:  # fmt: skip
+    """The same by exact dot products."""
     for i, j in chosen.tiles(workspace // 4):
-        where = np.nonzero(rest[:, i, j])
+        where = np.nonzero(marks[:, i, j])
         if where[0].size:
             part = None if scaling is None else scaling.cut(i, j)
             ours, theirs = (
                 operand.cut(slice(None), piece)
                 for operand, piece in zip(chosen.operands, (i, j), strict=True)
             )
-            dots(ours, theirs, where, fmt.part, out[..., i, j], part)
+            spans = [
+                lines.survey.spans[:, :, piece]
+                for lines, piece in zip(chosen.lines, (i, j), strict=True)
+            ]
+            dots((ours, theirs), (spans[0], spans[1]), where, fmt.part, out[..., i, j], part)
+
+
+def correct_singles(
+    chosen: Chosen, singles: Array, out: Array, scaling: ScaledBlock | None, fmt: Format,
+    *, workspace: int,
+) -> None:  # fmt: skip
+    """Round the elements of lines of one entry correctly: each is one product."""
+    if scaling is not None or not _rounds_products(fmt, chosen.operands):
+        _by_dots(chosen, singles, out, scaling, fmt, workspace=workspace)
+        return
+    (left,), (right,) = (operand.parts for operand in chosen.operands)
+    rows, columns = (lines.survey for lines in chosen.lines)
+    for b in range(out.shape[2]):
+        ours, theirs = left[b % len(left)], right[b % len(right)]
+        at, to = (
+            np.flatnonzero(side.single[b % len(side.single)] & ~side.special[b % len(side.single)])
+            for side in (rows, columns)
+        )
+        row_places, column_places = rows.first[b % len(left), at], columns.first[b % len(right), to]
+        in_rows = _products(ours[at, row_places][:, None], theirs[:, row_places].T, fmt)
+        in_columns = _products(ours[:, column_places], theirs[to, column_places][None, :], fmt)
+        target = out[0, 0, b]
+        target[at] = np.where(singles[b, at], in_rows, target[at])
+        target[:, to] = np.where(singles[b][:, to], in_columns, target[:, to])
+
+
+def _rounds_products(fmt: Format, operands: tuple[Operand, Operand]) -> bool:
+    """Whether `_products` of real numbers of one word rounds them once."""
+    if fmt.name not in ("float64", "float32") or any(x.lower for x in operands):
+        return False
+    return all(x.parts[0].dtype.itemsize <= np.dtype(fmt.name).itemsize for x in operands)
+
+
+def _products(x: Array, y: Array, fmt: Format) -> Array:
+    """Products of numbers, rounded once; those that are 0 are +0."""
+    wide = x.astype(np.float64) * y.astype(np.float64)  # of float32 this is exact
+    product = wide.astype(fmt.name).astype(np.float64)
+    return np.where((x == 0) | (y == 0), 0.0, product)
 
 
 def _by_products(
@@ -170,11 +220,14 @@ def exact_groups(
 
 
 def dots(
-    left: Operand, right: Operand, where: tuple[Array, ...], fmt: Part, out: Array,
-    scaling: ScaledBlock | None,
+    operands: tuple[Operand, Operand], spans: tuple[Array, Array], where: tuple[Array, ...],
+    fmt: Part, out: Array, scaling: ScaledBlock | None,
 ) -> None:  # fmt: skip
-    """Correctly rounded elements by exact dot products: out[..., b, i, j] for those listed."""
-    parts = out.shape[1]
+    """Correctly rounded elements by exact dot products: out[..., b, i, j] for those listed.
+
+    Over the places where both lines may have entries that are not 0, by their spans.
+    """
+    (left, right), parts = operands, out.shape[1]
     scalar = np.zeros(parts, np.int64)
     alpha, beta, addend = (
         (scalar, scalar, np.zeros((1, 1, 1, 1, 1), np.int64))
@@ -186,7 +239,7 @@ def dots(
     work = 8 * left.shape[2] * pairs * places[0].size
     launch(
         kernels.repair.dots, places[0].size, work, left.stacked_bits(), right.stacked_bits(),
-        *places, scaling is None, alpha, beta, addend, word_table(fmt), out,
+        *spans, *places, scaling is None, alpha, beta, addend, word_table(fmt), out,
     )  # fmt: skip
 
 

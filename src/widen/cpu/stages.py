@@ -17,7 +17,7 @@ from widen.cpu.memory import Scratch, taken
 from widen.cpu.multiply import multiply
 from widen.cpu.operands import Array, Chosen, Operand, Quantised, Survey
 from widen.cpu.reconstruct import reconstruct
-from widen.cpu.repair import repair, special_values
+from widen.cpu.repair import correct_singles, repair, special_values
 from widen.cpu.scaling import ScaledBlock, Scaling, scale_special
 from widen.encoded import Encoded
 from widen.plan import Layout, Plan
@@ -198,7 +198,7 @@ class Stages:
 
     def _planes(self, side: int, block: Block) -> Any:
         source, layout = self.problem.sources[side], self.plan.layout
-        if isinstance(source, Encoded):
+        if isinstance(source, Encoded) and source.layout.holds(layout, side):
             return held(source).planes_for(source.layout.planes_of(layout, side), *block)
         operand = self.chosen.operands[side]
         if operand.shape[2] != block[2].stop - block[2].start:
@@ -236,8 +236,12 @@ class Stages:
     def repair(self, marks: Array) -> Array:
         """Make every element final; give a mask of those that were repaired."""
         rows, columns = (lines.survey.special for lines in self.chosen.lines)
-        if rows.any() or columns.any():  # these elements are decided by special values alone
+        special = rows.any() or columns.any()
+        if special:  # these elements are decided by special values alone
             marks &= ~(rows[:, :, None] | columns[:, None, :])
+        singles = self._singles()
+        if singles is not None:
+            marks &= ~singles
         if marks.any():
             self.product.account.repaired += int(marks.sum())
             self.scratch.clear()
@@ -246,10 +250,28 @@ class Stages:
                 self.chosen, marks, self.values, self.scaling, self.problem.fmt,
                 workspace=self.plan.workspace,
             )  # fmt: skip
+        if singles is not None:
+            if special:
+                singles &= ~(rows[:, :, None] | columns[:, None, :])
+            correct_singles(
+                self.chosen, singles, self.values, self.scaling, self.problem.fmt,
+                workspace=self.plan.workspace,
+            )  # fmt: skip
+            marks |= singles
         self._special_values(rows, columns)
         for target, value in zip(self.targets, self.values, strict=False):
             target[...] = value
         return marks
+
+    def _singles(self) -> Array | None:
+        """A mask of the elements of lines of one entry, None if there are none to be rounded."""
+        if self.plan.contract.correct:
+            return None
+        rows, columns = (lines.survey.single for lines in self.chosen.lines)
+        if not rows.any() and not columns.any():
+            return None
+        mask = rows[:, :, None] | columns[:, None, :]
+        return np.array(np.broadcast_to(mask, self.values.shape[2:]))
 
     def _special_values(self, rows: Array, columns: Array) -> None:
         """NaN and infinities where the ordinary product (and alpha, beta, c) has them."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 
-from widen import bounds
 from widen.bounds import Certificate
 from widen.formats import Part
 from widen.gpu import tiles
@@ -17,9 +17,9 @@ from widen.gpu.kernels.triton import small as small_kernels
 from widen.gpu.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
-    LEVEL,
     SCALE,
     SIGMA,
+    STEP,
     SUM,
     WEIGHT,
 )
@@ -32,55 +32,76 @@ from widen.stages.error_bounds import Losses, Terms, bound_of, losses_of
 
 def certify(
     left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate, *,
-    kept: int, terms: int,
+    precision: int, kept: int, terms: int, open_terms: Tensor,
 ) -> Tensor:  # fmt: skip
-    """Marks (batch, m, n) of elements that the first `terms` leading integers do not certify.
+    """Marks (batch, m, n) of elements that a look does not certify.
 
-    Leading integers are (planes, batch, lines, pitch), of `kept` bits beside the first. Where
-    products were left out no line counts as exact in `tables` (`units.Engine.fitted`).
+    At the first `terms` leading integers, (1, batch, lines, pitch), of `kept` bits beside the
+    first; or at all magnitudes, as bfloat16, and then `open_terms` counts how many there are in
+    what is left open. Where products were left out no line counts as exact
+    in `tables` (`units.Engine.fitted`). Weights and steps are in float32 here, so they are counted
+    in units near those of lines at their goal.
     """
-    planes, left_batch, m, _ = left.shape
+    _, left_batch, m, _ = left.shape
     _, right_batch, n, _ = right.shape
-    batch = max(left_batch, right_batch)
-    longest = tiles.LONGEST_SUM // planes  # products of two kinds meet in one sum
-    terms, shift = min(terms, k, longest), test.shift + 2 * (bounds.lead_bits(k) - kept)
-    both = float(test.both + test.always)
-    if planes == 2 and are_small(left, right, k):
-        marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-        more = {
-            "marks": marks, "rows_table": tables[0], "columns_table": tables[1], "shift": shift,
-            "both": both,
-        }  # fmt: skip
-        launch_small(small_kernels.certify, 1, left, right, terms, more)
-        return marks
-    if is_hopper(left.device):
-        marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
-        run = cuda_kernels.launcher(
-            left, right, k, terms, shift=shift, both=both, inexact=int(INEXACT)
-        )
-        rows = [table[int(row)] for table in tables for row in (LEVEL, FLAGS, WEIGHT)]
-        given = (left, right, marks, *rows)
-        run(*(tensor.data_ptr() for tensor in given))
-        recorder = listener()
-        if recorder is not None:
-            recorder.launched(given, run, tensors=False)
-        return marks
-    marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-    tile = tiles.CERTIFY[planes]
-    count = batch * -(-m // tile.rows) * -(-n // tile.columns)
+    batch, unit = max(left_batch, right_batch), precision
     row_table, column_table = tables
+    common = {"rows_table": row_table, "columns_table": column_table, "unit": unit}
+    if left.dtype == torch.bfloat16:
+        # Sums of k exact products in float32; those of two parts were rounded down once more.
+        error = 2.0**-20 * (k + 16)
+        closely = {
+            **common, "open_terms": open_terms, "down": 1 - error,
+            "up": (1 + error) * (1 + 2.0**-6), "entry": _above(test.entry, -unit),
+            "both": _above(test.both, -2 * unit), "dropped": _above(test.dropped, -2 * unit),
+            "PLAIN": left.is_cuda,
+        }  # fmt: skip
+        marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
+        if are_small(left, right, k):
+            launch_small(small_kernels.certify, 1, left, right, k, {**closely, "marks": marks})
+            return marks
+        kernel, more, terms = multiply_kernels.certify_closely, closely, k
+        few = batch * m * n < tiles.MANY_ELEMENTS
+        tile = tiles.CERTIFY_FEW_CLOSELY if few else tiles.CERTIFY_CLOSELY
+    else:
+        terms = min(terms, k, tiles.LONGEST_SUM)
+        lift = 2 * kept - unit
+        both = _above(k * test.both + test.dropped, lift - unit)
+        if is_hopper(left.device):
+            marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
+            run = cuda_kernels.launcher(left, right, k, terms, unit=unit, lift=lift, both=both)
+            rows = [table[int(row)] for table in tables for row in (STEP, WEIGHT)]
+            given = (left, right, marks, *rows)
+            run(*(tensor.data_ptr() for tensor in given))
+            recorder = listener()
+            if recorder is not None:
+                recorder.launched(given, run, tensors=False)
+            return marks
+        marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
+        kernel, more = multiply_kernels.certify, {**common, "lift": lift, "both": both}
+        tile = tiles.CERTIFY
+    count = batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
-        multiply_kernels.certify, (programs(left.device, count, tile.warps),),
+        kernel, (programs(left.device, count, tile.warps),),
         {
-            **tile.named, "left": descriptor(left, k, tile.rows, tile.inner),
+            **tile.named, **more, "left": descriptor(left, k, tile.rows, tile.inner),
             "right": descriptor(right, k, tile.columns, tile.inner), "marks": marks,
-            "rows_table": row_table, "columns_table": column_table, "m": m, "n": n, "k": terms,
-            "batch": batch, "left_batch": left_batch, "right_batch": right_batch, "shift": shift,
-            "both": both, "PLANES": planes,
+            "m": m, "n": n, "k": terms,
+            "batch": batch, "left_batch": left_batch, "right_batch": right_batch,
         },
         warps=tile.warps, stages=tile.stages,
     )  # fmt: skip
     return marks
+
+
+def _above(x: float, exponent: int) -> float:
+    """A float32 that is not below x 2^exponent, 2^-100 at least unless x is 0."""
+    if x == 0 or math.isinf(x):
+        return x
+    mantissa, own = math.frexp(x)
+    if own + exponent > 127:
+        return math.inf
+    return max(math.ldexp(math.ceil(mantissa * 2.0**24), own + exponent - 24), 2.0**-100)
 
 
 BYTES_AN_ELEMENT = 160

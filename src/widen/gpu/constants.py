@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
+from widen.bounds import RUNGS
 from widen.gpu import tiles
 from widen.gpu.kernels.triton import crt, crt_groups
 from widen.gpu.kernels.triton import groups as group_kernels
-from widen.gpu.kernels.triton.encode import BIAS
+from widen.gpu.kernels.triton.encode import BIAS, MIDDLE_BIAS
 from widen.gpu.replay.recording import quietly
 from widen.plan import Layout
 from widen.stages.compiling.once import once
@@ -33,6 +34,12 @@ def encoding(moduli: tuple[int, ...], device: torch.device) -> tuple[Tensor, Ten
     return constant(rows, torch.int32, device), constant(weights, torch.int32, device)
 
 
+@once
+def rungs(device: torch.device) -> Tensor:
+    """`bounds.RUNGS`."""
+    return constant(RUNGS, torch.int32, device)
+
+
 def constant(values: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A table that kernels read: not part of any one call.
 
@@ -44,11 +51,11 @@ def constant(values: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 def _byte_weights(p: int, skipped: int) -> list[int]:
-    """Of two words whose lowest byte weighs 256^skipped modulo p; and what is added to them."""
+    """Of two words whose lowest byte weighs 256^skipped modulo p; what they or three are given."""
     powers = [balanced(pow(256, skipped + i, p), p) & 255 for i in range(8)]
     low, high = (int.from_bytes(powers[i : i + 4], "little", signed=True) for i in (0, 4))
     bias = balanced(-int(BIAS) * pow(256, skipped, p), p)
-    return [low, high, bias, 0]
+    return [low, high, bias, balanced(-int(MIDDLE_BIAS), p)]
 
 
 @once

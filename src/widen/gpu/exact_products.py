@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from widen import bounds
-from widen.bounds import Certificate, Goal
+from widen.bounds import Goal
 from widen.contract import CONTRACTS
 from widen.formats import BINARY, Format
 from widen.gpu import constants, tiles
@@ -25,17 +25,17 @@ from widen.gpu.constants import BYTE_BITS, NORM_TOO_LARGE
 from widen.gpu.encode import encode_bytes
 from widen.gpu.kernels.triton import exact_products as kernels
 from widen.gpu.kernels.triton.numbers import NORM, SCALE
-from widen.gpu.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
-from widen.gpu.lines import ROWS_OF_TABLE, quantise, survey
+from widen.gpu.kernels.triton.reconstruct import UNSETTLED
+from widen.gpu.lines import NEEDS, ROWS_OF_TABLE, quantise, survey
 from widen.gpu.multiply import products
-from widen.gpu.operands import ALL, Lines, Piece, Tensor, cut_table, picked
-from widen.gpu.reconstruct import ResultBlock, reconstruct, reconstruct_any
+from widen.gpu.operands import ALL, Lines, Piece, Tensor, picked
+from widen.gpu.reconstruct import ResultBlock, reconstruct_any
 from widen.gpu.repair import REPAIRED
 from widen.gpu.replay.launch import launch
 from widen.gpu.scaling import Scaling
 from widen.systems import residues
 
-FEWEST_TERMS = 1 << 26
+FEWEST_TERMS = 1 << 27
 """Elements with no more terms in all are repaired by dot products, whatever their pattern.
 
 Both take as long with 2^27 terms at n = 2048 and 4096 (3.5 and 6 ms), 2^29 at 8192; terms of very
@@ -61,43 +61,42 @@ and 213 at phi = 4, k = 2048.
 WORTHWHILE = 32
 """Rows and columns that a block must have, or dot products are faster."""
 
-LEAD_PRODUCT_BITS = 56.0
-"""Products of leading integers are below 2^53 (`bounds.lead_bits`)."""
-
 NOWHERE = 1 << 20
 """Further down than exponents of any number."""
 
 
-def repair_by_products(block: ResultBlock, marks: Tensor, repaired: Tensor, workspace: int) -> int:
-    """Decide about and repair elements of a block where many are open.
+Product = Callable[[tuple[Lines, Lines], Format, Tensor, Scaling | None], tuple[Tensor, int]]
+"""Rounds a product into a tensor; gives where it is the nearest number, and bytes it took."""
 
-    Reads the device: how many there are, and if many, where, and what planes they need. Gives the
-    bytes of workspace it took.
+
+def repair_by_products(
+    block: ResultBlock, marks: Tensor, repaired: Tensor, product: Product,
+    workspace: int | None = None,
+) -> int:  # fmt: skip
+    """Repair elements of a block where many are open, by the products of their lines.
+
+    Of so many of them at a time as fit the workspace; of all if there is none.
+
+    Reads the device: how many there are, and if many, where. Gives the bytes of workspace it took.
     """
-    sides, tables, fmt, out = block.sides, block.tables, block.fmt, block.out
+    sides, fmt, out = block.sides, block.fmt, block.out
     assert isinstance(out, torch.Tensor)
-    test, scaling, most = block.test, block.scaling, 0
+    scaling, most = block.scaling, 0
     fewest = FEWEST_TERMS // sides[0].shape[2]
     if int(marks.count_nonzero()) <= fewest:
         return most
-    for region in _regions((marks == int(UNCERTIFIED)) | (marks == int(UNSETTLED)), fewest):
-        for rows, columns in _chunks(region, sides, fmt, workspace):
+    for region in _regions(marks == int(UNSETTLED), fewest):
+        chunks = [region] if workspace is None else _chunks(region, sides, fmt, workspace)
+        for rows, columns in chunks:
             pieces = (rows, columns)
             left, right = (x.cut(ALL, at) for x, at in zip(sides, pieces, strict=True))
             codes = picked(marks, rows, columns).contiguous()
-            if test is not None:
-                ours, theirs = (
-                    cut_table(table, side.shape, ALL, piece)
-                    for table, side, piece in zip(tables, sides, pieces, strict=True)
-                )
-                certify_exactly(left, right, (ours, theirs), codes, test)
-                marks[..., rows, columns] = codes
             wanted = codes == int(UNSETTLED)
             if int(wanted.sum()) <= DENSE * wanted.numel():
                 continue
             part = None if scaling is None else scaling.taken(rows, columns)
             fresh = torch.empty((out.shape[0], *codes.shape), dtype=out.dtype, device=out.device)
-            exact, used = _exact_product((left, right), fmt, fresh, part)
+            exact, used = product((left, right), fmt, fresh, part)
             done = exact & wanted
             old = picked(out, rows, columns)
             out[..., rows, columns] = torch.where(done, fresh, old)
@@ -155,7 +154,7 @@ def _steps(piece: Piece, size: int, step: int) -> list[Piece]:
     return [piece[start : start + step] for start in starts]
 
 
-def _exact_product(
+def exact_product(
     sides: tuple[Lines, Lines], fmt: Format, out: Tensor, scaling: Scaling | None
 ) -> tuple[Tensor, int]:
     """Round the product of all these lines into `out`; give where it is the correctly rounded one.
@@ -179,63 +178,16 @@ def _exact_product(
     return exact, held + sum(x.nbytes for x in (*planes, groups, out))
 
 
-def certify_exactly(
-    left: Lines, right: Lines, tables: tuple[Tensor, Tensor], marks: Tensor, test: Certificate
-) -> None:
-    """Decide about uncertified elements as `repair` does one by one, by an exact product.
-
-    Leading integers are operands like others; their product is an exact float64.
-    """
-    kept = bounds.lead_bits(left.shape[2])
-    sides = [_leads(side, table, kept) for side, table in zip((left, right), tables, strict=True)]
-    layout = residues(128, LEAD_PRODUCT_BITS, 1)
-    lead_tables = tables_of(sides, None)[0]
-    planes = encode_bytes(sides, lead_tables, layout)
-    batch, m, n = marks.shape
-    exact = torch.empty((1, batch, m, n), dtype=torch.int64, device=marks.device)
-    groups = products(planes[0], planes[1], constants.of_planes(layout), left.shape[2])
-    block = ResultBlock((left, right), lead_tables, BINARY["float64"], exact)
-    reconstruct(groups, layout, block, None, slack=False)
-    tile, (rows, columns) = tiles.DECIDE, tables
-    launch(
-        kernels.decide, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
-        {
-            "products": exact, "marks": marks, "rows_table": rows, "columns_table": columns,
-            "m": m, "n": n, "left_batch": left.shape[0], "right_batch": right.shape[0],
-            "shift": test.shift, "both": test.both, "always": min(test.always, 1 << 61),
-            "ROWS": tile.rows, "COLUMNS": tile.columns,
-        },
-        warps=tile.warps,
-    )  # fmt: skip
-
-
 def tables_of(sides: list[Lines], goal: Goal | None) -> tuple[tuple[Tensor, Tensor], Tensor]:
     """Tables of two operands, and what their planes must hold, on the device."""
     device = sides[0].bits.device
     ours, theirs = (
         torch.zeros((ROWS_OF_TABLE, side.count), dtype=torch.int64, device=device) for side in sides
     )
-    needs = torch.zeros((2, 5), dtype=torch.int64, device=device)
+    needs = torch.zeros((2, NEEDS), dtype=torch.int64, device=device)
     survey(sides, (ours, theirs), None, 0)
     quantise(sides, (ours, theirs), goal, None, needs.unbind())
     return (ours, theirs), needs
-
-
-def _leads(side: Lines, table: Tensor, kept: int) -> Lines:
-    """The leading integers of lines, summed over the parts of a number, as float32."""
-    out = _room(side, 1, torch.int32)
-    shape, grid = _tile(side)
-    _, out_batch, out_line, out_inner = out.stride()
-    launch(
-        kernels.leads, grid,
-        {
-            **_named(side), **shape.named, "out": out, "table": table, "count": side.count,
-            "kept": kept, "out_batch_stride": out_batch, "out_line_stride": out_line,
-            "out_inner_stride": out_inner,
-        },
-        warps=shape.warps,
-    )  # fmt: skip
-    return Lines(out, BINARY["float32"])
 
 
 def _named(side: Lines) -> dict[str, Any]:

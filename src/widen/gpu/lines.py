@@ -13,25 +13,33 @@ import torch
 from widen import bounds
 from widen.bounds import Certificate, Goal
 from widen.encoded import Encoded
-from widen.gpu import tiles
+from widen.gpu import constants, tiles
 from widen.gpu.encode import held
-from widen.gpu.kernels.triton import lines, lines_words
+from widen.gpu.kernels.triton import lines, lines_words, spans
 from widen.gpu.kernels.triton import quantise as quantise_kernels
-from widen.gpu.operands import Lines, Tensor, on_sides
+from widen.gpu.kernels.triton.numbers import MAGNITUDES as MAGNITUDES_LEAD
+from widen.gpu.operands import Lines, Tensor, float64_bits, on_sides
 from widen.gpu.replay.launch import general, launch
 
-ROWS_OF_TABLE = 10
+ROWS_OF_TABLE = 15
+NEEDS = 7
+"""What `quantise.scale` leaves of a side, and how many terms are left open (`OPEN`)."""
+OPEN = 6
+
+MAGNITUDES = int(MAGNITUDES_LEAD)
+"""Instead of a number of leading bits: magnitudes as bfloat16, for lines of wide spread."""
 
 EVERY_BIT = Goal(norm=0, root=1, shift=0)
 """What the kernel is given where lines are scaled to their last bit."""
 
 
 def survey(
-    operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int
-) -> None:
+    operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int,
+    *, known: bool = False,
+) -> None:  # fmt: skip
     """Tables of lines (kernels/triton/numbers.py), zero before, up to their norms; and their leads.
 
-    One operand or both: both take the same launches.
+    Leads alone where tables are `known`. One operand or both: both take the same launches.
     """
     left, right = operands[0].paired, operands[-1].paired
     inner, parts = left.shape[2], left.bits.shape[0]
@@ -50,18 +58,19 @@ def survey(
         warps = max(warps, tile.warps)
     grid = (sum(blocks[: len(operands)]),)
     common = {**on_sides(*sides), "left_blocks": blocks[0], "inner": inner, "PARTS": parts}
-    launch(
-        largest, grid,
-        {
-            **common, "LEFT_WIDTH": 8 * left.bits.element_size(),
-            "RIGHT_WIDTH": 8 * right.bits.element_size(),
-        },
-        warps=warps,
-    )  # fmt: skip
+    if not known:
+        launch(
+            largest, grid,
+            {
+                **common, "LEFT_WIDTH": 8 * left.bits.element_size(),
+                "RIGHT_WIDTH": 8 * right.bits.element_size(),
+            },
+            warps=warps,
+        )  # fmt: skip
     launch(
         norms, grid,
         {
-            **common, **_named_leads(tables, leads, kept),
+            **common, **_named_leads(tables, leads, kept), "SUMS": not known,
             **on_sides(left.named_fields, right.named_fields), "pitch": left.pitch,
         },
         warps=warps,
@@ -89,7 +98,7 @@ def quantise(
     left, right = operands[0], operands[-1]
     inner, parts = left.bits.shape[3], left.bits.shape[0]
     wanted = EVERY_BIT if goal is None else goal
-    divisor, unit = (1 << 23, 0) if test is None else (test.divisor, test.unit)
+    rungs = constants.rungs(left.bits.device)
     blocks = [-(-x.count // 256) for x in operands]
     launch(
         quantise_kernels.scale, (sum(blocks),),
@@ -98,17 +107,51 @@ def quantise(
             "left_needs": needs[0], "left_count": left.count, "right_table": tables[-1],
             "right_needs": needs[-1], "right_count": right.count, "left_blocks": blocks[0],
             "goal_norm": wanted.norm, "root": wanted.root, "goal_shift": wanted.shift,
-            "divisor": divisor, "unit": unit, "rounding": 0.5 * math.log2(2 * inner) - 1,
+            "spread": wanted.spread, "rungs": rungs,
+            "filled": len(bounds.RUNGS) if wanted.filled else 0,
+            "weight": float64_bits(1.0 if test is None else test.line),
+            "rounding": 0.5 * math.log2(2 * inner) - 1, "inner": inner,
             "entries": inner * parts, "full": int(wanted.full), "LINES": 256,
         },
     )  # fmt: skip
 
 
+def find_spans(operands: Sequence[Lines], tables: Sequence[Tensor]) -> None:
+    """Rows of the tables that say where entries are that are not 0, of lines that have zeros."""
+    for x, table in zip(operands, tables, strict=True):
+        parts, _, count, inner = x.bits.shape
+        tile = tiles.line_tile(tiles.SURVEY[parts], x.lines_near, inner)
+        launch(
+            spans.spans, (x.blocks(tile),),
+            {
+                **x.named_bits, **x.named_fields, **tile.named, "table": table, "count": x.count,
+                "lines": count, "inner": inner, "entries": inner * parts, "PARTS": parts,
+            },
+            warps=tile.warps,
+        )  # fmt: skip
+
+
+def mark_singles(marks: Tensor, tables: tuple[Tensor, Tensor], sides: Sequence[Lines]) -> None:
+    """Mark the elements of lines of one entry, which are rounded correctly."""
+    batch, m, n = marks.shape
+    tile = tiles.MARK
+    rows, columns = tables
+    launch(
+        spans.mark_singles, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
+        {
+            "marks": marks, "rows_table": rows, "columns_table": columns, "m": m, "n": n,
+            "inner": sides[0].shape[2], "left_batch": sides[0].shape[0],
+            "right_batch": sides[1].shape[0], "ROWS": tile.rows, "COLUMNS": tile.columns,
+        },
+        warps=tile.warps,
+    )  # fmt: skip
+
+
 def survey_words(
     operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int,
-    enough: int,
+    enough: int, *, known: bool = False,
 ) -> None:  # fmt: skip
-    """Tables of lines, zero before, up to their norms; and their leads.
+    """Tables of lines, zero before, up to their norms; and their leads, alone if they are `known`.
 
     No line will be scaled so that its largest number is 2^enough or more.
     """
@@ -127,12 +170,13 @@ def survey_words(
             **x.named_words, **x.named_fields, **tile.named, "table": table, "count": x.count,
             "lines": count, "inner": inner, "share": share, "words": words, "PARTS": parts,
         }  # fmt: skip
-        launch(largest, grid, common, warps=tile.warps)
+        if not known:
+            launch(largest, grid, common, warps=tile.warps)
         launch(
             norms, grid,
             {
                 **common, "leads": table if leads is None else leads[at], "enough": enough,
-                "pitch": x.pitch, "LEAD": -1 if leads is None else kept,
+                "pitch": x.pitch, "LEAD": -1 if leads is None else kept, "SUMS": not known,
             },
             warps=tile.warps,
         )  # fmt: skip
@@ -178,6 +222,25 @@ def survey_short(
     )  # fmt: skip
 
 
+def _room_for_leads(operands: Sequence[Lines], kept: int) -> list[Tensor]:
+    """Room for leading integers, or for magnitudes."""
+    kind = torch.bfloat16 if kept == MAGNITUDES else torch.int8
+    return [
+        torch.empty((1, *x.shape[:2], x.pitch), dtype=kind, device=x.bits.device) for x in operands
+    ]
+
+
+def magnitudes(operands: Sequence[Lines], tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Magnitudes of all numbers of two operands whose lines were surveyed, as bfloat16."""
+    leads = _room_for_leads(operands, MAGNITUDES)
+    if any(x.block is not None for x in operands):
+        survey_words(operands, tables, leads, MAGNITUDES, 0, known=True)
+    else:
+        survey(operands, tables, leads, MAGNITUDES, known=True)
+    ours, theirs = leads
+    return ours, theirs
+
+
 MOST_LINES = 1 << 27
 """Kernels have 32 bits for the places of their tables."""
 
@@ -211,18 +274,12 @@ def survey_all(
     several = any(x.block is not None for x in fresh)
     short = bool(fresh) and not several and are_short(fresh)
     take = torch.empty if short else torch.zeros
-    arena = take(sum(sizes) + len(goals) * 2 * 5 + 1, dtype=torch.int64, device=device)
+    arena = take(sum(sizes) + len(goals) * 2 * NEEDS + 1, dtype=torch.int64, device=device)
     starts = [0, *itertools.accumulate(sizes)]
     tables = [
         arena[start:stop].view(ROWS_OF_TABLE, -1) for start, stop in itertools.pairwise(starts)
     ]
-    leads = None
-    if test is not None:
-        planes = 1 if kept <= 7 else 2
-        leads = [
-            torch.empty((planes, *x.shape[:2], x.pitch), dtype=torch.int8, device=device)
-            for x in fresh
-        ]
+    leads = None if test is None else _room_for_leads(fresh, kept)
     if short:
         survey_short(fresh, tables, leads, kept, arena[starts[-1] :])
     elif several:
@@ -239,5 +296,5 @@ def survey_all(
         assert ours is not None
         assert theirs is not None
         both = (ours, theirs)
-    needs = arena[starts[-1] : -1].view(len(goals), 2, 5)
+    needs = arena[starts[-1] : -1].view(len(goals), 2, NEEDS)
     return Surveys(line_tables, needs, both, arena[-1:].view(torch.int32)[:1])

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from struct import pack, unpack
 from typing import Any
 
 import torch
@@ -310,3 +311,8 @@ def _items(x: Tensor, batch: slice) -> Tensor:
 
 def _is_all(piece: Piece, size: int) -> bool:
     return isinstance(piece, slice) and piece.start in (None, 0) and piece.stop in (None, size)
+
+
+def float64_bits(x: float) -> int:
+    """What kernels are given of a number: as a number it would become a float32."""
+    return int(unpack("q", pack("d", x))[0])

@@ -10,24 +10,26 @@ from typing import NamedTuple
 
 from widen import bounds
 from widen.contract import Contract
+from widen.encoded import Encoded
 from widen.formats import Format
 from widen.gpu import exact_products
 from widen.gpu.constants import BYTE_BITS, MOST_BITS
+from widen.gpu.kernels.triton.quantise import HARD, ZEROS
+from widen.gpu.lines import MAGNITUDES
+from widen.gpu.operands import Lines
 from widen.gpu.units import in_blocks, lead_planes
 from widen.plan import Plan
 from widen.planner import Needs, every_bit_is_kept, make_plan, unit_on_gpu
-from widen.systems import Residues
+from widen.stages.problem import Problem
+from widen.systems import Digits, Residues
 
 SHORT_LEAD_BITS = {1: 6, 2: 5}
 """Leading integers floor(|x| 2^(f - top)) fit an int8, summed over the parts of a number."""
 
-LONG_LEAD_BITS = {1: 13, 2: 12}
-"""The same for lines whose largest number is far above the others: integers in two planes."""
-
 
 def first_kept(k: int, parts: int) -> int:
-    """Bits of leading integers before anything is known of the lines; more may be wanted later."""
-    return (SHORT_LEAD_BITS if lead_planes(k) == 1 else LONG_LEAD_BITS)[parts]
+    """Bits of leading integers before anything is known of the lines; or magnitudes at once."""
+    return SHORT_LEAD_BITS[parts] if lead_planes(k) == 1 else MAGNITUDES
 
 
 class Side(NamedTuple):
@@ -38,6 +40,8 @@ class Side(NamedTuple):
     flags: int
     sparse: int
     inverse: int
+    kinds: int
+    open_terms: int
 
 
 def first_look(sides: list[Side], k: int, parts: int, *, dropped: bool = False) -> int:
@@ -59,16 +63,6 @@ def first_look(sides: list[Side], k: int, parts: int, *, dropped: bool = False) 
     return max(math.ceil(1.1 * terms + 4 * math.sqrt(terms)), 1)
 
 
-def skewed(sides: list[Side], entries: int) -> bool:
-    """Whether some line's largest number is so far above its mean that many elements may stay open.
-
-    Rows whose weight is in few numbers meet columns whose weight is elsewhere. The largest of
-    thousands of numbers (rand - 0.5) exp(randn) is some 80 times their mean.
-    """
-    ratio = max(side.sparse for side in sides) / (1 << (24 - bounds.NORM_BITS))
-    return ratio > min(256.0, entries / 2)
-
-
 @dataclass(frozen=True)
 class Choice:
     """What the needs of two operands decide.
@@ -83,8 +77,10 @@ class Choice:
         How many of them the certificate looks at first.
     plan
         The planes, and the blocks.
-    many
-        Whether many elements may stay open: the device is then asked how many.
+    many_open
+        Whether many terms are left open, where that is known already.
+    zeros
+        Whether a line has zeros.
     """
 
     taken: int
@@ -92,22 +88,24 @@ class Choice:
     terms: int
     plan: Plan
     many_open: bool
+    zeros: bool
 
     @property
     def key(self) -> tuple[int, ...]:
         """Choices with equal keys are as good as each other."""
         notch = 16 * self.terms // max(self.plan.shape[2], 1)
-        return self.taken, self.kept, self.many_open, notch, *self.plan.layout.planes
+        return self.taken, self.kept, self.many_open, self.zeros, notch, *self.plan.layout.planes
 
     def covers(self, other: Choice) -> bool:
         """Whether it does what another choice would: as many planes, of the same integers.
 
         Lists of moduli and of digits begin alike. A first look that is too short only costs time.
         """
-        ours, theirs = self.plan, other.plan
-        same = (self.taken, self.kept, self.many_open) == (other.taken, other.kept, other.many_open)
-        same &= ours.blocks == theirs.blocks
-        return same and all(map(operator.ge, ours.layout.planes, theirs.layout.planes))
+        ours, theirs = ((x.taken, x.kept, x.many_open, x.zeros) for x in (self, other))
+        same = ours == theirs
+        same &= self.plan.blocks == other.plan.blocks
+        planes = self.plan.layout.planes, other.plan.layout.planes
+        return same and all(map(operator.ge, *planes))
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ class Question:
         return MOST_BITS if self.wide else BYTE_BITS
 
     def decide(self, needs: list[list[list[int]]]) -> Choice:
-        """The choice for `needs`, (caps, sides, 5), as the kernel `lines.scale` leaves them."""
+        """The choice for `needs`, (caps, sides, 7), as the kernel `quantise.scale` leaves them."""
         k, parts = self.shape[2], self.fmt.parts
         read = [[Side(*side) for side in pair] for pair in needs]
         bits = [sum(side.norm for side in pair) / 256 for pair in read]
@@ -145,11 +143,11 @@ class Question:
         cap, (left, right) = self.caps[taken], (side.sigma + 1 for side in read[taken])
         plan = self.plan(bits[taken], cap, (left, right))
         terms = first_look(read[taken], k, parts, dropped=plan.layout.dropped > 0)
-        long = self.certified and terms > k
-        kept = LONG_LEAD_BITS[parts] if long else first_kept(k, parts)
-        many_open = cap is not None or (long and skewed(read[taken], k * parts))
-        many_open &= not self.wide and math.prod(self.shape) > exact_products.FEWEST_TERMS
-        return Choice(taken, kept, min(terms, k), plan, many_open)
+        kinds = read[taken][0].kinds | read[taken][1].kinds
+        closely = self.certified and (terms > k or kinds & int(HARD) > 0)
+        kept = MAGNITUDES if closely else first_kept(k, parts)
+        many_open = read[0][0].open_terms > exact_products.FEWEST_TERMS and not self.wide
+        return Choice(taken, kept, min(terms, k), plan, many_open, kinds & int(ZEROS) > 0)
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:
         """The plan that serves any lines at their goal; some are known to be `held` by less."""
@@ -157,7 +155,7 @@ class Question:
             self.contract, self.fmt.precision, self.shape[2], self.fmt.parts, self.caps[0]
         )
         assert goal is not None
-        largest = math.log2(goal.root) + goal.shift
+        largest = float(bounds.highest(goal)) if goal.spread else math.log2(goal.root) + goal.shift
         widest = max(math.ceil(largest + 1), 1)
         left, right = (widest if width is None else width for width in held)
         return self.plan(2 * largest + 0.01, self.caps[0], (left, right))
@@ -181,3 +179,33 @@ def cached_plan(asked: Question, eighths: int, cap: int | None, widths: tuple[in
     )  # fmt: skip
     reasons = (reason, *plan.why[2 if asked.system is None else 1 :])
     return in_blocks(replace(plan, layout=asked.layout or plan.layout, why=reasons))
+
+
+def is_wide(problem: Problem[Lines], sides: tuple[Lines, Lines]) -> bool:
+    """Whether numbers of several words are read or written."""
+    addend = None if problem.scaling is None else problem.scaling.addend
+    read = [x.block is not None for x in (*sides, addend) if x is not None]
+    return len(problem.fmt.part.words) > 1 or any(read)
+
+
+def held_widths(problem: Problem[Lines]) -> tuple[int | None, int | None]:
+    """Widths of the integers that operands with their planes are known to have."""
+    left, right = (
+        source.layout.held[at]
+        if isinstance(source, Encoded) and isinstance(source.layout, Digits)
+        else None
+        for at, source in enumerate(problem.sources)
+    )
+    return left, right
+
+
+def question_of(
+    problem: Problem[Lines], caps: tuple[int | None, ...], gpu: str, *, wide: bool
+) -> Question:
+    """What is to be decided. It holds no tensors."""
+    layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
+    layout = min(layouts, key=lambda x: x.planes) if problem.fmt.parts == 2 and layouts else None
+    return Question(
+        problem.contract, problem.fmt, problem.shape, caps, problem.workspace,
+        problem.test is not None, layout, problem.unit, problem.system, gpu, wide,
+    )  # fmt: skip

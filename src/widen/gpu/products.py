@@ -29,13 +29,13 @@ from widen.gpu.batches import (
     share_memory,
     zeros,
 )
+from widen.gpu.clock import Clock
 from widen.gpu.encode import held
 from widen.gpu.operands import Tensor
 from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay import private
 from widen.gpu.replay.recording import Recorder, Recording
 from widen.gpu.scaling import Scaling
-from widen.gpu.stages import Clock
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import first_cap, typical_needs

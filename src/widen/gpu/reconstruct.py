@@ -15,7 +15,7 @@ from widen.gpu import constants, tiles
 from widen.gpu.kernels.triton import crt, crt_scaling
 from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
 from widen.gpu.kernels.triton import scaling as scaling_kernels
-from widen.gpu.operands import Groups, Lines, Numbers, Target, Tensor
+from widen.gpu.operands import Groups, Lines, Numbers, Target, Tensor, float64_bits
 from widen.gpu.replay.driver import processors
 from widen.gpu.replay.launch import assembly, general, launch
 from widen.gpu.scaling import Scaling
@@ -69,12 +69,10 @@ class ResultBlock:
     @property
     def named_test(self) -> dict[str, Any]:
         """The certificate of single elements, as kernels name it."""
-        k, test = self.sides[0].shape[2], self.test
-        shift, both, always = (0, 0, 0) if test is None else (test.shift, test.both, test.always)
-        return {
-            "tested": test is not None, "kept": bounds.lead_bits(k), "shift": shift, "both": both,
-            "always": min(always, 1 << 61),
-        }  # fmt: skip
+        test = self.test
+        numbers = (0.0,) * 3 if test is None else (test.entry, test.both, test.dropped)
+        entry, both, dropped = map(float64_bits, numbers)
+        return {"tested": test is not None, "entry": entry, "both": both, "dropped": dropped}
 
 
 def named_elements(out: Tensor) -> dict[str, Any]:

@@ -20,6 +20,17 @@ REPAIRED = int(reconstruct_kernels.REPAIRED)
 NOTHING_ADDED = Scaling(1.0, 0.0, None)
 
 
+def count(marks: Tensor, terms: int, open_terms: Tensor) -> None:
+    """Add so many terms for every element that is marked as one to be repaired."""
+    launch(
+        kernels.count, (programs(marks.device, -(-marks.numel() // 4096), 4),),
+        {
+            "marks": marks, "open_terms": open_terms, "elements": marks.numel(), "terms": terms,
+            "ELEMENTS": 4096,
+        },
+    )  # fmt: skip
+
+
 def repair(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     """Make every marked element final; `repaired` counts those that became the nearest number."""
     if block.wide:
@@ -29,7 +40,7 @@ def repair(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     assert isinstance(block.fmt.part, Binary)
     assert isinstance(out, torch.Tensor)
     _, batch, m, n = out.shape
-    tile = tiles.REPAIR
+    tile = tiles.repair_tile(batch * m * n, words=False)
     ours, theirs = ({**x.named_bits, **x.named_fields} for x in block.sides)
     scaling = {"c": out, **NOT_SCALED} if block.scaling is None else block.scaling.named(out)
     launch(
@@ -48,7 +59,7 @@ def _repair_words(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     """The same for numbers of several words."""
     out, k = block.out, block.sides[0].shape[2]
     parts, batch, m, n = out.shape
-    tile = tiles.REPAIR
+    tile = tiles.repair_tile(batch * m * n, words=True)
     ours, theirs = ({**x.named_words, **x.named_fields, "words": len(x.words)} for x in block.sides)
     count = programs(out.device, -(-batch * m * n // tile.marks), tile.warps)
     room = torch.empty(count * tiles.DOT_LIMBS, dtype=torch.int32, device=out.device)

@@ -7,21 +7,22 @@ stream, memory comes from PyTorch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from widen.bounds import Goal
+from widen.contract import CONTRACTS
 from widen.encoded import Encoded
-from widen.gpu import units
+from widen.formats import Format
+from widen.gpu import exact_products, units
 from widen.gpu.certify import Largest, certify, error_bound
+from widen.gpu.clock import Clock
 from widen.gpu.encode import EncodedLines, held
-from widen.gpu.exact_products import repair_by_products
+from widen.gpu.exact_products import exact_product, repair_by_products
+from widen.gpu.lines import MAGNITUDES, OPEN, find_spans, magnitudes, mark_singles, survey_all
 from widen.gpu.lines import quantise as quantise_lines
-from widen.gpu.lines import survey_all
 from widen.gpu.multiply import scratch_bytes
 from widen.gpu.operands import (
     Groups,
@@ -33,9 +34,17 @@ from widen.gpu.operands import (
     cut_table,
     first_words,
 )
-from widen.gpu.planning import Question, Side, cached_plan, first_kept
+from widen.gpu.planning import (
+    Question,
+    Side,
+    cached_plan,
+    first_kept,
+    held_widths,
+    is_wide,
+    question_of,
+)
 from widen.gpu.reconstruct import ResultBlock, reconstruct
-from widen.gpu.repair import REPAIRED, repair
+from widen.gpu.repair import REPAIRED, count, repair
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
 from widen.gpu.units import in_blocks, name_of
@@ -44,41 +53,12 @@ from widen.planner import block_slices, first_cap
 from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
 from widen.stages.problem import Account, Encoding, Problem
-from widen.systems import Digits, Residues
 
 Planes = tuple[Tensor, Tensor]
 """Planes of rows and of columns, (planes, batch, lines, pitch)."""
 
-NOT_TIMED = nullcontext()
-
-
-class Clock(Account):
-    """An account whose stages are timed by the device; reading it waits for the device."""
-
-    def __init__(self, *, timed: bool, bounds: bool = False) -> None:
-        super().__init__(bounds=bounds)
-        self.timed = timed
-        self._events: list[tuple[str, Any, Any]] = []
-
-    def stage(self, name: str) -> AbstractContextManager[None]:
-        """Count the time of a stage, if anybody wants to know."""
-        return self._timed(name) if self.timed else NOT_TIMED
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        event: Any = torch.cuda.Event
-        start, stop = (event(enable_timing=True) for _ in range(2))
-        start.record()
-        yield
-        stop.record()
-        self._events.append((name, start, stop))
-
-    def read(self) -> None:
-        """Wait for the device and add up."""
-        for name, start, stop in self._events:
-            stop.synchronize()
-            self.seconds[name] += start.elapsed_time(stop) / 1e3
-        self._events.clear()
+MORE_BITS = 6
+"""More than the first cap, for "correct": a GPU has planes for less than dot products."""
 
 
 def quantise(problem: Problem[Lines], account: Account) -> Prepared:
@@ -90,7 +70,9 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
     assert isinstance(account, Clock)
     fmt, contract, k, test = problem.fmt, problem.contract, problem.shape[2], problem.test
     cap = first_cap(fmt.precision, k) if contract.correct else None
-    caps = (cap,) if problem.encoded or not contract.correct else (None, cap)
+    caps: tuple[int | None, ...] = (cap,)
+    if cap is not None and not problem.encoded:
+        caps = (None, cap + MORE_BITS)
     if problem.plan is not None and not problem.encoded:  # whose planes have their own cap
         caps = (problem.plan.cap,)
     ours, theirs = (held(x).operand if isinstance(x, Encoded) else x for x in problem.sources)
@@ -102,58 +84,29 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
         rows, columns = (table.clone() if at > 0 else table for table in surveys.tables)
         quantise_lines(sides, (rows, columns), goal, test, surveys.needs[at].unbind())
         choices.append((rows, columns))
-    wide = _is_wide(problem, sides)
-    question = _question(problem, caps, name_of(ours.bits.device.index), wide=wide)
+    wide = is_wide(problem, sides)
+    question = question_of(problem, caps, name_of(ours.bits.device.index), wide=wide)
     given = Prepared(
-        problem, account, sides, wide, choices[0], surveys.leads, kept, k, surveys.repaired
-    )
+        problem, account, sides, wide, choices[0], surveys.leads, kept, k, surveys.repaired,
+        surveys.needs[0, 0, OPEN:],
+    )  # fmt: skip
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
         own = replace(problem.plan, cap=caps[0], shape=problem.shape, result=fmt.name)
         given.plan = in_blocks(replace(own, workspace=problem.workspace))
         if test is not None and given.plan.system == "triangle":
             # Nothing would be left out of what is not held.
-            given.plan = question.widest(_held_widths(problem))
+            given.plan = question.widest(held_widths(problem))
         return given.begun()
     if contract.name == "bits":
         given.plan = question.widest()
         return given.begun()
     choice = recording.decided(surveys.needs, question.decide)
     if choice.kept != kept:
-        given.leads = survey_all(sides, test, choice.kept, goals[:1]).leads
+        given.leads = magnitudes(sides, choices[choice.taken])
     given.tables, given.kept, given.terms = choices[choice.taken], choice.kept, choice.terms
-    given.plan, given.many_open = choice.plan, choice.many_open
+    given.plan, given.zeros = choice.plan, choice.zeros
     return given.begun()
-
-
-def _is_wide(problem: Problem[Lines], sides: tuple[Lines, Lines]) -> bool:
-    """Whether numbers of several words are read or written."""
-    addend = None if problem.scaling is None else problem.scaling.addend
-    read = [x.block is not None for x in (*sides, addend) if x is not None]
-    return len(problem.fmt.part.words) > 1 or any(read)
-
-
-def _held_widths(problem: Problem[Lines]) -> tuple[int | None, int | None]:
-    """Widths of the integers that operands with their planes are known to have."""
-    left, right = (
-        source.layout.held[at]
-        if isinstance(source, Encoded) and isinstance(source.layout, Digits)
-        else None
-        for at, source in enumerate(problem.sources)
-    )
-    return left, right
-
-
-def _question(
-    problem: Problem[Lines], caps: tuple[int | None, ...], gpu: str, *, wide: bool
-) -> Question:
-    """What is to be decided. It holds no tensors."""
-    layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
-    layout = min(layouts, key=lambda x: x.planes) if problem.fmt.parts == 2 and layouts else None
-    return Question(
-        problem.contract, problem.fmt, problem.shape, caps, problem.workspace,
-        problem.test is not None, layout, problem.unit, problem.system, gpu, wide,
-    )  # fmt: skip
 
 
 @dataclass
@@ -170,8 +123,10 @@ class Prepared:
         Bits of leading integers beside the first, and how many of them are looked at first.
     repaired
         How many elements were repaired, on the device.
-    many_open
-        Whether a large share of the elements may have to be repaired.
+    open_terms
+        How many terms elements have that are to be repaired, as far as it is known, on the device.
+    zeros
+        Whether a line may have zeros.
     columns
         Which columns have planes that stay while blocks of rows pass, and these planes.
     largest
@@ -187,18 +142,21 @@ class Prepared:
     kept: int
     terms: int
     repaired: Tensor
-    many_open: bool = False
+    open_terms: Tensor
+    zeros: bool = True
     columns: tuple[Any, Tensor] | None = None
     largest: Largest | None = None
     plan: Plan = field(init=False)
 
     def begun(self) -> Prepared:
-        """Itself; launches of several blocks, or that depend on what is open, are not recorded."""
+        """Itself; launches of several blocks are not recorded."""
+        if self.zeros:
+            find_spans(self.sides, self.tables)
         recorder = recording.listener()
         if recorder is not None:
             batch, m, _, n = self.plan.shape
             everything = slice(0, batch), slice(0, m), slice(0, n)
-            if self.many_open or next(block_slices(self.plan), None) != everything:
+            if next(block_slices(self.plan), None) != everything:
                 recorder.give_up()
         return self
 
@@ -257,7 +215,10 @@ class Stages:
         pieces = self.block[1:]
         left, right = (cut_planes(x, batch, piece) for x, piece in zip(whole, pieces, strict=True))
         kept, terms = self.product.kept, self.product.terms
-        return certify(left, right, self.fitted, self.k, self.test, kept=kept, terms=terms)
+        return certify(
+            left, right, self.fitted, self.k, self.test, precision=self.fmt.precision, kept=kept,
+            terms=terms, open_terms=self.product.open_terms,
+        )  # fmt: skip
 
     def encode(self, inner: slice) -> Planes:
         """Planes of the block's rows and columns, which are never cut along the inner dimension.
@@ -271,10 +232,11 @@ class Stages:
             kept = None  # their memory is free before others are encoded
         planes: list[Tensor | None] = [None, None if kept is None else kept[1]]
         for at, source in enumerate(self.product.problem.sources):
-            if isinstance(source, Encoded) and planes[at] is None:
-                chosen = units.planes_for(
-                    held(source).planes, source.layout, self.engine.layout, at
-                )
+            if not isinstance(source, Encoded) or planes[at] is not None:
+                continue
+            own, layout = source.layout, self.engine.layout
+            if own.holds(layout, at):  # otherwise it is encoded anew
+                chosen = units.planes_for(held(source).planes, own, layout, at)
                 planes[at] = cut_planes(chosen, batch, pieces[at])
         todo = [at for at in range(2) if planes[at] is None]
         if todo:
@@ -292,7 +254,8 @@ class Stages:
     def multiply(self, planes: Planes, groups: Tensor | Groups | None) -> Tensor | Groups:
         """Residues of X."""
         assert groups is None, "the inner dimension is not cut"
-        recording.read_here()  # the device multiplies while what the plan depends on is read
+        if self.plan.cap is None:
+            recording.read_here()  # the device multiplies while what the plan depends on is read
         left, right = planes
         elements = math.prod(self.out.shape[1:])
         kept = (*self.product.tables, *(self.product.leads or ()), right)
@@ -308,18 +271,64 @@ class Stages:
         """Round every element once; give the marks of those that are not final."""
         result, slack = self._result(self.fitted), self.plan.cap is not None
         final = reconstruct(groups, self.engine.carrier, result, marks, slack=slack)
+        if slack:
+            count(final, self.k, self.product.open_terms)
+            recording.read_here()
         self._account(self.passing)
         return final
 
     def repair(self, marks: Tensor) -> Tensor:
         """Make every element final; give a mask of those that were repaired."""
         recording.check_here()  # launches from here on wait until the plan was found to be right
-        product, result = self.product, self._result(self.tables)
-        if product.many_open:
+        product, result = self.product, self._result(self.fitted)
+        if product.zeros and not self.plan.contract.correct:
+            mark_singles(marks, self.tables, self.sides)
+        if self._many_are_open():
             room = max(self.workspace - self.used, self.workspace // 4)
-            self._account(repair_by_products(result, marks, product.repaired, room))
+            if self.plan.contract.correct:
+                used = repair_by_products(result, marks, product.repaired, exact_product, room)
+            else:  # which keeps to its workspace by itself
+                used = repair_by_products(result, marks, product.repaired, self._correct_product)
+            self._account(used)
         repair(result, marks, product.repaired)
         return marks
+
+    def _correct_product(
+        self, sides: tuple[Lines, Lines], fmt: Format, out: Tensor, scaling: Scaling | None
+    ) -> tuple[Tensor, int]:
+        """A second pass, with the planes of "correct", whatever it then leaves open repaired."""
+        correct = CONTRACTS["correct"]
+        problem = Problem(*sides, correct, fmt, self.workspace, scaling=scaling)
+        again = quantise(problem, Clock(timed=False))
+        for block in block_slices(again.plan):
+            stages = again.stages(block, out)
+            planes = stages.encode(slice(0, self.k))
+            stages.repair(stages.reconstruct(stages.multiply(planes, None), None))
+        return torch.ones(
+            out.shape[1:], dtype=torch.bool, device=out.device
+        ), again.account.workspace
+
+    def _many_are_open(self) -> bool:
+        """Whether elements to be repaired have many terms in all; asks the device if they may have.
+
+        It then has no launch to wait for but those before the products; one that is recorded is
+        asked the same (`Question.decide`).
+        """
+        product = self.product
+        closely = product.leads is not None and product.kept == MAGNITUDES
+        if self.wide or not (closely or self.plan.cap is not None):
+            return False
+        if product.problem.plan is not None:  # made beforehand, so as to wait for nothing
+            return False
+        if math.prod(self.out.shape[1:]) * self.k <= exact_products.FEWEST_TERMS:
+            return False
+        with recording.quietly():
+            many = int(product.open_terms[0]) > exact_products.FEWEST_TERMS
+            product.open_terms.zero_()  # for the next block
+        recorder = recording.listener()
+        if many and recorder is not None:
+            recorder.give_up()
+        return many
 
     def _result(self, tables: tuple[Tensor, Tensor]) -> ResultBlock:
         """What is known of the elements, by these tables of their lines."""

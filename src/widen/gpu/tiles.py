@@ -88,14 +88,11 @@ HOPPER = (
 
 
 # A certificate keeps what it knows of columns in shared memory too; two planes, two sets of sums.
-HOPPER_CERTIFY = {
-    planes: tuple(
-        replace(tile, stages=min(tile.stages, 6))
-        for tile in HOPPER
-        if planes * tile.blocks * tile.columns <= 256
-    )
-    for planes in (1, 2)
-}
+HOPPER_CERTIFY = tuple(
+    replace(tile, stages=min(tile.stages, 6))
+    for tile in HOPPER
+    if tile.blocks * tile.columns <= 256
+)
 
 
 @lru_cache(maxsize=1024)
@@ -155,7 +152,15 @@ class RepairTile:
     warps: int
 
 
-REPAIR = RepairTile(1024, 128, 1)
+def repair_tile(elements: int, *, words: bool) -> RepairTile:
+    """By how many there are: of few, every program gets a few only, and has more warps for each.
+
+    Those of several words take long, one after the other.
+    """
+    if elements < 1 << 16:
+        return RepairTile(16, 512, 4)
+    return RepairTile(1024, 512, 4) if words else RepairTile(1024, 128, 1)
+
 
 # Of lines whose entries are neighbours and of lines that are, for numbers of one part and of two.
 SURVEY = {
@@ -209,11 +214,15 @@ def small_tile(size: int) -> tuple[int, int]:
     return (32, 1) if size <= 32 else (64, 4)
 
 
-CERTIFY = {1: ProductTile(128, 128), 2: ProductTile(128, 64)}
-"""By planes of leading integers."""
+MANY_ELEMENTS = 1 << 22
+"""From here on larger tiles still give every multiprocessor some."""
+
+CERTIFY = ProductTile(128, 128)
+CERTIFY_CLOSELY = ProductTile(128, 256, inner=64, warps=8, stages=4)
+CERTIFY_FEW_CLOSELY = ProductTile(128, 128, inner=64, warps=8)
 
 HALVES = ProductTile(4, 512, inner=0)
-DECIDE = ProductTile(1, 512, inner=0)
+MARK = ProductTile(4, 512, inner=0)
 RECONSTRUCT_LONG = ProductTile(1, 128, inner=0)  # long integers: many registers an element
 
 PRODUCTS = {

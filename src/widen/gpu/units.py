@@ -23,7 +23,7 @@ from widen.gpu.constants import BYTE_BITS, NORM_TOO_LARGE, limit_of
 from widen.gpu.encode import encode_bytes, encode_words, encode_words_any, named_encoding, room_for
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.kernels.triton import planes as plane_kernels
-from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, NORM, SIGMA
+from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, NORM, SIGMA, STEP, SUM
 from widen.gpu.lines import ROWS_OF_TABLE
 from widen.gpu.multiply import descriptor, multiply, multiply_by_halves, planes_at_once
 from widen.gpu.operands import Groups, Lines, Tensor
@@ -288,6 +288,8 @@ class Engine:
             table[int(NORM)] += (table[int(SIGMA)] >= held) * NORM_TOO_LARGE
             if layout.dropped:
                 table[int(FLAGS)] |= int(INEXACT)
+                exponents = (1023 - table[int(SIGMA)]).clip(1, 2046)
+                table[int(STEP)] = torch.where(table[int(SUM)] > 0, exponents << 52, 0)
         return left, right
 
 
@@ -296,7 +298,7 @@ def engine_of(plan: Plan) -> Engine:
     """The engine of a plan."""
     fmt, k = FORMATS[plan.result], plan.shape[2]
     goal = bounds.goal(plan.contract, fmt.precision, k, plan.layout.parts, plan.cap)
-    width = None if goal is None else math.ceil(math.log2(goal.root) + goal.shift) + 1
+    width = None if goal is None else bounds.highest(goal)
     several = len(fmt.part.words) > 1 or plan.bits > BYTE_BITS
     return Engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width, several)
 
@@ -335,11 +337,6 @@ def in_blocks(plan: Plan) -> Plan:
 
 def planes_for(planes: Tensor, own: Layout, layout: Layout, side: int) -> Tensor:
     """The planes that a layout asks for, of an operand that was encoded with as many or more."""
-    if layout.planes[side] > own.planes[side]:
-        raise ValueError(
-            f"the plan has {layout.planes[side]} planes, the encoded operand {own.planes[side]}; "
-            "make the plan with it, widen.plan(a, b), or give no plan"
-        )
     chosen = own.planes_of(layout, side)
     if chosen == list(range(len(chosen))):
         return planes[: len(chosen)]

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from widen.definition import round_words
 from widen.formats import Part
+from widen.stages.rounding import round_words
 
 Exact = Fraction | float
 """A fraction, or a float that is none: NaN, an infinity, the negative zero."""

@@ -6,97 +6,50 @@ import numpy as np
 from numba import njit, types
 
 from widen.cpu.kernels.cache import BITS2, BITS3, BOOL, FLOAT, INT, kernel
-from widen.cpu.kernels.limbs import MAGNITUDE, bit_length, power_of_two
-from widen.cpu.kernels.lines import NORM_BITS, floor_log2_ratio
-
-
-@kernel(BITS2, INT[::1], INT[:, ::1], INT[:, ::1])
-def weights(begin, end, q1, test, out, levels):
-    """`Certificate.weight` and `Certificate.level` of every line. A job is a batch item.
-
-    `test` is (divisor, unit, root and shift of the goal).
-    """
-    for b in range(begin, end):
-        for i in range(q1.shape[1]):
-            level = floor_log2_ratio(test[2], max(q1[b, i], 1)) + test[3] + NORM_BITS
-            reduced = max(bit_length(q1[b, i]) - 24, 0) if q1[b, i] else 0
-            rounded = -((-q1[b, i]) >> reduced)
-            quotient = ((rounded << 22) + test[0] - 1) // test[0]
-            shift = reduced + level + test[1] - NORM_BITS - 22
-            if shift >= 0:
-                out[b, i] = quotient << min(shift, 38)
-            else:
-                out[b, i] = -((-quotient) >> min(-shift, 63))
-            levels[b, i] = level
+from widen.cpu.kernels.limbs import MAGNITUDE
 
 
 @njit
-def _element_weight(row_weight, row_exact, column_weight, column_exact, both, always):
-    """What the error of an element weighs: V if the column was rounded, U if the row was."""
-    ours = np.int64(0) if column_exact else row_weight
-    theirs = np.int64(0) if row_exact else column_weight
-    return ours + theirs + (np.int64(0) if row_exact or column_exact else both) + always
-
-
-@njit
-def _certify_row(
-    lead, factor, row_weight, row_level, row_exact,
-    column_weight, column_level, column_exact, test, marks,
+def _uncertified(
+    total, factor, slack, weight, step, spans, weights, steps, other_spans, test, marks
 ):  # fmt: skip
-    """Mark the weights above lead factor 2^(levels + shift), a float; the largest weight.
+    """Mark the elements of a row that need more than total factor + slack.
 
-    The marks are right unless a weight passes 2^53: an integer is above a number where it is above
-    its floor, and a scaled integer below 2^53 is exact.
+    A total of 0 of lines that are not near may be anything up to the slack.
     """
-    largest = np.int64(0)
+    nonzeros, first, stop, near = spans[0], spans[1], spans[2], spans[3]
     for j in range(marks.shape[0]):
-        weight = _element_weight(
-            row_weight, row_exact, column_weight[j], column_exact[j], test[1], test[2]
-        )
-        shift = min(max(row_level + column_level[j] + test[0], -1000), 900)
-        bound = np.float64(lead[j]) * factor * power_of_two(shift)
-        marks[j] = np.float64(max(weight, 0)) > bound
-        largest = max(largest, weight)
-    return largest
+        shared = max(0, min(stop, other_spans[2, j]) - max(first, other_spans[1, j]))
+        shared = min(shared, nonzeros, other_spans[0, j])
+        most = shared * test[0]
+        needed = min(weight, most) * steps[j] + min(weights[j], most) * step
+        needed += (shared * test[1] + test[2]) * step * steps[j]
+        nothing = total[j] == 0 and (slack > 0 or near & other_spans[3, j] != 0)
+        marks[j] = needed > total[j] * factor + slack and not nothing
 
 
 @kernel(
-    types.float32[:, :, ::1], FLOAT, INT[:, ::1], INT[:, ::1], BOOL[:, ::1],
-    INT[:, ::1], INT[:, ::1], BOOL[:, ::1], INT[::1], BOOL[:, :, ::1],
+    types.float32[:, :, ::1], FLOAT, FLOAT, FLOAT[:, ::1], FLOAT[:, ::1], INT[:, :, ::1],
+    FLOAT[:, ::1], FLOAT[:, ::1], INT[:, :, ::1], FLOAT[::1], BOOL[:, :, ::1],
     instead=FLOAT[:, :, ::1],
 )  # fmt: skip
 def certify(
-    begin, end, lead, factor, row_weight, row_level, row_exact,
-    column_weight, column_level, column_exact, test, uncertified,
+    begin, end, total, factor, slack, row_weight, row_step, row_spans,
+    column_weight, column_step, column_spans, test, marks,
 ):  # fmt: skip
-    """Mark the elements whose weights pass floor(lead factor 2^(levels + shift)).
+    """Mark the elements for which total factor + slack is less than `Certificate.needed`.
 
-    `test` is (shift, both, always) of a certificate; lead * factor is a lower bound of the product
-    of leading integers, or that product itself. A job is a row.
+    Spans are (4, batch, lines): nonzeros, first and stop of `Weighed`, and whether lines are so
+    near that a total of 0 means that there is nothing in it. `test` is (entry, both, dropped) of a
+    certificate. A job is a row.
     """
-    _, rows, columns = lead.shape
+    rows = total.shape[1]
     for job in range(begin, end):
         b, i = job // rows, job % rows
-        largest = _certify_row(
-            lead[b, i], factor, row_weight[b, i], row_level[b, i], row_exact[b, i],
-            column_weight[b], column_level[b], column_exact[b], test, uncertified[b, i],
+        _uncertified(
+            total[b, i], factor, slack, row_weight[b, i], row_step[b, i], row_spans[:, b, i],
+            column_weight[b], column_step[b], column_spans[:, b], test, marks[b, i],
         )  # fmt: skip
-        if largest >> 53 == 0:
-            continue
-        for j in range(columns):
-            weight = _element_weight(
-                row_weight[b, i], row_exact[b, i], column_weight[b, j], column_exact[b, j],
-                test[1], test[2],
-            )  # fmt: skip
-            shift = row_level[b, i] + column_level[b, j] + test[0]
-            bound = np.int64(np.float64(lead[b, i, j]) * factor)
-            if shift < 0:
-                bound >>= min(-shift, 63)
-            elif bound >> max(62 - shift, 0):
-                bound = np.int64(1) << 62  # beyond every weight
-            else:
-                bound <<= shift
-            uncertified[b, i, j] = weight > 0 and weight > bound
 
 
 # ── sketches: lower bounds of sorted leading integers, from a histogram of magnitudes ──

@@ -11,11 +11,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from widen.cpu.kernels.cache import BITS1, BITS2, BITS3, BITS4, BOOL, FLOAT, INT, kernel
-from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, bit_length, times_power, whole_mantissa
+from widen.cpu.kernels.cache import BITS1, BITS3, BITS4, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, bit_length, whole_mantissa
 
 TILE = 128  # LINES_TILE of the backend
 NORM_BITS = 15  # of bounds
+FARTHEST = 48  # of bounds
+MOST_EXTRA, MOST_FOR_ZEROS = 54, 6  # of bounds
+MOST_FILL = 4  # of bounds
+LEAST_NORMAL_TOP = -1022 + FARTHEST  # of lines whose subnormal entries are all as far as that
 NOTHING = np.int64(-(1 << 20))
 
 
@@ -77,7 +81,7 @@ def extremes(begin, end, bits, lines_near, shift, top, last, special):
 
 
 @njit
-def _copy(source, buffer):
+def copy(source, buffer):
     """Entries of any strides side by side."""
     for t in range(buffer.shape[0]):
         buffer[t] = source[t]
@@ -91,8 +95,12 @@ def _largest(buffer, size, largest):
 
 
 @njit
-def _norms(buffer, top, size, q1, q2):
-    """Tallies of q = ceil(|x| 2^(NORM_BITS - top)) and of q^2."""
+def _norms(buffer, top, size, q1, q2, nonzeros, distances, least):
+    """Tallies of q = ceil(|x| 2^(NORM_BITS - top)), of q^2, of entries and of their distances.
+
+    Distances are those of `bounds.extra_bits`, of lines up from LEAST_NORMAL_TOP. The least
+    exponent is that of the fields alone.
+    """
     for t in range(size):
         magnitude = buffer[t] & MAGNITUDE
         field = magnitude >> 52
@@ -103,6 +111,43 @@ def _norms(buffer, top, size, q1, q2):
         q = ((m << left) + ((np.int64(1) << right) - 1)) >> right
         q1[t] += q
         q2[t] += q * q
+        nonzeros[t] += np.int64(magnitude != 0)
+        distances[t] += min(top[t] + 1023 - field, FARTHEST) if magnitude != 0 else 0
+        least[t] = min(least[t], field - 1023 if magnitude != 0 else -NOTHING)
+
+
+@njit
+def _distances(bits, b, i, top):
+    """The sum of distances of a line of any numbers."""
+    parts, _, _, inner = bits.shape
+    total = np.int64(0)
+    for p in range(parts):
+        line = bits[p, b, i]
+        for h in range(inner):
+            magnitude = line[h] & MAGNITUDE
+            if magnitude:
+                total += min(top - first_bit(magnitude), FARTHEST)
+    return total
+
+
+@njit
+def _is_zero(bits, b, i, h):
+    """Whether an entry is 0 in all its parts."""
+    found = np.int64(0)
+    for p in range(bits.shape[0]):
+        found |= bits[p, b, i, h] & MAGNITUDE
+    return found == 0
+
+
+@njit
+def _span(bits, b, i):
+    """Where the first entry of a line is that is not 0, and where there are no more."""
+    first, stop = np.int64(0), np.int64(bits.shape[3])
+    while first < stop and _is_zero(bits, b, i, first):
+        first += 1
+    while first < stop and _is_zero(bits, b, i, stop - 1):
+        stop -= 1
+    return (first, stop) if first < stop else (np.int64(0), np.int64(0))
 
 
 @njit
@@ -131,10 +176,47 @@ def floor_log2_ratio(numerator, denominator):
 
 
 @njit
-def _wanted(top, q1, q2, goal):
-    """The exponent that a goal (norm, root, shift, full) asks for."""
+def _log2_in_256ths(x):
+    """`bounds.log2_in_256ths`, of positive integers below 2^62."""
+    place = np.int64(0)
+    while x >> (place + 1):
+        place += 1
+    leading = x >> (place - 8) if place >= 8 else x << (8 - place)
+    return (place << 8) + leading - 256
+
+
+@njit
+def _extra_bits(q1, q2, nonzeros, distances, entries):
+    """`bounds.extra_bits`."""
+    one, two = _log2_in_256ths(q1), _log2_in_256ths(q2)
+    rho = (_log2_in_256ths(entries) + two - 2 * one + 128) >> 8
+    empty = _log2_in_256ths(entries) - _log2_in_256ths(nonzeros)
+    more = min(max((2 * empty - 256) >> 8, 0), MOST_FOR_ZEROS)
+    if 2 * one >= _log2_in_256ths(min(64, max(entries // 4, 1))) + two:
+        return max(0, rho - 2) + more
+    d = 256 * distances // nonzeros + one - _log2_in_256ths(nonzeros) - 256 * NORM_BITS
+    wanted = (5 * d >> 10) + 2
+    return min(max(0, rho - 1, wanted if wanted <= MOST_EXTRA else 0) + more, MOST_EXTRA)
+
+
+@njit
+def _filled_up(sigma, q2, rungs):
+    """`bounds.filled_up`."""
+    norm = 256 * (sigma - NORM_BITS) + (_log2_in_256ths(q2) + 24) // 2
+    at = np.searchsorted(rungs, norm)
+    return sigma + (min((rungs[at] - norm) // 256, MOST_FILL) if at < rungs.shape[0] else 0)
+
+
+@njit
+def _wanted(top, q1, q2, nonzeros, distances, goal):
+    """The exponent that a goal asks for: (norm, root, shift, full, spread, *rungs)."""
+    if q1 == 0:
+        return np.int64(0)
     norm = q1 if goal[0] == 1 else ceil_sqrt(q2)
-    return floor_log2_ratio(goal[1], max(norm, 1)) + goal[2] + NORM_BITS - top
+    sigma = floor_log2_ratio(goal[1], norm) + goal[2] + NORM_BITS
+    if goal[4]:
+        sigma += _extra_bits(q1, q2, nonzeros, distances, goal[4])
+    return _filled_up(sigma, q2, goal[5:]) - top
 
 
 @njit
@@ -157,19 +239,36 @@ def _last_bit(bits, b, i, enough):
     return lowest
 
 
-@kernel(BITS4, BOOL, INT[::1], INT[:, :], INT[:, :], INT[:, :], INT[:, :], BOOL[:, :])
-def survey(begin, end, bits, lines_near, goal, top, last, q1, q2, special):
+TOP, LAST, ONE, TWO, NONZEROS, DISTANCES, FIRST, STOP, LEAST = range(9)  # fields of a survey
+
+
+@njit
+def _wanted_by(facts, b, i, goal):
+    """The exponent that a goal asks for, for a line that was looked at."""
+    return _wanted(
+        facts[TOP, b, i], facts[ONE, b, i], facts[TWO, b, i], facts[NONZEROS, b, i],
+        facts[DISTANCES, b, i], goal,
+    )  # fmt: skip
+
+
+@kernel(BITS4, BOOL, INT[::1], INT[:, :, :], BOOL[:, :])
+def survey(begin, end, bits, lines_near, goal, facts, special):
     """All that is known of lines before they are scaled (`Survey`); a job is TILE lines.
 
-    `bits` is (parts, batch, lines, inner). Last bits are looked for as far as the goal
-    (norm, root, shift, full) may keep them; with a norm of 0, not at all.
+    `bits` is (parts, batch, lines, inner), `facts` (fields, batch, lines). Last bits are looked for
+    as far as the goal may keep them; with a norm of 0, not at all.
     """
+    top, last, q1, q2 = facts[TOP], facts[LAST], facts[ONE], facts[TWO]
+    nonzeros, distances = facts[NONZEROS], facts[DISTANCES]
     parts, _, lines, inner = bits.shape
     tiles = (lines + TILE - 1) // TILE
     buffer, tops = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
     # A short line fills a part of the buffer only.
     used = TILE if lines_near else max(min(TILE, inner), 1)
     one, two = np.empty(used, np.int64), np.empty(used, np.int64)
+    many, far, low = (
+        np.empty(used, np.int64), np.empty(used, np.int64), np.empty(used, np.int64),
+    )  # fmt: skip
     for job in range(begin, end):
         b, start = job // tiles, job % tiles * TILE
         stop = min(start + TILE, lines)
@@ -177,49 +276,59 @@ def survey(begin, end, bits, lines_near, goal, top, last, q1, q2, special):
             one[:] = 0
             for p in range(parts):
                 for h in range(inner):
-                    _copy(bits[p, b, start:stop, h], buffer[: stop - start])
+                    copy(bits[p, b, start:stop, h], buffer[: stop - start])
                     _largest(buffer, stop - start, one)
             for t in range(stop - start):
                 special[b, start + t] = one[t] >= INFINITY
                 tops[t] = NOTHING if special[b, start + t] or one[t] == 0 else first_bit(one[t])
-            one[:], two[:] = 0, 0
+            one[:], two[:], many[:], far[:], low[:] = 0, 0, 0, 0, -NOTHING
             for p in range(parts):
                 for h in range(inner):
                     source = bits[p, b, start:stop, h]
                     for t in range(stop - start):
                         buffer[t] = 0 if tops[t] == NOTHING else source[t]
-                    _norms(buffer, tops, stop - start, one, two)
+                    _norms(buffer, tops, stop - start, one, two, many, far, low)
             for t in range(stop - start):
                 top[b, start + t], q1[b, start + t], q2[b, start + t] = tops[t], one[t], two[t]
+                nonzeros[b, start + t], distances[b, start + t] = many[t], far[t]
+                facts[LEAST, b, start + t] = low[t]
         else:
             for i in range(start, stop):
                 one[:] = 0
                 for p in range(parts):
                     for first in range(0, inner, TILE):
                         size = min(TILE, inner - first)
-                        _copy(bits[p, b, i, first : first + size], buffer[:size])
+                        copy(bits[p, b, i, first : first + size], buffer[:size])
                         _largest(buffer, size, one)
                 largest = one.max()
                 special[b, i] = largest >= INFINITY
                 nothing = special[b, i] or largest == 0
                 top[b, i] = NOTHING if nothing else first_bit(largest)
-                one[:], two[:], tops[:used] = 0, 0, top[b, i]
+                one[:], two[:], many[:], far[:], low[:] = 0, 0, 0, 0, -NOTHING
+                tops[:used] = top[b, i]
                 for p in range(0 if nothing else parts):
                     for first in range(0, inner, TILE):
                         size = min(TILE, inner - first)
-                        _copy(bits[p, b, i, first : first + size], buffer[:size])
-                        _norms(buffer, tops, size, one, two)
+                        copy(bits[p, b, i, first : first + size], buffer[:size])
+                        _norms(buffer, tops, size, one, two, many, far, low)
                 q1[b, i], q2[b, i] = one.sum(), two.sum()
+                nonzeros[b, i], distances[b, i] = many.sum(), far.sum()
+                facts[LEAST, b, i] = low.min()
         for i in range(start, stop):
+            facts[FIRST, b, i], facts[STOP, b, i] = 0, 0
             if top[b, i] == NOTHING:
                 top[b, i], last[b, i] = 0, 0
-            elif goal[0]:
-                enough = -_wanted(top[b, i], q1[b, i], q2[b, i], goal)
+                continue
+            facts[FIRST, b, i], facts[STOP, b, i] = _span(bits, b, i)
+            if top[b, i] < LEAST_NORMAL_TOP:
+                distances[b, i] = _distances(bits, b, i, top[b, i])
+            if goal[0]:
+                enough = -_wanted_by(facts, b, i, goal)
                 last[b, i] = _last_bit(bits, b, i, enough)
 
 
-@kernel(BITS4, INT[::1], BITS2, BITS2, BITS2, INT[:, ::1])
-def last_bits(begin, end, bits, goal, top, q1, q2, last):
+@kernel(BITS4, INT[::1], BITS3, INT[:, ::1])
+def last_bits(begin, end, bits, goal, facts, last):
     """Last set bits of one word of every line, merged into `last`; a job is TILE lines.
 
     As far as the goal may keep them, as in `survey`.
@@ -229,67 +338,34 @@ def last_bits(begin, end, bits, goal, top, q1, q2, last):
     for job in range(begin, end):
         b, start = job // tiles, job % tiles * TILE
         for i in range(start, min(start + TILE, lines)):
-            if q1[b, i] == 0:
+            if facts[ONE, b, i] == 0:
                 last[b, i] = 0
                 continue
-            enough = -_wanted(top[b, i], q1[b, i], q2[b, i], goal)
+            enough = -_wanted_by(facts, b, i, goal)
             if last[b, i] >= enough:
                 last[b, i] = min(last[b, i], _last_bit(bits, b, i, enough))
 
 
 @kernel(
-    BITS2, BITS2, BITS2, BITS2, types.Array(BOOL, 2, "A", readonly=True), INT[::1],
-    INT[:, ::1], BOOL[:, ::1], FLOAT[:, ::1],
+    BITS3, types.Array(BOOL, 2, "A", readonly=True), INT[::1], INT[:, ::1], BOOL[:, ::1],
+    FLOAT[:, ::1],
 )  # fmt: skip
-def scale(begin, end, top, last, q1, q2, special, goal, exponents, exact, norm):
+def scale(begin, end, facts, special, goal, exponents, exact, norm):
     """Exponents of lines, whether they lose nothing, and log2 of their 2-norms after scaling.
 
     An exponent is what the goal asks for, but unless that wants full lines no further than the
     line's last bit; a job is a batch item.
     """
     for b in range(begin, end):
-        for i in range(top.shape[1]):
-            exponents[b, i], exact[b, i] = -last[b, i], True
-            if goal[0] and q1[b, i] > 0:
-                wanted = _wanted(top[b, i], q1[b, i], q2[b, i], goal)
+        for i in range(facts.shape[2]):
+            exponents[b, i], exact[b, i] = -facts[LAST, b, i], True
+            if goal[0] and facts[ONE, b, i] > 0:
+                wanted = _wanted_by(facts, b, i, goal)
                 exact[b, i] = wanted >= exponents[b, i]
                 exponents[b, i] = wanted if goal[3] else min(wanted, exponents[b, i])
             if special[b, i]:
                 exponents[b, i] = NOTHING
             norm[b, i] = -np.inf
-            if q2[b, i] > 0:
-                norm[b, i] = exponents[b, i] + top[b, i] - NORM_BITS + 0.5 * np.log2(q2[b, i])
-
-
-@njit
-def _leads(buffer, shift, add, out):
-    """Put floor(|x| 2^shift), or 0 for what is not finite, into `out`, or add it."""
-    for t in range(out.shape[0]):
-        lead = np.floor(abs(times_power(buffer[t], shift[t])))
-        lead = lead if buffer[t] & MAGNITUDE < INFINITY else 0.0
-        out[t] = np.float32(lead) + (out[t] if add else np.float32(0))
-
-
-@kernel(BITS3, BOOL, BITS2, BOOL[:, :], INT, BOOL, types.float32[:, :, ::1])
-def leads(begin, end, bits, lines_near, top, skip, kept, add, out):
-    """Put floor(|x| 2^(kept - top)) into `out`, or add it; skipped lines are 0.
-
-    `out` is (batch, lines, inner), or (batch, inner, lines) with `lines_near`; a job is a row of
-    it.
-    """
-    _, outer, near = out.shape
-    buffer, shift = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
-    for job in range(begin, end):
-        b, i = job // outer, job % outer
-        for start in range(0, near, TILE):
-            size = min(TILE, near - start)
-            here = slice(start, start + size)
-            if lines_near:
-                _copy(bits[b, here, i], buffer[:size])
-                tops, skipped = top[b, here], skip[b, here]
-                for t in range(size):
-                    shift[t] = NOTHING if skipped[t] else kept - tops[t]
-            else:
-                _copy(bits[b, i, here], buffer[:size])
-                shift[:size] = NOTHING if skip[b, i] else kept - top[b, i]
-            _leads(buffer[:size], shift[:size], add, out[b, i, here])
+            if facts[TWO, b, i] > 0:
+                length = 0.5 * np.log2(facts[TWO, b, i])
+                norm[b, i] = exponents[b, i] + facts[TOP, b, i] - NORM_BITS + length

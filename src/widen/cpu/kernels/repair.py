@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from widen.cpu.kernels.cache import BITS4, BITS5, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BITS3, BITS4, BITS5, BOOL, FLOAT, INT, kernel
 from widen.cpu.kernels.limbs import (
     INFINITY,
     LIMBS,
@@ -47,15 +47,18 @@ def _carry(sums, first, last):
 
 
 @kernel(
-    BITS5, BITS5, INT[::1], INT[::1], INT[::1], BOOL, INT[::1], INT[::1], BITS5, INT[:, ::1],
-    FLOAT[:, :, :, :, :],
+    BITS5, BITS5, BITS3, BITS3, INT[::1], INT[::1], INT[::1], BOOL, INT[::1], INT[::1], BITS5,
+    INT[:, ::1], FLOAT[:, :, :, :, :],
 )  # fmt: skip
-def dots(begin, end, left, right, batches, rows, columns, simple, alpha, beta, addend, fmt, out):
+def dots(
+    begin, end, left, right, row_spans, column_spans, batches, rows, columns, simple, alpha, beta,
+    addend, fmt, out,
+):  # fmt: skip
     """out[:, :, b, i, j] = RN(alpha left[..., b, i] . right[..., b, j] + beta addend) where listed.
 
     Operands are float64 bits, (words, parts, batch, lines, inner), results and the addend (words,
-    parts, batch, rows, columns); a batch of 1 serves every batch. `simple` says alpha = 1 and
-    beta = 0. A job is an element.
+    parts, batch, rows, columns); a batch of 1 serves every batch. Spans (2, batch, lines) say where
+    entries are that are not 0. `simple` says alpha = 1 and beta = 0. A job is an element.
     """
     parts, inner = out.shape[1], left.shape[4]
     sums = np.zeros((parts, LIMBS, 1), np.int64)
@@ -64,14 +67,20 @@ def dots(begin, end, left, right, batches, rows, columns, simple, alpha, beta, a
     ours, theirs = np.empty((parts, inner), np.int64), np.empty((parts, inner), np.int64)
     for job in range(begin, end):
         b, i, j = batches[job], rows[job], columns[job]
+        lb, rb = b if left.shape[2] > 1 else 0, b if right.shape[2] > 1 else 0
+        start = max(row_spans[0, lb, i], column_spans[0, rb, j])
+        stop = max(start, min(row_spans[1, lb, i], column_spans[1, rb, j]))
+        size = stop - start
         for part in range(parts):
             low, high = np.int64(LIMBS), np.int64(0)
             for x in range(left.shape[0]):
-                ours[:] = left[x, :, b if left.shape[2] > 1 else 0, i]
+                ours[:, :size] = left[x, :, lb, i, start:stop]
                 for y in range(right.shape[0]):
                     for q in range(parts):
-                        theirs[q] = right[y, q ^ part, b if right.shape[2] > 1 else 0, j]
-                    first, last = _exact_dot(sums[part], ours, theirs, part == 0)
+                        theirs[q, :size] = right[y, q ^ part, rb, j, start:stop]
+                    first, last = _exact_dot(
+                        sums[part], ours[:, :size], theirs[:, :size], part == 0
+                    )
                     low, high = min(low, first), max(high, last)
                     if low < LIMBS:
                         _carry(sums[part], low, high)

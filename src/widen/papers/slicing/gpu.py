@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from widen.gpu.clock import Clock
 from widen.gpu.constants import constant
 from widen.gpu.kernels.triton import groups as group_kernels
 from widen.gpu.multiply import descriptor
 from widen.gpu.replay.launch import assembly, launch, programs
-from widen.gpu.stages import Clock
 from widen.gpu.tiles import PRODUCTS, ProductTile
 from widen.gpu.units import STORAGE
 from widen.papers.slicing.algorithm import LANES, NOTHING, ROW_LANES, halved

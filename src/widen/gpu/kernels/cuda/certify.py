@@ -15,7 +15,7 @@ from widen.stages.compiling.once import Once
 Tensor = torch.Tensor
 
 ADDRESSES = ("marks", *(f"{side}_{row}" for side in ("left", "right") for row in
-                        ("level", "flags", "weight")))  # fmt: skip
+                        ("step", "weight")))  # fmt: skip
 
 
 class Certificate(Finish):
@@ -24,7 +24,7 @@ class Certificate(Finish):
     header = FOLDER / "certificate.cuh"
     _fields_ = (
         *((name, ctypes.c_uint64) for name in ADDRESSES),
-        *((name, ctypes.c_int32) for name in ("columns", "shift", "inexact")),
+        *((name, ctypes.c_int32) for name in ("columns", "unit", "lift")),
         ("both", ctypes.c_float),
     )
 
@@ -33,25 +33,23 @@ _launchers: Once[Launcher] = Once(512)
 
 
 def launcher(
-    left: Tensor, right: Tensor, k: int, terms: int, *, shift: int, both: float, inexact: int
+    left: Tensor, right: Tensor, k: int, terms: int, *, unit: int, lift: int, both: float
 ) -> Launcher:
     """What launches the kernel for leading integers like these, at any addresses.
 
-    They are int8 (1 or 2, batch or 1, lines, pitch), k in a row, of which the sums take `terms`
+    They are int8 (1, batch or 1, lines, pitch), k in a row, of which the sums take `terms`
     (and more up to a multiple of 128). The addresses: left, right, marks (batch, m, n) of zeros,
-    then rows level, flags and weight, int64, of left's lines and of right's. `shift` and `both` are
-    those of `bounds.Certificate`; `inexact` is a bit of the flags.
+    then rows step and weight, bits of float64, of left's lines and of right's. `unit`, `lift` and
+    `both` are those of `certified` in kernels/triton/multiply.py.
     """
-    key = (left.shape, right.shape, left.device, k, terms, shift, both, inexact)
-    finish = {"columns": right.shape[2], "shift": shift, "inexact": inexact, "both": both}
+    key = (left.shape, right.shape, left.device, k, terms, unit, lift, both)
+    finish = {"columns": right.shape[2], "unit": unit, "lift": lift, "both": both}
     return _launchers.made(key, lambda: _launcher(left, right, k, terms, Certificate(**finish)))
 
 
 def _launcher(left: Tensor, right: Tensor, k: int, terms: int, finish: Certificate) -> Launcher:
     check_planes(left.device, torch.int8, left=left, right=right)
-    planes, batch = left.shape[0], max(left.shape[1], right.shape[1])
-    shape = left.shape[2], right.shape[2], (3 if planes == 2 else 1) * terms, batch
-    tile = choose(*shape, processors(left.device), HOPPER_CERTIFY[planes])
-    return Launcher(
-        left, right, finish, tile, planes=1, batch=batch, k=k, terms=terms, pairs=planes == 2
-    )
+    batch = max(left.shape[1], right.shape[1])
+    shape = left.shape[2], right.shape[2], terms, batch
+    tile = choose(*shape, processors(left.device), HOPPER_CERTIFY)
+    return Launcher(left, right, finish, tile, planes=1, batch=batch, k=k, terms=terms)

@@ -10,42 +10,62 @@ from widen.gpu.kernels.triton.packed import dot4, four_bytes, load_parts, pairs,
 
 NEAREST = tl.constexpr(8)  # shifts to the left that the eight bytes of an integer hold
 BIAS = tl.constexpr(1 << 61)  # more than any of them, so that they are positive
+MIDDLE = tl.constexpr(42)  # shifts that twelve bytes hold
+MIDDLE_BIAS = tl.constexpr(1 << 95)
+
+
+# How far the numbers of a tile are shifted to the left, at most.
+NEAR_SHIFTS = tl.constexpr(0)  # up to NEAREST: two words
+MIDDLE_SHIFTS = tl.constexpr(1)  # up to MIDDLE: three words
+FAR_SHIFTS = tl.constexpr(2)  # any: two words, and bytes below them that are 0
 
 
 @triton.jit
 def bytes_of(
-    bits, s, FAR: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, BYTES: tl.constexpr
+    bits, s, SHIFTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    BYTES: tl.constexpr,
 ):  # fmt: skip
     """round-to-nearest-even(x 2^s) = ((low, high) - BIAS) 256^skipped: two words, and skipped.
 
-    The mantissa, 53 bits, is put at the top of 62 and shifted down by one bit or more. Unless FAR,
-    nothing is skipped, for shifts up to NEAREST; what would skip BYTES or more fits no planes.
+    Of MIDDLE_SHIFTS, (low, high, third) - MIDDLE_BIAS: three words. The mantissa, 53 bits, is put
+    at the top of 62 and shifted down by one bit or more. What would skip BYTES or more fits no
+    planes.
     """
     x = bits.to(tl.int64)
     field = ((x >> FRACTION) & ((1 << EXPONENT) - 1)).to(tl.int32)
     fraction = x & ((1 << FRACTION) - 1)
     m = (fraction << 9) | (tl.minimum(field, 1).to(tl.int64) << (FRACTION + 9))
     left = tl.maximum(field, 1) + (s - (FRACTION + (1 << (EXPONENT - 1)) - 1))
-    skipped = left
-    if FAR:
-        skipped = tl.minimum(tl.maximum(left - 1, 0) >> 3, BYTES - 1)
-        left -= 8 * skipped
+    third = left
+    if SHIFTS == FAR_SHIFTS:
+        third = tl.minimum(tl.maximum(left - 1, 0) >> 3, BYTES - 1)
+        left -= 8 * third
     down = tl.minimum(tl.maximum(9 - left, 1), 63).to(tl.int64)
     # All but half of what is dropped, and one more if what stays is odd.
     up = (tl.full(m.shape, (1 << 63) - 1, tl.int64) >> (64 - down)) + ((m >> down) & 1)
     r = (m + up) >> down
     minus = x >> 63
-    r = (r ^ minus) - minus + BIAS
-    return r.to(tl.int32), (r >> 32).to(tl.int32), skipped
+    r = (r ^ minus) - minus
+    if SHIFTS == MIDDLE_SHIFTS:
+        more = tl.maximum(left - NEAREST, 0).to(tl.int64)
+        third = ((r >> (63 - more)) >> 1).to(tl.int32) ^ -2147483648
+        r = r << more
+    else:
+        r += BIAS
+    return r.to(tl.int32), (r >> 32).to(tl.int32), third
 
 
 @triton.jit
-def weighed(number, weights, FAR: tl.constexpr, ASSEMBLY: tl.constexpr):
-    """An integer x with the residue of a number, |x| < 2^18."""
-    low, high, skipped = number
-    at = weights + 4 * skipped if FAR else weights
-    inner = dot4(low, tl.load(at), tl.load(at + 2), False, ASSEMBLY)
-    return dot4(high, tl.load(at + 1), inner, False, ASSEMBLY)
+def weighed(number, weights, SHIFTS: tl.constexpr, ASSEMBLY: tl.constexpr):
+    """An integer x with the residue of a number, |x| < 2^19."""
+    low, high, third = number
+    at = weights + 4 * third if SHIFTS == FAR_SHIFTS else weights
+    bias = tl.load(at + 3) if SHIFTS == MIDDLE_SHIFTS else tl.load(at + 2)
+    total = dot4(low, tl.load(at), bias, False, ASSEMBLY)
+    total = dot4(high, tl.load(at + 1), total, False, ASSEMBLY)
+    if SHIFTS == MIDDLE_SHIFTS:
+        total = dot4(third, tl.load(at + 4 * 8), total, False, ASSEMBLY)
+    return total
 
 
 @triton.jit
@@ -81,7 +101,7 @@ def store_four(to, four, apart, written, ASSEMBLY: tl.constexpr):
 @triton.jit
 def _tile(
     base, at_line, planes, constants, weights, line, start, lines, count, inner, moduli, pitch,
-    plane, line_stride, inner_stride, FAR: tl.constexpr, PARTS: tl.constexpr,
+    plane, line_stride, inner_stride, SHIFTS: tl.constexpr, PARTS: tl.constexpr,
     FRACTION: tl.constexpr, EXPONENT: tl.constexpr, BYTES: tl.constexpr, ASSEMBLY: tl.constexpr,
     NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
@@ -92,9 +112,9 @@ def _tile(
     first, second = quads(first, LINES, INNER), quads(second, LINES, INNER)
     ours, theirs = (), ()
     for i in tl.static_range(4):
-        ours = ours + (bytes_of(first[i], s, FAR, FRACTION, EXPONENT, BYTES),)
+        ours = ours + (bytes_of(first[i], s, SHIFTS, FRACTION, EXPONENT, BYTES),)
         if PARTS == 2:
-            theirs = theirs + (bytes_of(second[i], s, FAR, FRACTION, EXPONENT, BYTES),)
+            theirs = theirs + (bytes_of(second[i], s, SHIFTS, FRACTION, EXPONENT, BYTES),)
     word = start // 4 + tl.arange(0, INNER // 4)
     target = planes + line.to(tl.int64)[:, None] * (pitch // 4) + word[None, :]
     written = (line < lines)[:, None] & (4 * word < pitch)[None, :]
@@ -104,8 +124,8 @@ def _tile(
         at = weights + 4 * BYTES * c
         four = ()
         for i in tl.static_range(4):
-            x = weighed(ours[i], at, FAR, ASSEMBLY)
-            y = weighed(theirs[i], at, FAR, ASSEMBLY) if PARTS == 2 else x
+            x = weighed(ours[i], at, SHIFTS, ASSEMBLY)
+            y = weighed(theirs[i], at, SHIFTS, ASSEMBLY) if PARTS == 2 else x
             four = four + (balanced_parts(x, y, minus_p, inverse, PARTS),)
         store_four(target + wide(c) * plane, four, wide(moduli) * plane, written, ASSEMBLY)
 
@@ -130,21 +150,27 @@ def _residues(
     s = tl.load(at_line + line + SCALE * count, line < lines, other=0).to(tl.int32)
     sigma = tl.load(at_line + line + SIGMA * count, line < lines, other=0).to(tl.int32)
     lowest: tl.constexpr = FRACTION + (1 << (EXPONENT - 1)) - 2
-    far = tl.max(tl.maximum(sigma - FRACTION, s - lowest), 0) > NEAREST
-    if far:
+    furthest = tl.max(tl.maximum(sigma - FRACTION, s - lowest), 0)
+    if furthest > MIDDLE:
         # A few lines at a time: every number has weights of its own, and so its registers.
         STEP: tl.constexpr = LINES // 4 if LINES >= 4 else LINES
         for more in range(0, LINES, STEP):
             _tile(
                 base, at_line, to, constants, weights, first + more + tl.arange(0, STEP), start,
                 lines, count, inner, moduli, pitch, plane_stride // 4, line_stride, inner_stride,
-                True, PARTS, FRACTION, EXPONENT, BYTES, ASSEMBLY, NEAR, STEP, INNER,
+                FAR_SHIFTS, PARTS, FRACTION, EXPONENT, BYTES, ASSEMBLY, NEAR, STEP, INNER,
             )  # fmt: skip
+    elif furthest > NEAREST:
+        _tile(
+            base, at_line, to, constants, weights, line, start, lines, count, inner, moduli, pitch,
+            plane_stride // 4, line_stride, inner_stride, MIDDLE_SHIFTS, PARTS, FRACTION, EXPONENT,
+            BYTES, ASSEMBLY, NEAR, LINES, INNER,
+        )  # fmt: skip
     else:
         _tile(
             base, at_line, to, constants, weights, line, start, lines, count, inner, moduli, pitch,
-            plane_stride // 4, line_stride, inner_stride, False, PARTS, FRACTION, EXPONENT, BYTES,
-            ASSEMBLY, NEAR, LINES, INNER,
+            plane_stride // 4, line_stride, inner_stride, NEAR_SHIFTS, PARTS, FRACTION, EXPONENT,
+            BYTES, ASSEMBLY, NEAR, LINES, INNER,
         )  # fmt: skip
 
 
@@ -167,8 +193,8 @@ def residues(
 
     Planes are words of four bytes. `constants` are (-p, 1/p) of every modulus, the latter a float's
     bits; `weights`, (moduli, BYTES, 4), are the residues of 256^(j + i) for i = 0 to 3 and for 4
-    to 7, a byte each, and that of -BIAS 256^j. Complex numbers have planes of real parts, imaginary
-    parts and their sums.
+    to 7, a byte each, that of -BIAS 256^j, and of -MIDDLE_BIAS. Complex numbers have planes of real
+    parts, imaginary parts and their sums.
     """
     block = tl.program_id(0)
     if block < left_blocks:

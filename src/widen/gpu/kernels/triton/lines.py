@@ -12,9 +12,14 @@ import triton.language as tl
 
 from widen.gpu.kernels.triton.numbers import (
     DEPTH,
+    DISTANCES,
     FAR_OFF,
+    FARTHEST,
     LARGEST,
+    MAGNITUDES,
+    NONZEROS,
     NOTHING,
+    REACH,
     SQUARES,
     SUM,
     decode,
@@ -103,8 +108,17 @@ def store_leads(
     target, lead, line, first, pitch, lines, NEAR: tl.constexpr, LINES: tl.constexpr,
     INNER: tl.constexpr,
 ):  # fmt: skip
-    """Leading integers as bytes; of neighbours in a thread, two at a time."""
-    if NEAR:
+    """Leading integers as bytes, of neighbours in a thread two at a time; magnitudes as they are.
+
+    Those of two parts are rounded down to bfloat16 once more.
+    """
+    if lead.dtype == tl.float32:
+        h = first + tl.arange(0, INNER)
+        written = (line < lines)[:, None] & (h < pitch)[None, :]
+        at = target.to(tl.pointer_type(tl.int16), bitcast=True)
+        at += line.to(tl.int64)[:, None] * pitch + h[None, :]
+        tl.store(at, (lead.to(tl.int32, bitcast=True) >> 16).to(tl.int16), written)
+    elif NEAR:
         h = first + tl.arange(0, INNER)
         written = (line < lines)[:, None] & (h < pitch)[None, :]
         tl.store(
@@ -121,17 +135,47 @@ def store_leads(
 
 @triton.jit
 def counted(
-    q1, q2, lead, bits, more, less, top, FAR: tl.constexpr, LEAD: tl.constexpr,
+    sums, lead, bits, more, less, top, FAR: tl.constexpr, LEAD: tl.constexpr,
     FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
 ):  # fmt: skip
-    """Sums with q, q^2 and leads of numbers added, and the places of their last bits (`look`)."""
+    """Sums, and leads, with those of numbers added, and the places of their last bits (`look`).
+
+    Sums are q1, q2, how many are not 0, their distances, and the largest of these.
+    """
+    q1, q2, many, distances, reach = sums
     if FAR:
-        q, one, place = look(bits, more, less, top[:, None], LEAD, FRACTION, EXPONENT)
+        q, one, place, far = look(bits, more, less, top[:, None], LEAD, FRACTION, EXPONENT)
     else:
-        q, one, place = look_near(bits, more, less, top[:, None], LEAD, FRACTION, EXPONENT)
+        q, one, place, far = look_near(bits, more, less, top[:, None], LEAD, FRACTION, EXPONENT)
     q1 += q
     q2 += q.to(tl.uint32, bitcast=True).to(tl.uint64) * q.to(tl.uint32, bitcast=True)
-    return q1, q2, lead + one, place
+    many += (q > 0).to(tl.int32)
+    distances += tl.minimum(far, FARTHEST)
+    reach = tl.maximum(reach, far)
+    return (q1, q2, many, distances, reach), lead + one, place
+
+
+@triton.jit
+def no_sums(LINES: tl.constexpr, INNER: tl.constexpr):
+    """Sums of nothing."""
+    zero = tl.zeros((LINES, INNER), tl.int32)
+    return zero, tl.zeros((LINES, INNER), tl.uint64), zero, zero, zero
+
+
+@triton.jit
+def of_lines(sums):
+    """Sums of whole lines."""
+    q1, q2, many, distances, reach = sums
+    return (
+        tl.sum(q1.to(tl.int64), 1), tl.sum(q2.to(tl.int64), 1), tl.sum(many.to(tl.int64), 1),
+        tl.sum(distances.to(tl.int64), 1), tl.max(reach, 1).to(tl.int64),
+    )  # fmt: skip
+
+
+@triton.jit
+def no_leads(LEAD: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr):
+    """Leads of numbers of no parts."""
+    return tl.zeros((LINES, INNER), tl.float32 if LEAD == MAGNITUDES else tl.int32)
 
 
 @triton.jit
@@ -141,9 +185,8 @@ def sums_of(
     EXPONENT: tl.constexpr, LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr,
     INNER: tl.constexpr,
 ):  # fmt: skip
-    """Sums of q and q^2 and the place of the last bit of a stretch of lines; its leads stored."""
-    q1 = tl.zeros((LINES, INNER), tl.int32)
-    q2 = tl.zeros((LINES, INNER), tl.uint64)
+    """Sums (`counted`) and the place of the last bit of a stretch of lines; its leads stored."""
+    sums = no_sums(LINES, INNER)
     last = tl.full((LINES, INNER), FAR_OFF, tl.int32)
     h = start + tl.arange(0, INNER)
     inside = (line < lines)[:, None] & (h < inner)[None, :]
@@ -154,23 +197,17 @@ def sums_of(
         more = tl.zeros((1, 1), tl.int32) + (first + INNER) < stop
         inside = (line < lines)[:, None] & (h < inner)[None, :] & more
         next_x, next_y = load_parts(base, line, h, inside, line_stride, inner_stride, PARTS, NEAR)
-        lead = tl.zeros((LINES, INNER), tl.int32)
+        lead = no_leads(LEAD, LINES, INNER)
         for part in tl.static_range(PARTS):
             bits = x if part == 0 else y
-            q1, q2, lead, place = counted(
-                q1, q2, lead, bits, 0, 0, top, FAR, LEAD, FRACTION, EXPONENT
-            )
+            sums, lead, place = counted(sums, lead, bits, 0, 0, top, FAR, LEAD, FRACTION, EXPONENT)
             last = tl.minimum(last, place)
-        if LEAD > 7:  # too long for an int8: two planes of seven bits
-            store_leads(target, lead >> 7, line, first, pitch, lines, NEAR, LINES, INNER)
-            low = target + wide(count) * pitch
-            store_leads(low, lead & 127, line, first, pitch, lines, NEAR, LINES, INNER)
-        elif LEAD >= 0:
+        if LEAD >= 0:
             store_leads(target, lead, line, first, pitch, lines, NEAR, LINES, INNER)
         x = next_x
         if PARTS == 2:
             y = next_y
-    return tl.sum(q1.to(tl.int64), 1), tl.sum(q2.to(tl.int64), 1), tl.min(last, 1)
+    return of_lines(sums), tl.min(last, 1)
 
 
 @triton.jit
@@ -179,7 +216,7 @@ def tops_of(magnitude, line, lines, FRACTION: tl.constexpr, EXPONENT: tl.constex
     m, e = decode(magnitude, FRACTION, EXPONENT)
     top = highest_bit(m) + e
     counts = (line < lines) & (m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
-    lowest: tl.constexpr = 64 - (1 << (EXPONENT - 1))
+    lowest: tl.constexpr = (64 if FRACTION <= 31 else 130) - (1 << (EXPONENT - 1))
     far = tl.min(tl.where(counts, top, 0), 0) < lowest
     return tl.where(counts, top, 1 << 20), counts, far  # so that the others' leads are 0
 
@@ -197,38 +234,50 @@ def norms_of(
     inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
     LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    """(q1, q2, depth, which lines count) of a stretch of lines, given their largest magnitudes."""
+    """(sums, depth, which lines count) of a stretch of lines, given their largest magnitudes."""
     top, counts, far = tops_of(magnitude, line, lines, FRACTION, EXPONENT)
     if far:
-        q1, q2, place = sums_of(
+        sums, place = sums_of(
             base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
             inner_stride, True, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER // 4,
         )  # fmt: skip
     else:
-        q1, q2, place = sums_of(
+        sums, place = sums_of(
             base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
             inner_stride, False, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
         )  # fmt: skip
-    return q1, q2, depth_of(place, FRACTION, EXPONENT), counts
+    return sums, depth_of(place, FRACTION, EXPONENT), counts
+
+
+@triton.jit
+def add_sums(at_line, count, sums, depth, counts):
+    """Add sums of stretches of lines to those of others."""
+    q1, q2, many, distances, reach = sums
+    tl.atomic_add(at_line + SUM * count, q1, counts, sem="relaxed")
+    tl.atomic_add(at_line + SQUARES * count, q2, counts, sem="relaxed")
+    tl.atomic_add(at_line + NONZEROS * count, many, counts, sem="relaxed")
+    tl.atomic_add(at_line + DISTANCES * count, distances, counts, sem="relaxed")
+    tl.atomic_max(at_line + REACH * count, reach, counts, sem="relaxed")
+    tl.atomic_max(at_line + DEPTH * count, depth, counts, sem="relaxed")
 
 
 @triton.jit
 def _norms(
     block, bits, table, leads, count, lines, inner, pitch, share, batch_stride,
     line_stride, inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
-    LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+    LEAD: tl.constexpr, SUMS: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr,
+    INNER: tl.constexpr,
 ):  # fmt: skip
     b, line, start, stop = piece_of(block, lines, inner, share, LINES)
     at_line = table + b * lines + line
     magnitude = tl.load(at_line + LARGEST * count, line < lines, other=0)
-    q1, q2, depth, counts = norms_of(
+    sums, depth, counts = norms_of(
         pairs(bits, b, batch_stride, PARTS), leads + wide(b) * lines * pitch, magnitude, line,
         start, stop, inner, pitch, lines, count, line_stride, inner_stride, PARTS, FRACTION,
         EXPONENT, LEAD, NEAR, LINES, INNER,
     )  # fmt: skip
-    tl.atomic_add(at_line + SUM * count, q1, counts, sem="relaxed")
-    tl.atomic_add(at_line + SQUARES * count, q2, counts, sem="relaxed")
-    tl.atomic_max(at_line + DEPTH * count, depth, counts, sem="relaxed")
+    if SUMS:
+        add_sums(at_line, count, sums, depth, counts)
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -239,26 +288,28 @@ def norms(
     inner, pitch,
     PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, LEAD: tl.constexpr,
-    LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr,
+    SUMS: tl.constexpr, LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr,
     RIGHT_NEAR: tl.constexpr, RIGHT_LINES: tl.constexpr, RIGHT_INNER: tl.constexpr,
 ):  # fmt: skip
-    """Rows SUM, SQUARES and DEPTH of the table: sums of q and q^2, and where the last bit is.
+    """Rows SUM to REACH of the table: sums of q and q^2, where the last bit is, the spread.
 
     q = ceil(|x| 2^(15 - top)). Lines that are zero or special count nothing. With LEAD >= 0, leads
-    (planes, batch, lines, pitch) get floor(|x| 2^(LEAD - top)), summed over the parts.
+    (batch, lines, pitch) get floor(|x| 2^(LEAD - top)), summed over the parts, as bytes; or, with
+    MAGNITUDES, |x| 2^-top rounded down to bfloat16. Without SUMS there are leads only.
     """
     block = tl.program_id(0)
     if block < left_blocks:
         _norms(
             block, left_bits, left_table, left_leads, left_count, left_lines, inner, pitch,
             left_share, left_batch_stride, left_line_stride, left_inner_stride, PARTS,
-            LEFT_FRACTION, LEFT_EXPONENT, LEAD, LEFT_NEAR, LEFT_LINES, LEFT_INNER,
+            LEFT_FRACTION, LEFT_EXPONENT, LEAD, SUMS, LEFT_NEAR, LEFT_LINES, LEFT_INNER,
         )  # fmt: skip
     else:
         _norms(
             block - left_blocks, right_bits, right_table, right_leads, right_count, right_lines,
             inner, pitch, right_share, right_batch_stride, right_line_stride, right_inner_stride,
-            PARTS, RIGHT_FRACTION, RIGHT_EXPONENT, LEAD, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
+            PARTS, RIGHT_FRACTION, RIGHT_EXPONENT, LEAD, SUMS, RIGHT_NEAR, RIGHT_LINES,
+            RIGHT_INNER,
         )  # fmt: skip
 
 
@@ -274,14 +325,18 @@ def _survey(
         base, line, start, stop, inner, lines, line_stride, inner_stride, PARTS,
         1 + FRACTION + EXPONENT, NEAR, LINES, INNER,
     )  # fmt: skip
-    q1, q2, depth, counts = norms_of(
+    sums, depth, counts = norms_of(
         base, leads + wide(b) * lines * pitch, magnitude, line, start, stop, inner, pitch, lines,
         count, line_stride, inner_stride, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
     )  # fmt: skip
     at_line = table + b * lines + line
     tl.store(at_line + LARGEST * count, magnitude, line < lines)
+    q1, q2, many, distances, reach = sums
     tl.store(at_line + SUM * count, tl.where(counts, q1, 0), line < lines)
     tl.store(at_line + SQUARES * count, tl.where(counts, q2, 0), line < lines)
+    tl.store(at_line + NONZEROS * count, tl.where(counts, many, 0), line < lines)
+    tl.store(at_line + DISTANCES * count, tl.where(counts, distances, 0), line < lines)
+    tl.store(at_line + REACH * count, tl.where(counts, reach, 0), line < lines)
     tl.store(at_line + DEPTH * count, tl.where(counts, depth, 0), line < lines)
 
 

@@ -15,14 +15,21 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.gpu.kernels.triton.lines import counted, depth_of, piece_of, tops_of
+from widen.gpu.kernels.triton.lines import (
+    add_sums,
+    counted,
+    depth_of,
+    no_leads,
+    no_sums,
+    of_lines,
+    piece_of,
+    store_leads,
+    tops_of,
+)
 from widen.gpu.kernels.triton.numbers import (
-    DEPTH,
     FAR_OFF,
     LARGEST,
     NORM_BITS,
-    SQUARES,
-    SUM,
     decode,
     lowest_bit,
     lowest_place,
@@ -99,8 +106,8 @@ def sums_of(
     FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LEAD: tl.constexpr, LINES: tl.constexpr,
     INNER: tl.constexpr,
 ):  # fmt: skip
-    """Sums of q and q^2 and the place of the last bit of a stretch of lines; its leads stored."""
-    q1, q2 = tl.zeros((LINES, INNER), tl.int32), tl.zeros((LINES, INNER), tl.uint64)
+    """Sums (`counted`) and the place of the last bit of a stretch of lines; its leads stored."""
+    sums = no_sums(LINES, INNER)
     last = tl.full((LINES,), FAR_OFF, tl.int32)
     # A line of which a bit lies beyond the goal's point is inexact: its last bit does not matter.
     limit = top - enough + lowest_place(FRACTION, EXPONENT)
@@ -108,25 +115,19 @@ def sums_of(
     for first in range(start, stop, INNER):
         h = first + tl.arange(0, INNER)
         inside = counts[:, None] & (h < inner)[None, :]
-        lead = tl.zeros((LINES, INNER), tl.int32)
+        lead = no_leads(LEAD, LINES, INNER)
         for part in tl.static_range(PARTS):
             at = base + h.to(tl.int64)[None, :] * inner_stride + part * part_stride
             x = tl.load(at, inside, other=0)
             more, less = side_of(x.to(tl.int64), at, word_stride, words, inside, FRACTION, EXPONENT)
-            q1, q2, lead, _ = counted(
-                q1, q2, lead, x, more, less, top, FAR, LEAD, FRACTION, EXPONENT
-            )
+            sums, lead, _ = counted(sums, lead, x, more, less, top, FAR, LEAD, FRACTION, EXPONENT)
             if looking > 0:
                 place = last_place(at, word_stride, words, inside, FRACTION, EXPONENT)
                 last = tl.minimum(last, tl.min(place, 1))
         looking = tl.minimum(looking, tl.max((counts & (last >= limit)).to(tl.int32), 0))
-        written = (line < lines)[:, None] & (h < pitch)[None, :]
-        if LEAD > 7:  # too long for an int8: two planes of seven bits
-            tl.store(target + h[None, :], (lead >> 7).to(tl.int8), written)
-            tl.store(target + wide(count) * pitch + h[None, :], (lead & 127).to(tl.int8), written)
-        elif LEAD >= 0:
-            tl.store(target + h[None, :], lead.to(tl.int8), written)
-    return tl.sum(q1.to(tl.int64), 1), tl.sum(q2.to(tl.int64), 1), last
+        if LEAD >= 0:
+            store_leads(target, lead, line, first, pitch, lines, True, LINES, INNER)
+    return of_lines(sums), last
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -134,9 +135,9 @@ def norms(
     bits, table, leads, count, lines, inner, share, word_stride, part_stride, batch_stride,
     line_stride, inner_stride, words, enough, pitch,
     PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LEAD: tl.constexpr,
-    LINES: tl.constexpr, INNER: tl.constexpr,
+    SUMS: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    """Rows SUM, SQUARES and DEPTH of the table, and leading integers (LEAD >= 0), as `lines`.
+    """Rows SUM to REACH of the table (SUMS), and leads (LEAD >= 0), as `lines.norms`.
 
     No line will be scaled so that its largest number is 2^enough or more: where some bit is further
     down, DEPTH says so, but not how far.
@@ -146,20 +147,18 @@ def norms(
     at_line = table + b * lines + line
     magnitude = tl.load(at_line + LARGEST * count, line < lines, other=0)
     top, counts, far = tops_of(magnitude, line, lines, FRACTION, EXPONENT)
-    target = leads + wide(b) * lines * pitch + line.to(tl.int64)[:, None] * pitch
+    target = leads + wide(b) * lines * pitch
     if far:
-        q1, q2, place = sums_of(
+        sums, place = sums_of(
             base, target, line, counts, top, start, stop, inner, pitch, lines, count,
             wide(word_stride), wide(part_stride), inner_stride, words, enough, True, PARTS,
             FRACTION, EXPONENT, LEAD, LINES, INNER // 4,
         )  # fmt: skip
     else:
-        q1, q2, place = sums_of(
+        sums, place = sums_of(
             base, target, line, counts, top, start, stop, inner, pitch, lines, count,
             wide(word_stride), wide(part_stride), inner_stride, words, enough, False, PARTS,
             FRACTION, EXPONENT, LEAD, LINES, INNER,
         )  # fmt: skip
-    tl.atomic_add(at_line + SUM * count, q1, counts, sem="relaxed")
-    tl.atomic_add(at_line + SQUARES * count, q2, counts, sem="relaxed")
-    depth = depth_of(place, FRACTION, EXPONENT)
-    tl.atomic_max(at_line + DEPTH * count, depth, counts, sem="relaxed")
+    if SUMS:
+        add_sums(at_line, count, sums, depth_of(place, FRACTION, EXPONENT), counts)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, LEVEL, WEIGHT, wide
+from widen.gpu.kernels.triton.numbers import AHEAD, NONZEROS, REACH, STEP, STOP, WEIGHT, wide
+
+UNCERTIFIED = tl.constexpr(1)  # marks of `reconstruct`
+UNSETTLED = tl.constexpr(3)
 
 DOWN = tl.constexpr(1 - 2.0**-20)
 UP = tl.constexpr(1 + 2.0**-20)
@@ -32,25 +35,6 @@ def sum_of_products(
         y = right.load([theirs + column * COLUMNS, h])
         total = tl.dot(x, y.T, total, out_dtype=tl.int32)
     return total
-
-
-@triton.jit
-def sum_of_pairs(
-    left, right, ours, theirs, left_low, right_low, row, column, k,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
-):  # fmt: skip
-    """The same for numbers 128 x + x' in two planes, as float32; x' y' is left out."""
-    total = tl.zeros((ROWS, COLUMNS), tl.int32)
-    mixed = tl.zeros((ROWS, COLUMNS), tl.int32)
-    for h in range(0, k, INNER):
-        x = left.load([ours + row * ROWS, h])
-        y = right.load([theirs + column * COLUMNS, h])
-        total = tl.dot(x, y.T, total, out_dtype=tl.int32)
-        low = right.load([right_low + theirs + column * COLUMNS, h])
-        mixed = tl.dot(x, low.T, mixed, out_dtype=tl.int32)
-        low = left.load([left_low + ours + row * ROWS, h])
-        mixed = tl.dot(low, y.T, mixed, out_dtype=tl.int32)
-    return total.to(tl.float32) * 16384.0 + mixed.to(tl.float32) * 128.0
 
 
 @triton.jit
@@ -111,67 +95,175 @@ def power(exponent):
 
 
 @triton.jit
+def weighed(table, line, real, count, unit, lift):
+    """Steps times 2^unit and weights times 2^lift of lines, in float32, rounded up (`Weighed`)."""
+    at = table + line
+    step = tl.load(at + STEP * count, real, other=0)
+    exponent = (step >> 52).to(tl.int32) - 1023
+    h = tl.where(step == 0, 0.0, power(exponent + unit))
+    weight = tl.load(at + WEIGHT * count, real, other=0).to(tl.float64, bitcast=True)
+    lifted = ((wide(lift) + 1023) << 52).to(tl.float64, bitcast=True) * weight
+    g = tl.where(weight == 0, 0.0, tl.maximum(lifted.to(tl.float32), LEAST)) * UP
+    return h, g
+
+
+LEAST = tl.constexpr(2.0**-100)
+
+
+@triton.jit
 def certified(
-    total, rows_table, columns_table, i, j, row_real, column_real, heights, widths, shift, both
+    total, rows_table, columns_table, i, j, row_real, column_real, heights, widths, unit, lift, both
 ):  # fmt: skip
     """Whether float32 sums of leading integers certify elements: lines i times lines j of tables.
 
-    `heights` and `widths` are all lines of the tables. In units of 2^(levels + shift),
-    total >= (v/h)(column/w) + (row/h)((u + both)/w), rounded so that less is certified; exponents
-    out of range give infinities or NaN.
+    `heights` and `widths` are all lines of the tables. In units of 2^(lift + unit), total must be
+    as large as g_i h_j + h_i (g_j + both h_j), rounded so that less is certified: as if no entry
+    were 0 (`bounds.Certificate`). Exponents out of range give infinities or NaN.
     """
-    at_row, at_column = rows_table + i, columns_table + j
-    ours = tl.load(at_row + LEVEL * heights, row_real, other=0).to(tl.int32)
-    theirs = tl.load(at_column + LEVEL * widths, column_real, other=0).to(tl.int32)
-    h, w = power(-ours - shift // 2) * UP, power(-theirs - shift + shift // 2) * UP
-    v = tl.load(at_row + WEIGHT * heights, row_real, other=0).to(tl.float32) * h
-    u = tl.load(at_column + WEIGHT * widths, column_real, other=0).to(tl.float32)
-    row = (tl.load(at_row + FLAGS * heights, row_real, other=0) & INEXACT > 0).to(tl.float32) * h
-    column = (tl.load(at_column + FLAGS * widths, column_real, other=0) & INEXACT > 0).to(
-        tl.float32
-    )
-    u = (u + both * column) * w
-    column *= w
+    row, v = weighed(rows_table, i, row_real, heights, unit, lift)
+    column, u = weighed(columns_table, j, column_real, widths, unit, lift)
     # Fused in one way, as on Hopper (kernels/cuda/certificate.cuh).
+    u = tl.fma(column, tl.zeros_like(column) + both, u)
     wanted = tl.fma(v[:, None], column[None, :], row[:, None] * u[None, :])
     return total * DOWN >= wanted
 
 
-TEST = ["m", "k", "batch", "left_batch", "right_batch", "shift", "both"]
+TEST = ["m", "k", "batch", "left_batch", "right_batch", "unit", "lift", "both"]
 
 
 @triton.jit(do_not_specialize=TEST)
 def certify(
-    left, right, marks, rows_table, columns_table, m, n, k, batch, left_batch, right_batch, shift,
-    both,
+    left, right, marks, rows_table, columns_table, m, n, k, batch, left_batch, right_batch, unit,
+    lift, both,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, GROUP: tl.constexpr,
-    PLANES: tl.constexpr,
 ):  # fmt: skip
     """Marks are 1 where leading integers do not certify an element, 0 elsewhere, (batch, m, n).
 
-    `left` and `right` are descriptors of leading integers, in one plane, or in two of seven bits;
-    `shift` and `both` are those of `bounds.Certificate`, for integers this short. Float32 will do:
-    an element that is marked in vain is tested again.
+    `left` and `right` are descriptors of leading integers; `unit`, `lift` and `both` are those of
+    `certified`. Float32 will do: an element that is marked in vain is tested again.
     """
     rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
     for tile in range(tl.program_id(0), batch * rows * columns, tl.num_programs(0)):
         b = tile // (rows * columns)
         down, across = tile_at(tile % (rows * columns), rows, columns, GROUP)
         ours, theirs = b % left_batch * m, b % right_batch * n
-        if PLANES == 1:
-            total = sum_of_products(
-                left, right, ours, theirs, down, across, 0, k, ROWS, COLUMNS, INNER
-            ).to(tl.float32)
-        else:
-            total = sum_of_pairs(
-                left, right, ours, theirs, left_batch * m, right_batch * n, down, across, k,
-                ROWS, COLUMNS, INNER,
-            )  # fmt: skip
+        total = sum_of_products(
+            left, right, ours, theirs, down, across, 0, k, ROWS, COLUMNS, INNER
+        ).to(tl.float32)
         i = down * ROWS + tl.arange(0, ROWS)
         j = across * COLUMNS + tl.arange(0, COLUMNS)
         known = certified(
             total, rows_table, columns_table, ours + i, theirs + j, i < m, j < n, left_batch * m,
-            right_batch * n, shift, both,
+            right_batch * n, unit, lift, both,
         )  # fmt: skip
         at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
         tl.store(at, (~known).to(tl.uint8), (i < m)[:, None] & (j < n)[None, :])
+
+
+@triton.jit
+def spans_of(table, line, real, count, inner):
+    """Of lines: how many numbers are not 0, where the first is, where there are no more; near."""
+    at = table + line
+    many = tl.load(at + NONZEROS * count, real, other=0).to(tl.int32)
+    first = inner - tl.load(at + AHEAD * count, real, other=0).to(tl.int32)
+    stop = tl.load(at + STOP * count, real, other=0).to(tl.int32)
+    return many, first, stop, tl.load(at + REACH * count, real, other=0) <= NEAR
+
+
+NEAR = tl.constexpr(60)  # products of two numbers that reach no further are no 0 in float32
+
+
+@triton.jit
+def certified_closely(total, ours, theirs, down, up, entry, both, dropped):
+    """Marks by sums of magnitudes, right but for factors `down` and `up`: all of the test.
+
+    `ours` and `theirs` are what `facts_of` gives of rows and columns, `entry`, `both` and `dropped`
+    those of `bounds.Certificate`, times 2^-unit and 2^-2unit. UNSETTLED where even more would not
+    certify an element; so many terms these have in all, at most, comes second.
+    """
+    row, v, many, first, stop, near = ours
+    column, u, others, begin, end, other_near = theirs
+    shared = tl.minimum(stop[:, None], end[None, :]) - tl.maximum(first[:, None], begin[None, :])
+    shared = tl.minimum(tl.maximum(shared, 0), tl.minimum(many[:, None], others[None, :]))
+    places = shared.to(tl.float32)
+    most = places * entry
+    wanted = tl.minimum(v[:, None], most) * column[None, :]
+    wanted += tl.minimum(u[None, :], most) * row[:, None]
+    wanted += (places * both + dropped) * (row[:, None] * column[None, :])
+    nothing = (total == 0) & near[:, None] & other_near[None, :]
+    certified = (total * down >= wanted * UP) | nothing
+    # Sums below 2^-90 may be of numbers that float32 does not hold.
+    hopeless = total * up + 2.0**-90 < wanted * DOWN
+    hopeless &= (total > 0) | (near[:, None] & other_near[None, :])
+    hopeless &= ~certified
+    open_terms = tl.sum(tl.sum(tl.where(hopeless, shared, 0).to(tl.int64), 1), 0)
+    return tl.where(certified, 0, tl.where(hopeless, UNSETTLED, UNCERTIFIED)), open_terms
+
+
+@triton.jit
+def facts_of(table, line, real, count, unit, inner):
+    """What `certified_closely` knows of lines: `weighed`, and `spans_of` them."""
+    step, weight = weighed(table, line, real, count, unit, -unit)
+    many, first, stop, near = spans_of(table, line, real, count, inner)
+    return step, weight, many, first, stop, near
+
+
+@triton.jit
+def columns_split(x, ROWS: tl.constexpr, COLUMNS: tl.constexpr, COUNT: tl.constexpr):
+    """So many parts of a tile, a power of two, in the order of its columns."""
+    if COUNT == 1:
+        return (x,)
+    else:
+        pair = tl.permute(tl.reshape(x, (ROWS, 2, COLUMNS // 2)), (0, 2, 1))
+        low, high = tl.split(pair)
+        first = columns_split(low, ROWS, COLUMNS // 2, COUNT // 2)
+        return first + columns_split(high, ROWS, COLUMNS // 2, COUNT // 2)
+
+
+PIECE = tl.constexpr(32)
+
+
+CLOSE = [
+    "m", "k", "batch", "left_batch", "right_batch", "unit", "down", "up", "entry", "both",
+    "dropped",
+]  # fmt: skip
+
+
+@triton.jit(do_not_specialize=CLOSE)
+def certify_closely(
+    left, right, marks, open_terms, rows_table, columns_table, m, n, k, batch, left_batch,
+    right_batch, unit, down, up, entry, both, dropped,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, GROUP: tl.constexpr,
+    PLAIN: tl.constexpr,
+):  # fmt: skip
+    """What `certify` does, by magnitudes as bfloat16, whose sums are float32: for any lines.
+
+    Marks are 0 before. `open_terms` counts terms of the elements that are UNSETTLED, about. Without
+    PLAIN magnitudes are multiplied as float32, for Triton's interpreter.
+    """
+    rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
+    for tile in range(tl.program_id(0), batch * rows * columns, tl.num_programs(0)):
+        b = tile // (rows * columns)
+        at_row, at_column = tile_at(tile % (rows * columns), rows, columns, GROUP)
+        ours, theirs = b % left_batch * m, b % right_batch * n
+        total = tl.zeros((ROWS, COLUMNS), tl.float32)
+        for h in range(0, k, INNER):
+            x = left.load([ours + at_row * ROWS, h])
+            y = right.load([theirs + at_column * COLUMNS, h])
+            if not PLAIN:
+                x, y = x.to(tl.float32), y.to(tl.float32)
+            total = tl.dot(x, y.T, total)
+        i = at_row * ROWS + tl.arange(0, ROWS)
+        row_facts = facts_of(rows_table, ours + i, i < m, left_batch * m, unit, k)
+        # A few columns at a time: what is known of all of them fits no registers.
+        pieces = columns_split(total, ROWS, COLUMNS, COLUMNS // PIECE)
+        for piece in tl.static_range(COLUMNS // PIECE):
+            j = at_column * COLUMNS + piece * PIECE + tl.arange(0, PIECE)
+            facts = facts_of(columns_table, theirs + j, j < n, right_batch * n, unit, k)
+            known, terms = certified_closely(
+                pieces[piece], row_facts, facts, down, up, entry, both, dropped
+            )
+            if terms > 0:
+                tl.atomic_add(open_terms, terms, sem="relaxed")
+            at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
+            tl.store(at, known.to(tl.uint8), (i < m)[:, None] & (j < n)[None, :] & (known > 0))

@@ -25,9 +25,17 @@ DEPTH = tl.constexpr(3)  # -NOTHING - exponent of the last set bit
 SCALE = tl.constexpr(4)  # the exponent s: lines are scaled by 2^s and rounded
 SIGMA = tl.constexpr(5)  # s + exponent of the largest magnitude
 FLAGS = tl.constexpr(6)
-WEIGHT = tl.constexpr(7)  # `bounds.Certificate.weight`
+WEIGHT = tl.constexpr(7)  # `bounds.Weighed.weight`, bits of a float64
 NORM = tl.constexpr(8)  # log2 of the 2-norm after scaling, in 1/256, rounded up
-LEVEL = tl.constexpr(9)  # `bounds.Certificate.level`
+STEP = tl.constexpr(9)  # `bounds.Weighed.step`, bits of a float64: 0 if the line is exact
+NONZEROS = tl.constexpr(10)  # how many numbers are not 0
+DISTANCES = tl.constexpr(11)  # the sum of their distances (`bounds.extra_bits`)
+REACH = tl.constexpr(12)  # the largest distance, about
+AHEAD = tl.constexpr(13)  # entries from the first that is not 0 on
+STOP = tl.constexpr(14)  # entries up to the last that is not 0
+
+FARTHEST = tl.constexpr(48)  # of bounds
+MAGNITUDES = tl.constexpr(16)  # instead of a number of leading bits: magnitudes as bfloat16
 
 FAR_OFF = tl.constexpr(1 << 30)  # place of the last bit of nothing
 MAGIC = tl.constexpr(12582912.0)  # 1.5 * 2^23: adding it rounds a small float to an integer
@@ -103,6 +111,13 @@ def leading(m, distance, kept):
 
 
 @triton.jit
+def short_float(fraction, distance, nonzero):
+    """The float32 (1 + fraction / 128) 2^-distance, or 0; 0 as well below 2^-126."""
+    bits = ((127 - distance) << 23) | (fraction << 16)
+    return tl.where(nonzero & (distance <= 126), bits, 0).to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def look(
     bits, more, less, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr
 ):  # fmt: skip
@@ -110,15 +125,25 @@ def look(
 
     Places are exponents with `lowest_place` added. `more` and `less` are 1 where the number is
     larger or smaller in magnitude than its bits say, by less than the last of them, and no more
-    than the first 16 of these are set.
+    than the first 16 of these are set. Last comes how far its exponent is below `top`, 0 for 0.
+
+    With LEAD of MAGNITUDES, the leading integer is |x| 2^-top, rounded down to a bfloat16.
     """
     m, e = decode(bits.to(tl.int64), FRACTION, EXPONENT)
     shift = tl.minimum(top - NORM_BITS - e, 62)
     right, left = tl.maximum(shift, 0).to(tl.int64), tl.maximum(-shift, 0).to(tl.int64)
     q = ((m << left) + ((tl.full(m.shape, 1, tl.int64) << right) - 1 + more)) >> right
-    lead = leading(m - less, top - e, LEAD) if LEAD >= 0 else m
+    place = highest_bit(m - less)
+    distance = top - place - e
+    if LEAD == MAGNITUDES:
+        fraction = (((m - less) << tl.maximum(62 - place, 0).to(tl.int64)) >> 55).to(tl.int32)
+        lead = short_float(fraction & 127, distance, m > 0)
+    elif LEAD >= 0:
+        lead = leading(m - less, top - e, LEAD).to(tl.int32)
+    else:
+        lead = m.to(tl.int32)
     last = lowest_bit(m) + e + lowest_place(FRACTION, EXPONENT)
-    return q.to(tl.int32), lead.to(tl.int32), tl.where(m > 0, last, FAR_OFF)
+    return q.to(tl.int32), lead, tl.where(m > 0, last, FAR_OFF), tl.where(m > 0, distance, 0)
 
 
 @triton.jit
@@ -128,13 +153,19 @@ def lowest_place(FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
 
 
 @triton.jit
+def word_of_subnormal(magnitude):
+    """The bits of an integer below 2^24 as a float32, of 1 for 0."""
+    return tl.maximum(magnitude & 0xFFFFFF, 1).to(tl.float32).to(tl.int32, bitcast=True)
+
+
+@triton.jit
 def look_near(
     bits, more, less, top, LEAD: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr
 ):  # fmt: skip
     """The same in 32 bits, where the largest number of the line is a normal one by far.
 
     Numbers below 2^(top - 31) have a q of 1 and lead with 0, so that it does not matter that
-    subnormal ones are given a hidden bit too.
+    subnormal ones are given a hidden bit too; of float64 these are too far off for magnitudes.
     """
     above: tl.constexpr = FRACTION - 32 if FRACTION > 31 else FRACTION  # fraction bits in `high`
     if FRACTION > 31:
@@ -159,8 +190,18 @@ def look_near(
     shift = tl.minimum(distance + (30 - NORM_BITS), 31)
     q = ((mantissa - 1 + sticky + more) >> shift) + (magnitude != 0).to(tl.int32)
     lead = mantissa - less
-    if LEAD >= 0:
+    further = distance + 1 - (lead >> 30)
+    if LEAD == MAGNITUDES:
+        if FRACTION <= 31:
+            # Subnormal numbers of these formats may be near enough to count.
+            place = (word_of_subnormal(magnitude) >> 23) - 127
+            lead = tl.where(field == 0, magnitude << (30 - place), lead)
+            further = tl.where(field == 0, distance - 1 + above - place, further)
+        fraction = (lead >> (22 + (lead >> 30))) & 127
+        lead = short_float(fraction, further, magnitude != 0)
+    elif LEAD >= 0:
         lead = lead >> tl.minimum(distance + (30 - LEAD), 31)
     lowest = (word & -word).to(tl.uint32, bitcast=True).to(tl.float32).to(tl.int32, bitcast=True)
     last = (lowest >> 23) + tl.maximum(field, 1) + higher
-    return q, lead, tl.where(magnitude != 0, last, FAR_OFF)
+    known = tl.where(magnitude != 0, last, FAR_OFF), tl.where(magnitude != 0, further, 0)
+    return q, lead, known[0], known[1]

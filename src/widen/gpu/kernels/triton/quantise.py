@@ -6,11 +6,13 @@ import triton
 import triton.language as tl
 
 from widen.gpu.kernels.triton.numbers import (
+    AHEAD,
     DEPTH,
+    DISTANCES,
     FLAGS,
     INEXACT,
     LARGEST,
-    LEVEL,
+    NONZEROS,
     NORM,
     NORM_BITS,
     NOTHING,
@@ -18,12 +20,15 @@ from widen.gpu.kernels.triton.numbers import (
     SIGMA,
     SPECIAL,
     SQUARES,
+    STEP,
+    STOP,
     SUM,
     WEIGHT,
     ZERO_LINE,
     decode,
     highest_bit,
     is_special,
+    wide,
 )
 
 
@@ -46,21 +51,63 @@ def floor_log2_ratio(numerator, denominator):
 
 
 @triton.jit
-def weight_of(q1, level, divisor, unit):
-    """`Certificate.weight` of lines."""
-    reduced = tl.maximum(highest_bit(q1) - 23, 0)
-    one = tl.full(q1.shape, 1, tl.int64)
-    rounded = (q1 + (one << reduced.to(tl.int64)) - 1) >> reduced.to(tl.int64)
-    quotient = ((rounded << 22) + divisor - 1) // divisor
-    shift = reduced + level + unit - NORM_BITS - 22
-    down = tl.minimum(tl.maximum(-shift, 0), 61).to(tl.int64)
-    up = tl.minimum(tl.maximum(shift, 0), 38).to(tl.int64)
-    return tl.where(shift >= 0, quotient << up, (quotient + (one << down) - 1) >> down)
+def log2_in_256ths(x):
+    """`bounds.log2_in_256ths`."""
+    place = highest_bit(x)
+    down, up = tl.maximum(place - 8, 0).to(tl.int64), tl.maximum(8 - place, 0).to(tl.int64)
+    return (place << 8) + ((x >> down) << up).to(tl.int32) - 256
+
+
+MOST_EXTRA = tl.constexpr(54)  # of bounds
+MOST_FOR_ZEROS = tl.constexpr(6)
+MOST_FILL = tl.constexpr(4)  # of bounds
+
+
+@triton.jit
+def extra_bits(q1, q2, nonzeros, distances, entries):
+    """`bounds.extra_bits`."""
+    one, two = log2_in_256ths(q1), log2_in_256ths(q2)
+    entries = tl.zeros_like(q1) + entries
+    rho = (log2_in_256ths(entries) + two - 2 * one + 128) >> 8
+    few = 2 * one < log2_in_256ths(tl.minimum(tl.maximum(entries // 4, 1), 64)) + two
+    mean = (256 * distances // nonzeros).to(tl.int32)
+    d = mean + one - log2_in_256ths(nonzeros) - 256 * NORM_BITS
+    wanted = (5 * d >> 10) + 2
+    wanted = tl.where(wanted <= MOST_EXTRA, wanted, 0)
+    extra = tl.maximum(tl.where(few, tl.maximum(rho - 1, wanted), rho - 2), 0)
+    empty = log2_in_256ths(entries) - log2_in_256ths(nonzeros)
+    more = tl.minimum(tl.maximum((2 * empty - 256) >> 8, 0), MOST_FOR_ZEROS)
+    return tl.minimum(extra + more, MOST_EXTRA)
+
+
+RUNGS = tl.constexpr(64)  # so many, at most
+
+
+@triton.jit
+def filled_up(sigma, q2, rungs, count):
+    """`bounds.filled_up`."""
+    norm = 256 * (sigma - NORM_BITS) + (log2_in_256ths(q2) + 24) // 2
+    at = tl.arange(0, RUNGS)
+    known = tl.load(rungs + at, at < count, other=1 << 30)
+    rung = tl.min(tl.where(known[None, :] >= norm[:, None], known[None, :], 1 << 30), 1)
+    fill = tl.minimum((rung - norm) // 256, MOST_FILL)
+    return sigma + tl.where(rung < 1 << 30, fill, 0)
+
+
+HARD = tl.constexpr(1)  # some line has many zeros or a wide spread
+ZEROS = tl.constexpr(2)  # some line has zeros, or is of length 1
+
+
+@triton.jit
+def power_of_two(exponent):
+    """2^exponent as a float64, for -1022 <= exponent <= 1023."""
+    return ((exponent + 1023).to(tl.int64) << 52).to(tl.float64, bitcast=True)
 
 
 @triton.jit
 def _scale(
-    block, table, needs, count, goal_norm, root, goal_shift, divisor, unit, rounding, entries, full,
+    block, table, needs, count, goal_norm, root, goal_shift, spread, rungs, filled, weight,
+    rounding, inner, entries, full,
     FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
     line = block * LINES + tl.arange(0, LINES)
@@ -79,13 +126,21 @@ def _scale(
     if goal_norm == 2:
         norm = ceil_sqrt(q2)
     wide_root = tl.full((LINES,), 0, tl.int64) + root
-    wanted = floor_log2_ratio(wide_root, tl.maximum(norm, 1)) + goal_shift + NORM_BITS - top
+    level = floor_log2_ratio(wide_root, tl.maximum(norm, 1)) + goal_shift + NORM_BITS
+    nonzeros = tl.load(at + NONZEROS * count, real, other=0)
+    extra = tl.zeros((LINES,), tl.int32)
+    if spread > 0:
+        distances = tl.load(at + DISTANCES * count, real, other=0)
+        extra = extra_bits(
+            tl.maximum(q1, 1), tl.maximum(q2, 1), tl.maximum(nonzeros, 1), distances, spread
+        )
+    wanted = filled_up(level + extra, tl.maximum(q2, 1), rungs, filled) - top
     if goal_norm == 0:
         wanted = s
     inexact = (q1 > 0) & (wanted < s)
     at_goal = (q1 > 0) & (inexact | (full != 0))
     s = tl.where(special, NOTHING, tl.where(at_goal, wanted, s))
-    sigma, level = s + top, tl.where(special, NOTHING, wanted) + top
+    sigma = s + top
     # ||a'|| <= 2^(sigma - 15) sqrt(q2) + sqrt(2k)/2; a margin of 2/256 covers the floats.
     length = sigma.to(tl.float32) - 15.0 + 0.5 * tl.log2(tl.maximum(q2, 1).to(tl.float32))
     high, low = tl.maximum(length, rounding), tl.minimum(length, rounding)
@@ -97,10 +152,23 @@ def _scale(
     tl.store(at + SCALE * count, s.to(tl.int64), real)
     tl.store(at + SIGMA * count, sigma.to(tl.int64), real)
     tl.store(at + FLAGS * count, flags.to(tl.int64), real)
-    tl.store(at + WEIGHT * count, weight_of(q1, level, divisor, unit), real)
-    tl.store(at + LEVEL * count, level.to(tl.int64), real)
+    # `bounds.Weighed`: every operation is exact but one.
+    g = q1.to(tl.float64) * wide(weight).to(tl.float64, bitcast=True)
+    h = tl.where(inexact, power_of_two(tl.where(inexact, -sigma, 0)), 0.0)
+    tl.store(at + WEIGHT * count, g.to(tl.int64, bitcast=True), real)
+    tl.store(at + STEP * count, h.to(tl.int64, bitcast=True), real)
+    full_span = tl.where(empty, 0, tl.zeros((LINES,), tl.int64) + inner)
+    tl.store(at + AHEAD * count, full_span, real)
+    tl.store(at + STOP * count, full_span, real)
     tl.store(at + NORM * count, bound.to(tl.int64), real)
     held = real & ~empty
+    # Lines with many zeros, or of wide spread, want more than a first look.
+    hard = held & ((4 * nonzeros < 3 * wide(entries)) | (extra > 0))
+    kinds = tl.max(hard.to(tl.int32), 0) * HARD
+    # A line of length 1 has no zeros, but one entry (`spans.mark_singles`).
+    sparse_or_single = held & ((nonzeros < entries) | (inner == 1))
+    kinds |= tl.max(sparse_or_single.to(tl.int32), 0) * ZEROS
+    tl.atomic_or(needs + 5, kinds.to(tl.int64), sem="relaxed")
     tl.atomic_max(needs, tl.max(tl.where(held, bound, NOTHING), 0).to(tl.int64), sem="relaxed")
     tl.atomic_max(needs + 1, tl.max(tl.where(held, sigma, NOTHING), 0).to(tl.int64), sem="relaxed")
     all_flags = tl.max((real & (flags & SPECIAL > 0)).to(tl.int32), 0) * SPECIAL
@@ -117,33 +185,36 @@ def _scale(
 
 
 GOALS = [
-    "left_count", "right_count", "left_blocks", "goal_norm", "root", "goal_shift", "divisor",
-    "unit", "rounding", "entries", "full",
+    "left_count", "right_count", "left_blocks", "goal_norm", "root", "goal_shift", "spread",
+    "filled", "weight", "rounding", "inner", "entries", "full",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=GOALS)
 def scale(
     left_table, left_needs, left_count, right_table, right_needs, right_count, left_blocks,
-    goal_norm, root, goal_shift, divisor, unit, rounding, entries, full,
+    goal_norm, root, goal_shift, spread, rungs, filled, weight, rounding, inner, entries, full,
     LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr, RIGHT_FRACTION: tl.constexpr,
     RIGHT_EXPONENT: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
     """The rest of the table: exponents by the goal, but no further than a line's last bit.
 
-    With `full`, by the goal alone. A `goal_norm` of 0 keeps every bit. `rounding` is
+    With `full`, by the goal alone. A `goal_norm` of 0 keeps every bit; `spread` and `filled` rungs
+    are those of `bounds.Goal`, `weight` the bits of `bounds.Certificate.line`. `rounding` is
     log2(sqrt(2k)/2), what rounding may add to a norm; a line has `entries` numbers. `needs` gets
     (largest NORM, largest SIGMA, flags of all lines, the smallest mean of q, inverted and times
-    2^24, and the smallest share of the goal that a line uses, inverted and times 2^16).
+    2^24, the smallest share of the goal that a line uses, inverted and times 2^16, and HARD or
+    ZEROS if there are such lines).
     """
     block = tl.program_id(0)
     if block < left_blocks:
         _scale(
-            block, left_table, left_needs, left_count, goal_norm, root, goal_shift, divisor, unit,
-            rounding, entries, full, LEFT_FRACTION, LEFT_EXPONENT, LINES,
+            block, left_table, left_needs, left_count, goal_norm, root, goal_shift, spread, rungs,
+            filled, weight, rounding, inner, entries, full, LEFT_FRACTION, LEFT_EXPONENT, LINES,
         )  # fmt: skip
     else:
         _scale(
             block - left_blocks, right_table, right_needs, right_count, goal_norm, root, goal_shift,
-            divisor, unit, rounding, entries, full, RIGHT_FRACTION, RIGHT_EXPONENT, LINES,
+            spread, rungs, filled, weight, rounding, inner, entries, full, RIGHT_FRACTION,
+            RIGHT_EXPONENT, LINES,
         )  # fmt: skip

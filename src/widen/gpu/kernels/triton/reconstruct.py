@@ -25,7 +25,8 @@ UNCERTIFIED = tl.constexpr(1)  # marks: to be tested again, and repaired if it f
 SPECIAL_ELEMENT = tl.constexpr(2)  # meets an infinity or a NaN
 UNSETTLED = tl.constexpr(3)  # to be repaired
 UNFIT = tl.constexpr(4)  # X does not fit its planes: to be computed by itself
-REPAIRED = tl.constexpr(5)  # has become the correctly rounded one
+ONE_ENTRY = tl.constexpr(5)  # of a line of one entry: to be rounded correctly
+REPAIRED = tl.constexpr(6)  # has become the correctly rounded one
 
 
 @triton.jit
@@ -225,18 +226,24 @@ def error_bits(
 
 @triton.jit
 def is_settled(
-    length, head, nonzero, base, error, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
+    length, head, low, index, nonzero, base, error, PRECISION: tl.constexpr, LOWEST: tl.constexpr,
     HIGHEST: tl.constexpr,
 ):  # fmt: skip
     """Whether an error of 2^(error + base) cannot change how head 2^(length - 64 + base) rounds.
 
     It is a normal number and stays one, and its dropped bits are further from the half than the
-    error, with one more unit of the head for the bits after it; the error is below a quarter of an
-    ulp, so that a power of two is no trap either.
+    error, with one more unit for the bits that are not looked at; the error is below a quarter of
+    an ulp, so that a power of two is no trap either. Of float64, bits after the head are looked at
+    too: those that the third word, `low`, has left (`leading_bits`).
     """
-    half: tl.constexpr = 1 << (63 - PRECISION)
-    dropped = (head & (2 * half - 1)).to(tl.int64)
-    place = tl.minimum(tl.maximum(error + 65 - length, 1), 62)
+    MORE: tl.constexpr = 32 if PRECISION > 32 else 0
+    half: tl.constexpr = 1 << (63 + MORE - PRECISION)
+    dropped = (head & ((half >> MORE) * 2 - 1)).to(tl.int64) << MORE
+    unknown = tl.zeros_like(length)
+    if MORE > 0:
+        unknown = 32 * (index + 1) - length
+        dropped |= (low << unknown.to(tl.uint32)).to(tl.int64)
+    place = tl.minimum(tl.maximum(error + (65 + MORE) - length, unknown + 1), 62)
     margin = tl.full(head.shape, 1, tl.int64) << place.to(tl.int64)
     settled = (tl.abs(dropped - half) >= margin) & (margin <= half >> 2) & nonzero
     return settled & (length + base - PRECISION > LOWEST) & (length + base < HIGHEST)
@@ -247,7 +254,7 @@ def round_part(
     sums, base, plain, MODULUS: tl.constexpr, TAKEN: tl.constexpr, INVERSE: tl.constexpr,
     PRECISION: tl.constexpr, LOWEST: tl.constexpr, HIGHEST: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
-    """(bits, negative, length, head, whether X is not 0) of a part.
+    """(bits, negative, length, head, third word, index of the first, if X is not 0) of a part.
 
     `plain` tiles hold normal numbers only, or 0.
     """
@@ -259,7 +266,7 @@ def round_part(
         bits = rounded_normal(length, head, sticky, base, PRECISION, LOWEST)
     else:
         bits = rounded(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
-    return tl.where(nonzero, bits, 0), negative, length, head, nonzero
+    return tl.where(nonzero, bits, 0), negative, length, head, low, index, nonzero
 
 
 @triton.jit
@@ -349,13 +356,15 @@ def round_residues(
             third = group_sums(groups_at + 2 * apart, stream, loaded, BASIS, ASSEMBLY)
         for part in tl.static_range(PARTS):
             sums = combined(ours, theirs, third, part, BASIS, MODULUS) if PARTS == 2 else ours
-            bits, negative, length, head, nonzero = round_part(
+            bits, negative, length, head, low, index, nonzero = round_part(
                 sums, base, plain, MODULUS, TAKEN, INVERSE, PRECISION, LOWEST, HIGHEST,
                 ASSEMBLY,
             )  # fmt: skip
             store_float(target + part * part_stride, bits, negative, inside, PRECISION)
             if SLACK:
-                settled = is_settled(length, head, nonzero, base, error, PRECISION, LOWEST, HIGHEST)
+                settled = is_settled(
+                    length, head, low, index, nonzero, base, error, PRECISION, LOWEST, HIGHEST
+                )
                 open_element |= (error >= 2) & ~settled
         if SLACK or not MARKED or not plain:
             unfit = row_norm[:, None] + column_norm[None, :] > limit

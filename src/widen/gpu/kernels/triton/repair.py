@@ -9,95 +9,25 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from widen.gpu.kernels.triton.certified import is_certified, shared_span
 from widen.gpu.kernels.triton.dot import exact_dot
-from widen.gpu.kernels.triton.lines_words import side_of
 from widen.gpu.kernels.triton.numbers import (
-    FLAGS,
-    INEXACT,
-    LARGEST,
-    LEVEL,
     SCALE,
-    WEIGHT,
-    decode,
-    highest_bit,
     is_special,
-    leading,
-    shift_left,
     wide,
 )
-from widen.gpu.kernels.triton.reconstruct import REPAIRED, SPECIAL_ELEMENT, UNCERTIFIED, UNFIT
+from widen.gpu.kernels.triton.reconstruct import (
+    ONE_ENTRY,
+    REPAIRED,
+    SPECIAL_ELEMENT,
+    UNCERTIFIED,
+    UNFIT,
+    UNSETTLED,
+)
 from widen.gpu.kernels.triton.rounding import rounded, store_float
 
 RUN = tl.constexpr(16)  # marks read together
 GLANCE = tl.constexpr(4)  # tiles that a program looks at together, in which there may be nothing
-
-
-@triton.jit
-def holds(
-    total, rounded_row, rounded_column, row_weight, column_weight, levels, shift, both, always
-):
-    """`bounds.Certificate.holds` for a product of leading integers."""
-    weights = always + tl.where(rounded_column, row_weight, 0)
-    weights += tl.where(rounded_row, column_weight, 0)
-    weights += tl.where(rounded_row & rounded_column, both, 0)
-    bound = shift_left(total, levels.to(tl.int32) + shift)
-    return (weights <= 0) | (weights <= bound)
-
-
-@triton.jit
-def holds_at(total, row_table, column_table, heights, widths, shift, both, always):
-    """The same for an element whose lines are at these places of their tables."""
-    return holds(
-        total, tl.load(row_table + FLAGS * heights) & INEXACT > 0,
-        tl.load(column_table + FLAGS * widths) & INEXACT > 0, tl.load(row_table + WEIGHT * heights),
-        tl.load(column_table + WEIGHT * widths),
-        tl.load(row_table + LEVEL * heights) + tl.load(column_table + LEVEL * widths),
-        shift, both, always,
-    )  # fmt: skip
-
-
-@triton.jit
-def top_of(table, count, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
-    """Exponent of the largest magnitude of the line at this place of its table."""
-    m, e = decode(tl.load(table + LARGEST * count), FRACTION, EXPONENT)
-    return highest_bit(m) + e
-
-
-@triton.jit
-def is_certified(
-    left, right, row_table, column_table, heights, widths, left_part, right_part, left_inner,
-    right_inner, left_word, right_word, left_words, right_words, inner, kept, shift, both, always,
-    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
-    RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, INNER: tl.constexpr,
-    SEVERAL: tl.constexpr,
-):  # fmt: skip
-    """The definitive test of `bounds.Certificate` for one element.
-
-    SEVERAL: numbers have so many words, and those after the first may make it smaller.
-    """
-    top = top_of(row_table, heights, FRACTION, EXPONENT)
-    other_top = top_of(column_table, widths, RIGHT_FRACTION, RIGHT_EXPONENT)
-    total = tl.zeros((INNER,), tl.int64)
-    for start in range(0, inner, INNER):
-        h = start + tl.arange(0, INNER)
-        at, to = left + h.to(tl.int64) * left_inner, right + h.to(tl.int64) * right_inner
-        ours, theirs = tl.zeros((INNER,), tl.int64), tl.zeros((INNER,), tl.int64)
-        for part in tl.static_range(PARTS):
-            from_left, from_right = at + part * left_part, to + part * right_part
-            x = tl.load(from_left, h < inner, other=0).to(tl.int64)
-            y = tl.load(from_right, h < inner, other=0).to(tl.int64)
-            mx, ex = decode(x, FRACTION, EXPONENT)
-            my, ey = decode(y, RIGHT_FRACTION, RIGHT_EXPONENT)
-            if SEVERAL:
-                mx -= side_of(x, from_left, left_word, left_words, h < inner, FRACTION, EXPONENT)[1]
-                my -= side_of(
-                    y, from_right, right_word, right_words, h < inner, RIGHT_FRACTION,
-                    RIGHT_EXPONENT,
-                )[1]  # fmt: skip
-            ours += leading(mx, top - ex, kept)
-            theirs += leading(my, other_top - ey, kept)
-        total += ours * theirs
-    return holds_at(tl.sum(total, 0), row_table, column_table, heights, widths, shift, both, always)
 
 
 @triton.jit
@@ -258,6 +188,20 @@ def taken(codes, number, tile, tiles, ELEMENTS: tl.constexpr):
     return place, code, codes, first_of(codes, ELEMENTS)
 
 
+@triton.jit(do_not_specialize=["elements", "terms"])
+def count(marks, open_terms, elements, terms, ELEMENTS: tl.constexpr):
+    """Add `terms` for every element that is UNSETTLED."""
+    total = tl.zeros((ELEMENTS,), tl.int32)
+    step = tl.num_programs(0) * ELEMENTS
+    for first in range(tl.program_id(0) * ELEMENTS, elements, step):
+        at = first + wide(tl.arange(0, ELEMENTS))
+        codes = tl.load(marks + at, at < elements, other=0)
+        total += (codes == UNSETTLED).to(tl.int32)
+    found = tl.sum(total.to(tl.int64), 0)
+    if found > 0:
+        tl.atomic_add(open_terms, found * terms, sem="relaxed")
+
+
 @triton.jit
 def special_bits(
     sums, scalars, PART: tl.constexpr, PARTS: tl.constexpr, SCALED: tl.constexpr,
@@ -278,7 +222,7 @@ SIZES = [
     "m", "n", "inner", "batch", "left_batch", "right_batch", "left_part_stride",
     "left_batch_stride", "left_line_stride", "left_inner_stride", "right_part_stride",
     "right_batch_stride", "right_line_stride", "right_inner_stride", "part_stride", "batch_stride",
-    "row_stride", "column_stride", "tested", "kept", "shift", "both", "always", "c_part_stride",
+    "row_stride", "column_stride", "tested", "entry", "both", "dropped", "c_part_stride",
     "c_batch_stride", "c_row_stride", "c_column_stride", "alpha", "alpha_i", "beta", "beta_i",
 ]  # fmt: skip
 
@@ -288,7 +232,7 @@ def repair(
     left_bits, right_bits, out, marks, repaired, rows_table, columns_table, m, n, inner, batch,
     left_batch, right_batch, left_part_stride, left_batch_stride, left_line_stride,
     left_inner_stride, right_part_stride, right_batch_stride, right_line_stride, right_inner_stride,
-    part_stride, batch_stride, row_stride, column_stride, tested, kept, shift, both, always, c,
+    part_stride, batch_stride, row_stride, column_stride, tested, entry, both, dropped, c,
     c_part_stride, c_batch_stride, c_row_stride, c_column_stride, alpha, alpha_i, beta, beta_i,
     PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, PRECISION: tl.constexpr,
@@ -326,12 +270,15 @@ def repair(
                     scalars = scalars_of(
                         alpha, alpha_i, beta, beta_i, addend, c_part_stride, C_PARTS
                     )
+                begin, end = shared_span(
+                    rows_table + row, columns_table + column, left_batch * m, right_batch * n, inner
+                )
                 fine = code == UNFIT
                 if tested & ((code == UNCERTIFIED) | (code == UNFIT)):
                     fine = is_certified(
                         ours, theirs, rows_table + row, columns_table + column, left_batch * m,
                         right_batch * n, left_part_stride, right_part_stride, left_inner_stride,
-                        right_inner_stride, 0, 0, 1, 1, inner, kept, shift, both, always, PARTS,
+                        right_inner_stride, 0, 0, 1, 1, inner, entry, both, dropped, PARTS,
                         LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER, False,
                     )  # fmt: skip
                 if fine:
@@ -354,8 +301,10 @@ def repair(
                     else:
                         for part in tl.static_range(PARTS):
                             length, head, sticky, nonzero, negative, base = exact_dot(
-                                ours, theirs, left_part_stride, right_part_stride,
-                                left_inner_stride, right_inner_stride, inner, fine, s, t, scalars,
+                                ours + begin * left_inner_stride,
+                                theirs + begin * right_inner_stride, left_part_stride,
+                                right_part_stride, left_inner_stride, right_inner_stride,
+                                end - begin, fine, s, t, scalars,
                                 PARTS, part, LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION,
                                 RIGHT_EXPONENT, SCALED, C_PARTS, C_FIELDS, INNER,
                             )  # fmt: skip
@@ -366,6 +315,6 @@ def repair(
                             )
                         if not fine:
                             tl.store(marks + place, REPAIRED)
-                            count += 1
+                            count += (code != ONE_ENTRY).to(tl.int32)
     if count > 0:
         tl.atomic_add(repaired, count)

@@ -9,14 +9,20 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from widen.gpu.kernels.triton.certified import is_certified, shared_span
 from widen.gpu.kernels.triton.dot_words import exact_dot
 from widen.gpu.kernels.triton.limbs import store_words
 from widen.gpu.kernels.triton.numbers import SCALE, wide
-from widen.gpu.kernels.triton.reconstruct import REPAIRED, SPECIAL_ELEMENT, UNCERTIFIED, UNFIT
+from widen.gpu.kernels.triton.reconstruct import (
+    ONE_ENTRY,
+    REPAIRED,
+    SPECIAL_ELEMENT,
+    UNCERTIFIED,
+    UNFIT,
+)
 from widen.gpu.kernels.triton.repair import (
     GLANCE,
     codes_of,
-    is_certified,
     scalars_of,
     special_bits,
     special_sums,
@@ -30,7 +36,7 @@ SIZES = [
     "left_batch_stride", "left_line_stride", "left_inner_stride", "right_word_stride",
     "right_part_stride", "right_batch_stride", "right_line_stride", "right_inner_stride",
     "word_stride", "part_stride", "batch_stride", "row_stride", "column_stride", "left_words",
-    "right_words", "words", "parts", "tested", "kept", "shift", "both", "always", "c_word_stride",
+    "right_words", "words", "parts", "tested", "entry", "both", "dropped", "c_word_stride",
     "c_part_stride", "c_batch_stride", "c_row_stride", "c_column_stride", "c_words", "alpha",
     "alpha_i", "beta", "beta_i",
 ]  # fmt: skip
@@ -42,7 +48,7 @@ def repair(
     inner, batch, left_batch, right_batch, left_word_stride, left_part_stride, left_batch_stride,
     left_line_stride, left_inner_stride, right_word_stride, right_part_stride, right_batch_stride,
     right_line_stride, right_inner_stride, word_stride, part_stride, batch_stride, row_stride,
-    column_stride, left_words, right_words, words, parts, tested, kept, shift, both, always, c,
+    column_stride, left_words, right_words, words, parts, tested, entry, both, dropped, c,
     c_word_stride, c_part_stride, c_batch_stride, c_row_stride, c_column_stride, c_words, alpha,
     alpha_i, beta, beta_i,
     PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
@@ -75,13 +81,16 @@ def repair(
                 s = tl.load(rows_table + SCALE * left_batch * m + row).to(tl.int32)
                 t = tl.load(columns_table + SCALE * right_batch * n + column).to(tl.int32)
                 addend = c + b * c_batch_stride + i * c_row_stride + j * c_column_stride
+                begin, end = shared_span(
+                    rows_table + row, columns_table + column, left_batch * m, right_batch * n, inner
+                )
                 fine = code == UNFIT
                 if tested & ((code == UNCERTIFIED) | (code == UNFIT)):
                     fine = is_certified(
                         ours, theirs, rows_table + row, columns_table + column, left_batch * m,
                         right_batch * n, wide(left_part_stride), wide(right_part_stride),
                         left_inner_stride, right_inner_stride, left_word_stride, right_word_stride,
-                        left_words, right_words, inner, kept, shift, both, always, PARTS,
+                        left_words, right_words, inner, entry, both, dropped, PARTS,
                         LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT, INNER, True,
                     )  # fmt: skip
                 if fine:
@@ -113,7 +122,9 @@ def repair(
                         for part in range(parts):
                             tl.debug_barrier()
                             held, last, negative, base = exact_dot(
-                                ours, theirs, addend, limbs, inner, part, left_word_stride,
+                                ours + begin * left_inner_stride,
+                                theirs + begin * right_inner_stride, addend, limbs, end - begin,
+                                part, left_word_stride,
                                 left_part_stride, left_inner_stride, left_words, right_word_stride,
                                 right_part_stride, right_inner_stride, right_words, fine, s, t,
                                 c_word_stride, c_part_stride, c_words, alpha, alpha_i, beta, beta_i,
@@ -130,6 +141,6 @@ def repair(
                             )  # fmt: skip
                         if not fine:
                             tl.store(marks + place, REPAIRED)
-                            count += 1
+                            count += (code != ONE_ENTRY).to(tl.int32)
     if count > 0:
         tl.atomic_add(repaired, count)

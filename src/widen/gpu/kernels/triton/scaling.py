@@ -241,8 +241,8 @@ def round_scaled(
             store_float(to, tl.where(high != 0, bits, 0), negative, inside, PRECISION)
             if SLACK:
                 settled = is_settled(
-                    length, head, high != 0, unit, error + alpha_bits - 32 * lowest, PRECISION,
-                    LOWEST, HIGHEST,
+                    length, head, low, index, high != 0, unit, error + alpha_bits - 32 * lowest,
+                    PRECISION, LOWEST, HIGHEST,
                 )  # fmt: skip
                 open_element |= (error >= 2) & ~settled
     at = marks + (b.to(tl.int64) * m + i)[:, None] * n + j[None, :]

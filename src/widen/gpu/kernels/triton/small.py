@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.gpu.kernels.triton.multiply import certified, times_modulo
+from widen.gpu.kernels.triton.multiply import certified_closely, facts_of, times_modulo
 from widen.gpu.kernels.triton.numbers import wide
 
 
@@ -66,12 +66,16 @@ def residues(
     store_blocks(to, rest, m, width, width, width, here, EDGE)
 
 
-@triton.jit(do_not_specialize=["batch", "items", "shift", "both"])
+CLOSE = ["batch", "items", "unit", "down", "up", "entry", "both", "dropped"]
+
+
+@triton.jit(do_not_specialize=CLOSE)
 def certify(
-    left, right, marks, rows_table, columns_table, m, n, k, pitch, width, batch, items,
-    left_plane_stride, right_plane_stride, shift, both, EDGE: tl.constexpr, INNER: tl.constexpr,
+    left, right, marks, open_terms, rows_table, columns_table, m, n, k, pitch, width, batch, items,
+    left_plane_stride, right_plane_stride, unit, down, up, entry, both, dropped,
+    EDGE: tl.constexpr, INNER: tl.constexpr, PLAIN: tl.constexpr,
 ):  # fmt: skip
-    """What `multiply.certify` does with leading integers in two planes, likewise."""
+    """What `multiply.certify_closely` does, likewise."""
     first = tl.program_id(0) * items
     here = tl.minimum(items, batch - first)
     row, column = tl.arange(0, EDGE), tl.arange(0, EDGE)
@@ -79,14 +83,12 @@ def certify(
     row_real, column_real = row // m < here, (column // width < here) & (column % width < n)
     x = rows_of(left, i, row_real, k, pitch, INNER)
     y = rows_of(right, j, column_real, k, pitch, INNER)
-    total = tl.dot(x, y.T, out_dtype=tl.int32)
-    low = rows_of(right + right_plane_stride, j, column_real, k, pitch, INNER)
-    mixed = tl.dot(x, low.T, out_dtype=tl.int32)
-    low = rows_of(left + left_plane_stride, i, row_real, k, pitch, INNER)
-    mixed = tl.dot(low, y.T, mixed, out_dtype=tl.int32)
-    known = certified(
-        total.to(tl.float32) * 16384.0 + mixed.to(tl.float32) * 128.0, rows_table, columns_table,
-        i, j, row_real, column_real, batch * m, batch * n, shift, both,
-    )  # fmt: skip
+    if not PLAIN:
+        x, y = x.to(tl.float32), y.to(tl.float32)
+    rows = facts_of(rows_table, i, row_real, batch * m, unit, k)
+    columns = facts_of(columns_table, j, column_real, batch * n, unit, k)
+    known, terms = certified_closely(tl.dot(x, y.T), rows, columns, down, up, entry, both, dropped)
+    if terms > 0:
+        tl.atomic_add(open_terms, terms, sem="relaxed")
     to = marks + wide(first) * m * n
-    store_blocks(to, (~known).to(tl.uint8), m, n, width, n, here, EDGE)
+    store_blocks(to, known.to(tl.uint8), m, n, width, n, here, EDGE)
