@@ -25,8 +25,8 @@ from widen.gpu import operands as gpu_operands
 from widen.gpu import reconstruct as gpu_reconstruct
 from widen.gpu import repair as gpu_repair
 from widen.gpu import stages as gpu_stages
+from widen.gpu.clock import Clock
 from widen.gpu.reconstruct import ResultBlock
-from widen.gpu.stages import Clock
 from widen.stages.problem import Problem
 
 SHAPES = [
