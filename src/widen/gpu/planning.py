@@ -12,12 +12,12 @@ from widen import bounds
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import Format
-from widen.gpu import exact_products
+from widen.gpu import exact_products, tiles
 from widen.gpu.constants import BYTE_BITS, MOST_BITS
 from widen.gpu.kernels.triton.quantise import HARD, ZEROS
 from widen.gpu.lines import MAGNITUDES
 from widen.gpu.operands import Lines
-from widen.gpu.units import in_blocks, lead_planes
+from widen.gpu.units import in_blocks
 from widen.plan import Plan
 from widen.planner import Needs, every_bit_is_kept, make_plan, unit_on_gpu
 from widen.stages.problem import Problem
@@ -28,8 +28,11 @@ SHORT_LEAD_BITS = {1: 6, 2: 5}
 
 
 def first_kept(k: int, parts: int) -> int:
-    """Bits of leading integers before anything is known of the lines; or magnitudes at once."""
-    return SHORT_LEAD_BITS[parts] if lead_planes(k) == 1 else MAGNITUDES
+    """Bits of leading integers before anything is known of the lines; or magnitudes at once.
+
+    Integers of very short lines would mostly leave something open.
+    """
+    return SHORT_LEAD_BITS[parts] if k > tiles.VERY_SHORT else MAGNITUDES
 
 
 class Side(NamedTuple):

@@ -303,13 +303,8 @@ def engine_of(plan: Plan) -> Engine:
     return Engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width, several)
 
 
-def lead_planes(k: int) -> int:
-    """Planes of leading integers before anything is known of the lines.
-
-    Very short ones would mostly have to be looked at again for a second.
-    """
-    return 2 if k <= tiles.VERY_SHORT else 1
-
+LEAD_BYTES = 2
+"""Of a number's magnitude; leading integers of lines that are not hard have one."""
 
 BLOCK_STEP = 768
 """Blocks of many lines are whole tiles: a multiple of all their sizes."""
@@ -321,7 +316,7 @@ def in_blocks(plan: Plan) -> Plan:
     All lines of all planes of a block are fewer than 2^31: bulk copies have 32 bits to count them.
     """
     engine, (batch, m, k, n) = engine_of(plan), plan.shape
-    beside = batch * (m + n) * (lead_planes(k) * (k + 15) + 8 * ROWS_OF_TABLE)
+    beside = batch * (m + n) * (LEAD_BYTES * (k + 15) + 8 * ROWS_OF_TABLE)
     workspace = max(plan.workspace - beside, plan.workspace // 4)
     line = engine.line_bytes * (k + 15)
     room = Room(

@@ -6,9 +6,7 @@ import triton
 import triton.language as tl
 
 from widen.gpu.kernels.triton.numbers import AHEAD, NONZEROS, REACH, STEP, STOP, WEIGHT, wide
-
-UNCERTIFIED = tl.constexpr(1)  # marks of `reconstruct`
-UNSETTLED = tl.constexpr(3)
+from widen.gpu.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
 
 DOWN = tl.constexpr(1 - 2.0**-20)
 UP = tl.constexpr(1 + 2.0**-20)
