@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -17,14 +19,18 @@ from helpers import assert_same_bits, draw, slow_except
 from widen import bounds, definition
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS
+from widen.gpu import certify as gpu_certify
 from widen.gpu import constants as gpu_constants
 from widen.gpu import encode as gpu_encode
 from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
+from widen.gpu import planning as gpu_planning
 from widen.gpu import stages as gpu_stages
+from widen.gpu import tiles
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton.reconstruct import REPAIRED
+from widen.gpu.planning import SHORT_LEAD_BITS
 from widen.gpu.products import lines_of
 from widen.planner import first_cap
 from widen.stages.problem import Problem
@@ -235,6 +241,55 @@ def test_magnitudes(family, operand):
             top = definition.quantise_line(exact, None).top
             found = leads[0, 0, i, :11].double().tolist()
             assert found == [definition._short(number, top) for number in exact]
+
+
+@families
+@pytest.mark.parametrize("operand", ["float64", "float32", "complex128"])
+def test_saturated_leads(family, operand):
+    """Leading integers about a line's mean; what is beyond them leads with its own first bits."""
+    k, parts = 11, 1 + (operand == "complex128")
+    a, b = draw(family, (4, k, 3), 9, operand)
+    kept = SHORT_LEAD_BITS[parts]
+    test = bounds.certificate(CONTRACTS["standard"], 53, k, parts, 0)
+    sides = [lines_of(tensor(x), side, parts) for x, side in ((a, "left"), (b, "right"))]
+    tables = gpu_lines.survey_all(sides, test, kept, [None]).tables
+    doubtful = torch.zeros(1, dtype=torch.int64, device=ON)
+    made = gpu_lines.leads_again(sides, tables, gpu_lines.SATURATED + kept, doubtful)
+    for x, leads in zip((a, b.T), made, strict=True):
+        for i, line in enumerate(x):
+            exact = definition.numbers(line)
+            known = definition.quantise_line(exact, None)
+            drop = max(14 + known.nonzeros.bit_length() - known.q1.bit_length(), 0)
+            wanted = []
+            for number in exact:
+                lead = 0
+                for part in map(abs, filter(None, number)):
+                    own = bounds.floor_log2_ratio(*part.as_integer_ratio())
+                    lead += math.floor(part * Fraction(2) ** (kept - max(own, known.top - drop)))
+                wanted.append(lead)
+            assert leads[0, 0, i, :k].tolist() == wanted
+
+
+@own_kernels
+@pytest.mark.parametrize("few", [0, 1 << 25])
+@pytest.mark.parametrize(
+    ("family", "dtype"), [("phi2", "float64"), ("phi4", "complex128"), ("one huge", "float32")]
+)
+def test_leads_near_the_mean(monkeypatch, family, dtype, few):
+    """They give the same bits, whether magnitudes decide after them or single elements."""
+    monkeypatch.setattr(gpu_planning, "LEAST_WORK", 0)
+    monkeypatch.setattr(gpu_certify, "FEW_TERMS", few)
+    taken = []
+    monkeypatch.setattr(
+        gpu_stages, "certify", lambda *given, **named: taken.append(named["kept"]) or
+        gpu_certify.certify(*given, **named)
+    )  # fmt: skip
+    monkeypatch.setattr(gpu_planning, "HEAVY", 0)  # short lines often are
+    monkeypatch.setattr(tiles, "VERY_SHORT", 64)
+    shape = (5, 70, 6) if ON == "cpu" else (70, 200, 130)
+    a, b = draw(family, shape, 4, dtype)
+    assert_as_on_a_cpu(a, b, "standard", dtype)
+    assert taken == [gpu_lines.SATURATED + SHORT_LEAD_BITS[1 + (dtype == "complex128")], 16]
 
 
 def test_constants_of_three_moduli_at_a_time():

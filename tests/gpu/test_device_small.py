@@ -142,7 +142,8 @@ def test_marks_of_small_matrices(monkeypatch, shape):
     for small in (0, 1 << 17):
         monkeypatch.setattr(tiles, "SMALL", small)
         open_terms = torch.zeros(1, dtype=torch.int64, device=ON)
-        more = {"kept": gpu_lines.MAGNITUDES, "terms": k, "open_terms": open_terms}
+        counts = gpu_certify.Counts(open_terms, torch.zeros_like(open_terms))
+        more = {"kept": gpu_lines.MAGNITUDES, "terms": k, "counts": counts}
         marks = gpu_certify.certify(*given, precision=53, **more)
         found.append(marks)
         counted.append(int(open_terms))

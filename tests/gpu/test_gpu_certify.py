@@ -14,6 +14,7 @@ from widen import bounds
 from widen.contract import CONTRACTS
 from widen.gpu import certify as gpu_certify
 from widen.gpu import lines as gpu_lines
+from widen.gpu.kernels.triton import numbers
 
 pytestmark = [
     pytest.mark.gpu,
@@ -22,18 +23,26 @@ pytestmark = [
 
 
 def both_marks(monkeypatch, *given, **named):
-    """Marks by the kernel of this GPU, and by the portable one."""
-    found = gpu_certify.certify(*given, **named)
-    with monkeypatch.context() as patch:
-        patch.setattr(gpu_certify, "is_hopper", lambda device: False)
-        return found, gpu_certify.certify(*given, **named)
+    """Marks by the kernel of this GPU, and by the portable one; both count what they leave open."""
+    found, counted = [], []
+    for hopper in (True, False):
+        counts = gpu_certify.Counts(*torch.zeros((2, 1), dtype=torch.int64, device=ON))
+        with monkeypatch.context() as patch:
+            if not hopper:
+                patch.setattr(gpu_certify, "is_hopper", lambda device: False)
+            found.append(gpu_certify.certify(*given, **named, counts=counts))
+        counted.append(int(counts.doubtful))
+    saturated = named["kept"] >= gpu_lines.SATURATED
+    assert counted == [saturated * int(marks.sum()) for marks in found]
+    return found
 
 
 KEPT, PRECISION = 6, 53
 
 
+@pytest.mark.parametrize("saturated", [0, gpu_lines.SATURATED])
 @pytest.mark.parametrize("accuracy", ["standard", "fast"])
-def test_every_kernel_marks_the_same_elements(monkeypatch, accuracy):
+def test_every_kernel_marks_the_same_elements(monkeypatch, accuracy, saturated):
     rng = np.random.default_rng(6)
     for _ in range(60):
         m, n, k = (int(rng.choice([1, 7, 63, 64, 65, 129, 255, 257, 500, 1100])) for _ in range(3))
@@ -46,9 +55,12 @@ def test_every_kernel_marks_the_same_elements(monkeypatch, accuracy):
             shape = (1, batch, lines, -(-k // 16) * 16)
             leads.append(torch.from_numpy(rng.integers(0, 128, shape)).to(ON, torch.int8))
             tables.append(lines_of_a_certificate(rng, batch * lines, k, test, total)[0].to(ON))
+            if saturated:  # a few bits further down, so that less is certified
+                sums = torch.from_numpy(rng.integers(k << 12, k << 16, batch * lines)).to(ON)
+                tables[-1][int(numbers.SUM)], tables[-1][int(numbers.NONZEROS)] = sums, k
         found, wanted = both_marks(
-            monkeypatch, *leads, tables, k, test, precision=PRECISION, kept=KEPT, terms=terms,
-            open_terms=None,
+            monkeypatch, *leads, tables, k, test, precision=PRECISION, kept=KEPT + saturated,
+            terms=terms,
         )  # fmt: skip
         assert torch.equal(found, wanted)
         assert m * n < 10000 or 0 < int(found.sum()) < found.numel()
@@ -75,7 +87,7 @@ def test_every_kernel_marks_the_same_elements_at_the_edge(monkeypatch, terms):
             tables.append(table.to(ON))
         found, wanted = both_marks(
             monkeypatch, *leads, tables, terms, bounds.Certificate(1.0, 1.0, 0.0, 0.0),
-            precision=PRECISION, kept=KEPT, terms=terms, open_terms=None,
+            precision=PRECISION, kept=KEPT, terms=terms,
         )  # fmt: skip
         assert torch.equal(found, wanted)
         assert 0 < int(found.sum()) < found.numel()

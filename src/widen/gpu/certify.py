@@ -17,30 +17,56 @@ from widen.gpu.kernels.triton import small as small_kernels
 from widen.gpu.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
+    NONZEROS,
     SCALE,
     SIGMA,
     STEP,
     SUM,
     WEIGHT,
 )
+from widen.gpu.lines import SATURATED
 from widen.gpu.multiply import are_small, descriptor, launch_small
 from widen.gpu.operands import Tensor
 from widen.gpu.replay.launch import launch, programs
 from widen.gpu.replay.recording import listener
 from widen.stages.error_bounds import Losses, Terms, bound_of, losses_of
 
+FEW_TERMS = 1 << 25
+"""Of elements that leads of numbers near the mean leave open: fewer are tested one by one."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Numbers on the device.
+
+    Attributes
+    ----------
+    open_terms
+        How many terms elements have that are to be repaired, as far as it is known.
+    doubtful
+        How many elements leads of numbers near the mean have left open.
+    """
+
+    open_terms: Tensor
+    doubtful: Tensor
+
+
+def few_elements(k: int) -> int:
+    """So many elements with sums of k terms are tested one by one, at most."""
+    return FEW_TERMS // k
+
 
 def certify(
     left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate, *,
-    precision: int, kept: int, terms: int, open_terms: Tensor,
+    precision: int, kept: int, terms: int, counts: Counts, marks: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Marks (batch, m, n) of elements that a look does not certify.
 
     At the first `terms` leading integers, (1, batch, lines, pitch), of `kept` bits beside the
-    first; or at all magnitudes, as bfloat16, and then `open_terms` counts how many there are in
-    what is left open. Where products were left out no line counts as exact
-    in `tables` (`units.Engine.fitted`). Weights and steps are in float32 here, so they are counted
-    in units near those of lines at their goal.
+    first; or at all magnitudes, as bfloat16, where `marks` of an earlier look stay as they are
+    unless it left many open. Where products were left out no line counts as exact in `tables`
+    (`units.Engine.fitted`). Weights and steps are in float32 here, so they are counted in units
+    near those of lines at their goal.
     """
     _, left_batch, m, _ = left.shape
     _, right_batch, n, _ = right.shape
@@ -50,36 +76,45 @@ def certify(
     if left.dtype == torch.bfloat16:
         # Sums of k exact products in float32; those of two parts were rounded down once more.
         error = 2.0**-20 * (k + 16)
+        few = -1 if marks is None else few_elements(k)
         closely = {
-            **common, "open_terms": open_terms, "down": 1 - error,
+            **common, "open_terms": counts.open_terms, "down": 1 - error,
             "up": (1 + error) * (1 + 2.0**-6), "entry": _above(test.entry, -unit),
             "both": _above(test.both, -2 * unit), "dropped": _above(test.dropped, -2 * unit),
             "PLAIN": left.is_cuda,
         }  # fmt: skip
-        marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
-        if are_small(left, right, k):
-            launch_small(small_kernels.certify, 1, left, right, k, {**closely, "marks": marks})
-            return marks
-        kernel, more, terms = multiply_kernels.certify_closely, closely, k
-        few = batch * m * n < tiles.MANY_ELEMENTS
-        tile = tiles.CERTIFY_FEW_CLOSELY if few else tiles.CERTIFY_CLOSELY
+        if marks is None:
+            marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
+            if are_small(left, right, k):
+                launch_small(small_kernels.certify, 1, left, right, k, {**closely, "marks": marks})
+                return marks
+        kernel, terms = multiply_kernels.certify_closely, k
+        more = {**closely, "doubtful": counts.doubtful, "few": few}
+        small = batch * m * n < tiles.MANY_ELEMENTS
+        tile = tiles.CERTIFY_FEW_CLOSELY if small else tiles.CERTIFY_CLOSELY
     else:
         terms = min(terms, k, tiles.LONGEST_SUM)
+        saturated, kept = kept >= SATURATED, kept % SATURATED
         lift = 2 * kept - unit
         both = _above(k * test.both + test.dropped, lift - unit)
         if is_hopper(left.device):
             marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
-            run = cuda_kernels.launcher(left, right, k, terms, unit=unit, lift=lift, both=both)
-            rows = [table[int(row)] for table in tables for row in (STEP, WEIGHT)]
-            given = (left, right, marks, *rows)
+            run = cuda_kernels.launcher(
+                left, right, k, terms, unit=unit, lift=lift, saturated=saturated, both=both
+            )
+            rows = [table[int(row)] for table in tables for row in (STEP, WEIGHT, SUM, NONZEROS)]
+            given = (left, right, marks, counts.doubtful, *rows)
             run(*(tensor.data_ptr() for tensor in given))
             recorder = listener()
             if recorder is not None:
                 recorder.launched(given, run, tensors=False)
             return marks
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
-        kernel, more = multiply_kernels.certify, {**common, "lift": lift, "both": both}
-        tile = tiles.CERTIFY
+        kernel, tile = multiply_kernels.certify, tiles.CERTIFY
+        more = {
+            **common, "lift": lift, "both": both, "doubtful": counts.doubtful,
+            "SATURATED": saturated,
+        }  # fmt: skip
     count = batch * -(-m // tile.rows) * -(-n // tile.columns)
     launch(
         kernel, (programs(left.device, count, tile.warps),),

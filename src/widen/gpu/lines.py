@@ -18,6 +18,7 @@ from widen.gpu.encode import held
 from widen.gpu.kernels.triton import lines, lines_words, spans
 from widen.gpu.kernels.triton import quantise as quantise_kernels
 from widen.gpu.kernels.triton.numbers import MAGNITUDES as MAGNITUDES_LEAD
+from widen.gpu.kernels.triton.numbers import SATURATED as SATURATED_LEAD
 from widen.gpu.operands import Lines, Tensor, float64_bits, on_sides
 from widen.gpu.replay.launch import general, launch
 
@@ -27,7 +28,10 @@ NEEDS = 7
 OPEN = 6
 
 MAGNITUDES = int(MAGNITUDES_LEAD)
-"""Instead of a number of leading bits: magnitudes as bfloat16, for lines of wide spread."""
+"""Instead of a number of leading bits: magnitudes as bfloat16, for any lines."""
+
+SATURATED = int(SATURATED_LEAD)
+"""Added to a number of leading bits: those of numbers near the mean, for lines of wide spread."""
 
 EVERY_BIT = Goal(norm=0, root=1, shift=0)
 """What the kernel is given where lines are scaled to their last bit."""
@@ -35,11 +39,12 @@ EVERY_BIT = Goal(norm=0, root=1, shift=0)
 
 def survey(
     operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int,
-    *, known: bool = False,
+    *, again: tuple[Tensor, int] | None = None,
 ) -> None:  # fmt: skip
     """Tables of lines (kernels/triton/numbers.py), zero before, up to their norms; and their leads.
 
-    Leads alone where tables are `known`. One operand or both: both take the same launches.
+    Leads alone where tables are known (`again`), and only if a number on the device is more than
+    the one beside it. One operand or both: both take the same launches.
     """
     left, right = operands[0].paired, operands[-1].paired
     inner, parts = left.shape[2], left.bits.shape[0]
@@ -58,7 +63,7 @@ def survey(
         warps = max(warps, tile.warps)
     grid = (sum(blocks[: len(operands)]),)
     common = {**on_sides(*sides), "left_blocks": blocks[0], "inner": inner, "PARTS": parts}
-    if not known:
+    if again is None:
         launch(
             largest, grid,
             {
@@ -70,8 +75,10 @@ def survey(
     launch(
         norms, grid,
         {
-            **common, **_named_leads(tables, leads, kept), "SUMS": not known,
+            **common, **_named_leads(tables, leads, kept), "SUMS": again is None,
             **on_sides(left.named_fields, right.named_fields), "pitch": left.pitch,
+            "doubtful": tables[0] if again is None else again[0],
+            "few": -1 if again is None else again[1],
         },
         warps=warps,
     )  # fmt: skip
@@ -230,13 +237,18 @@ def _room_for_leads(operands: Sequence[Lines], kept: int) -> list[Tensor]:
     ]
 
 
-def magnitudes(operands: Sequence[Lines], tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Magnitudes of all numbers of two operands whose lines were surveyed, as bfloat16."""
-    leads = _room_for_leads(operands, MAGNITUDES)
+def leads_again(
+    operands: Sequence[Lines], tables: Sequence[Tensor], kept: int, doubtful: Tensor, few: int = -1
+) -> tuple[Tensor, Tensor]:
+    """Other leads of two operands whose lines were surveyed: SATURATED ones, or MAGNITUDES.
+
+    Undefined where a count on the device, `doubtful`, is not more than `few`.
+    """
+    leads = _room_for_leads(operands, kept)
     if any(x.block is not None for x in operands):
-        survey_words(operands, tables, leads, MAGNITUDES, 0, known=True)
+        survey_words(operands, tables, leads, kept, 0, known=True)
     else:
-        survey(operands, tables, leads, MAGNITUDES, known=True)
+        survey(operands, tables, leads, kept, again=(doubtful, few))
     ours, theirs = leads
     return ours, theirs
 

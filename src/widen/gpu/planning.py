@@ -14,8 +14,8 @@ from widen.encoded import Encoded
 from widen.formats import Format
 from widen.gpu import exact_products, tiles
 from widen.gpu.constants import BYTE_BITS, MOST_BITS
-from widen.gpu.kernels.triton.quantise import HARD, ZEROS
-from widen.gpu.lines import MAGNITUDES
+from widen.gpu.kernels.triton.quantise import HARD, HEAVY, ZEROS
+from widen.gpu.lines import MAGNITUDES, SATURATED
 from widen.gpu.operands import Lines
 from widen.gpu.units import in_blocks
 from widen.plan import Plan
@@ -33,6 +33,10 @@ def first_kept(k: int, parts: int) -> int:
     Integers of very short lines would mostly leave something open.
     """
     return SHORT_LEAD_BITS[parts] if k > tiles.VERY_SHORT else MAGNITUDES
+
+
+LEAST_WORK = 1 << 33
+"""Multiplications from which on leads of numbers near the mean are worth two more launches."""
 
 
 class Side(NamedTuple):
@@ -147,8 +151,11 @@ class Question:
         plan = self.plan(bits[taken], cap, (left, right))
         terms = first_look(read[taken], k, parts, dropped=plan.layout.dropped > 0)
         kinds = read[taken][0].kinds | read[taken][1].kinds
-        closely = self.certified and (terms > k or kinds & int(HARD) > 0)
-        kept = MAGNITUDES if closely else first_kept(k, parts)
+        kept = first_kept(k, parts)
+        if self.certified and (terms > k or kinds & int(HARD) > 0):
+            few = math.prod(self.shape) < LEAST_WORK
+            plain = self.wide or few or kinds & int(HEAVY) > 0 or kept == MAGNITUDES
+            kept, terms = MAGNITUDES if plain else kept + SATURATED, k
         many_open = read[0][0].open_terms > exact_products.FEWEST_TERMS and not self.wide
         return Choice(taken, kept, min(terms, k), plan, many_open, kinds & int(ZEROS) > 0)
 

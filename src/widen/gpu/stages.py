@@ -17,11 +17,19 @@ from widen.contract import CONTRACTS
 from widen.encoded import Encoded
 from widen.formats import Format
 from widen.gpu import exact_products, units
-from widen.gpu.certify import Largest, certify, error_bound
+from widen.gpu.certify import Counts, Largest, certify, error_bound, few_elements
 from widen.gpu.clock import Clock
 from widen.gpu.encode import EncodedLines, held
 from widen.gpu.exact_products import exact_product, repair_by_products
-from widen.gpu.lines import MAGNITUDES, OPEN, find_spans, magnitudes, mark_singles, survey_all
+from widen.gpu.lines import (
+    MAGNITUDES,
+    OPEN,
+    SATURATED,
+    find_spans,
+    leads_again,
+    mark_singles,
+    survey_all,
+)
 from widen.gpu.lines import quantise as quantise_lines
 from widen.gpu.multiply import scratch_bytes
 from widen.gpu.operands import (
@@ -88,7 +96,7 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
     question = question_of(problem, caps, name_of(ours.bits.device.index), wide=wide)
     given = Prepared(
         problem, account, sides, wide, choices[0], surveys.leads, kept, k, surveys.repaired,
-        surveys.needs[0, 0, OPEN:],
+        Counts(*(needs[OPEN:] for needs in surveys.needs[0])),
     )  # fmt: skip
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
@@ -103,7 +111,8 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
         return given.begun()
     choice = recording.decided(surveys.needs, question.decide)
     if choice.kept != kept:
-        given.leads = magnitudes(sides, choices[choice.taken])
+        doubtful = given.counts.doubtful
+        given.leads = leads_again(sides, choices[choice.taken], choice.kept, doubtful)
     given.tables, given.kept, given.terms = choices[choice.taken], choice.kept, choice.terms
     given.plan, given.zeros = choice.plan, choice.zeros
     return given.begun()
@@ -123,8 +132,8 @@ class Prepared:
         Bits of leading integers beside the first, and how many of them are looked at first.
     repaired
         How many elements were repaired, on the device.
-    open_terms
-        How many terms elements have that are to be repaired, as far as it is known, on the device.
+    counts
+        What certificates count.
     zeros
         Whether a line may have zeros.
     columns
@@ -142,7 +151,7 @@ class Prepared:
     kept: int
     terms: int
     repaired: Tensor
-    open_terms: Tensor
+    counts: Counts
     zeros: bool = True
     columns: tuple[Any, Tensor] | None = None
     largest: Largest | None = None
@@ -214,10 +223,19 @@ class Stages:
             return None
         pieces = self.block[1:]
         left, right = (cut_planes(x, batch, piece) for x, piece in zip(whole, pieces, strict=True))
-        kept, terms = self.product.kept, self.product.terms
+        kept, terms, counts = self.product.kept, self.product.terms, self.product.counts
+        precision = self.fmt.precision
+        marks = certify(
+            left, right, self.fitted, self.k, self.test, precision=precision, kept=kept,
+            terms=terms, counts=counts,
+        )  # fmt: skip
+        if kept < SATURATED:
+            return marks
+        few = few_elements(self.k)
+        left, right = leads_again(self.sides, self.tables, MAGNITUDES, counts.doubtful, few)
         return certify(
-            left, right, self.fitted, self.k, self.test, precision=self.fmt.precision, kept=kept,
-            terms=terms, open_terms=self.product.open_terms,
+            left, right, self.fitted, self.k, self.test, precision=precision, kept=MAGNITUDES,
+            terms=terms, counts=counts, marks=marks,
         )  # fmt: skip
 
     def encode(self, inner: slice) -> Planes:
@@ -272,7 +290,7 @@ class Stages:
         result, slack = self._result(self.fitted), self.plan.cap is not None
         final = reconstruct(groups, self.engine.carrier, result, marks, slack=slack)
         if slack:
-            count(final, self.k, self.product.open_terms)
+            count(final, self.k, self.product.counts.open_terms)
             recording.read_here()
         self._account(self.passing)
         return final
@@ -315,7 +333,7 @@ class Stages:
         asked the same (`Question.decide`).
         """
         product = self.product
-        closely = product.leads is not None and product.kept == MAGNITUDES
+        closely = product.leads is not None and product.kept >= MAGNITUDES
         if self.wide or not (closely or self.plan.cap is not None):
             return False
         if product.problem.plan is not None:  # made beforehand, so as to wait for nothing
@@ -323,8 +341,9 @@ class Stages:
         if math.prod(self.out.shape[1:]) * self.k <= exact_products.FEWEST_TERMS:
             return False
         with recording.quietly():
-            many = int(product.open_terms[0]) > exact_products.FEWEST_TERMS
-            product.open_terms.zero_()  # for the next block
+            open_terms = product.counts.open_terms
+            many = int(open_terms[0]) > exact_products.FEWEST_TERMS
+            open_terms.zero_()  # for the next block
         recorder = recording.listener()
         if many and recorder is not None:
             recorder.give_up()

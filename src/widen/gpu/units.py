@@ -303,8 +303,8 @@ def engine_of(plan: Plan) -> Engine:
     return Engine(plan.unit, plan.layout, plan.depth, plan.bits, k, width, several)
 
 
-LEAD_BYTES = 2
-"""Of a number's magnitude; leading integers of lines that are not hard have one."""
+LEAD_BYTES = 3
+"""Of a number's leading integer and its magnitude; lines that are not hard have the first alone."""
 
 BLOCK_STEP = 768
 """Blocks of many lines are whole tiles: a multiple of all their sizes."""

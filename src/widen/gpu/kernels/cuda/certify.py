@@ -14,8 +14,8 @@ from widen.stages.compiling.once import Once
 
 Tensor = torch.Tensor
 
-ADDRESSES = ("marks", *(f"{side}_{row}" for side in ("left", "right") for row in
-                        ("step", "weight")))  # fmt: skip
+ROWS = ("step", "weight", "sum", "nonzeros")
+ADDRESSES = ("marks", "doubtful", *(f"{side}_{row}" for side in ("left", "right") for row in ROWS))
 
 
 class Certificate(Finish):
@@ -24,7 +24,7 @@ class Certificate(Finish):
     header = FOLDER / "certificate.cuh"
     _fields_ = (
         *((name, ctypes.c_uint64) for name in ADDRESSES),
-        *((name, ctypes.c_int32) for name in ("columns", "unit", "lift")),
+        *((name, ctypes.c_int32) for name in ("columns", "unit", "lift", "saturated")),
         ("both", ctypes.c_float),
     )
 
@@ -33,17 +33,20 @@ _launchers: Once[Launcher] = Once(512)
 
 
 def launcher(
-    left: Tensor, right: Tensor, k: int, terms: int, *, unit: int, lift: int, both: float
-) -> Launcher:
+    left: Tensor, right: Tensor, k: int, terms: int, *, unit: int, lift: int, saturated: bool,
+    both: float,
+) -> Launcher:  # fmt: skip
     """What launches the kernel for leading integers like these, at any addresses.
 
     They are int8 (1, batch or 1, lines, pitch), k in a row, of which the sums take `terms`
-    (and more up to a multiple of 128). The addresses: left, right, marks (batch, m, n) of zeros,
-    then rows step and weight, bits of float64, of left's lines and of right's. `unit`, `lift` and
-    `both` are those of `certified` in kernels/triton/multiply.py.
+    (and more up to a multiple of 128). The addresses: left, right, marks (batch, m, n) of zeros, a
+    count of those that are left open if leads are `saturated`, then rows of left's lines and of
+    right's table. `unit`, `lift` and `both` are those of `certified` in kernels/triton/multiply.py.
     """
-    key = (left.shape, right.shape, left.device, k, terms, unit, lift, both)
-    finish = {"columns": right.shape[2], "unit": unit, "lift": lift, "both": both}
+    key = (left.shape, right.shape, left.device, k, terms, unit, lift, saturated, both)
+    finish = {
+        "columns": right.shape[2], "unit": unit, "lift": lift, "saturated": saturated, "both": both,
+    }  # fmt: skip
     return _launchers.made(key, lambda: _launcher(left, right, k, terms, Certificate(**finish)))
 
 

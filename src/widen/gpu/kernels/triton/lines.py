@@ -20,8 +20,10 @@ from widen.gpu.kernels.triton.numbers import (
     NONZEROS,
     NOTHING,
     REACH,
+    SATURATED,
     SQUARES,
     SUM,
+    below_top,
     decode,
     highest_bit,
     is_special,
@@ -179,6 +181,16 @@ def no_leads(LEAD: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr):
 
 
 @triton.jit
+def drops_of(at_line, count, real, LEAD: tl.constexpr):
+    """How far below their tops leads of lines have their first bit, by their tables' sums."""
+    if LEAD < SATURATED:
+        return 0
+    else:
+        q1 = tl.load(at_line + SUM * count, real, other=0)
+        return below_top(q1, tl.load(at_line + NONZEROS * count, real, other=0))
+
+
+@triton.jit
 def sums_of(
     base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
     inner_stride, FAR: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr,
@@ -230,12 +242,16 @@ def depth_of(place, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
 
 @triton.jit
 def norms_of(
-    base, target, magnitude, line, start, stop, inner, pitch, lines, count, line_stride,
+    base, target, magnitude, drop, line, start, stop, inner, pitch, lines, count, line_stride,
     inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
     LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    """(sums, depth, which lines count) of a stretch of lines, given their largest magnitudes."""
+    """(sums, depth, which lines count) of a stretch of lines, given their largest magnitudes.
+
+    If leads are to begin further down, by `drop`, the sums are of no use.
+    """
     top, counts, far = tops_of(magnitude, line, lines, FRACTION, EXPONENT)
+    top -= drop
     if far:
         sums, place = sums_of(
             base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
@@ -272,20 +288,20 @@ def _norms(
     at_line = table + b * lines + line
     magnitude = tl.load(at_line + LARGEST * count, line < lines, other=0)
     sums, depth, counts = norms_of(
-        pairs(bits, b, batch_stride, PARTS), leads + wide(b) * lines * pitch, magnitude, line,
-        start, stop, inner, pitch, lines, count, line_stride, inner_stride, PARTS, FRACTION,
-        EXPONENT, LEAD, NEAR, LINES, INNER,
+        pairs(bits, b, batch_stride, PARTS), leads + wide(b) * lines * pitch, magnitude,
+        drops_of(at_line, count, line < lines, LEAD), line, start, stop, inner, pitch, lines, count,
+        line_stride, inner_stride, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
     )  # fmt: skip
     if SUMS:
         add_sums(at_line, count, sums, depth, counts)
 
 
-@triton.jit(do_not_specialize=SIZES)
+@triton.jit(do_not_specialize=[*SIZES, "few"])
 def norms(
     left_bits, left_table, left_leads, left_count, left_lines, left_batch_stride, left_line_stride,
     left_inner_stride, right_bits, right_table, right_leads, right_count, right_lines,
     right_batch_stride, right_line_stride, right_inner_stride, left_blocks, left_share, right_share,
-    inner, pitch,
+    inner, pitch, doubtful, few,
     PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, LEAD: tl.constexpr,
     SUMS: tl.constexpr, LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr,
@@ -295,8 +311,12 @@ def norms(
 
     q = ceil(|x| 2^(15 - top)). Lines that are zero or special count nothing. With LEAD >= 0, leads
     (batch, lines, pitch) get floor(|x| 2^(LEAD - top)), summed over the parts, as bytes; or, with
-    MAGNITUDES, |x| 2^-top rounded down to bfloat16. Without SUMS there are leads only.
+    MAGNITUDES, |x| 2^-top rounded down to bfloat16. Without SUMS there are leads only, and none
+    unless what is at `doubtful` is more than `few`.
     """
+    if not SUMS:
+        if tl.load(doubtful) <= few:
+            return
     block = tl.program_id(0)
     if block < left_blocks:
         _norms(
@@ -326,7 +346,7 @@ def _survey(
         1 + FRACTION + EXPONENT, NEAR, LINES, INNER,
     )  # fmt: skip
     sums, depth, counts = norms_of(
-        base, leads + wide(b) * lines * pitch, magnitude, line, start, stop, inner, pitch, lines,
+        base, leads + wide(b) * lines * pitch, magnitude, 0, line, start, stop, inner, pitch, lines,
         count, line_stride, inner_stride, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
     )  # fmt: skip
     at_line = table + b * lines + line

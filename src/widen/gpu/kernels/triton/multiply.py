@@ -5,7 +5,17 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from widen.gpu.kernels.triton.numbers import AHEAD, NONZEROS, REACH, STEP, STOP, WEIGHT, wide
+from widen.gpu.kernels.triton.numbers import (
+    AHEAD,
+    NONZEROS,
+    REACH,
+    STEP,
+    STOP,
+    SUM,
+    WEIGHT,
+    below_top,
+    wide,
+)
 from widen.gpu.kernels.triton.reconstruct import UNCERTIFIED, UNSETTLED
 
 DOWN = tl.constexpr(1 - 2.0**-20)
@@ -93,14 +103,21 @@ def power(exponent):
 
 
 @triton.jit
-def weighed(table, line, real, count, unit, lift):
-    """Steps times 2^unit and weights times 2^lift of lines, in float32, rounded up (`Weighed`)."""
+def weighed(table, line, real, count, unit, lift, SATURATED: tl.constexpr):
+    """Steps times 2^unit and weights times 2^lift of lines, in float32, rounded up (`Weighed`).
+
+    SATURATED leads have units that are smaller by a power of two, so both are larger by it.
+    """
     at = table + line
+    drop = tl.zeros_like(line)
+    if SATURATED:
+        q1 = tl.load(at + SUM * count, real, other=0)
+        drop = below_top(q1, tl.load(at + NONZEROS * count, real, other=0))
     step = tl.load(at + STEP * count, real, other=0)
     exponent = (step >> 52).to(tl.int32) - 1023
-    h = tl.where(step == 0, 0.0, power(exponent + unit))
+    h = tl.where(step == 0, 0.0, power(exponent + unit + drop))
     weight = tl.load(at + WEIGHT * count, real, other=0).to(tl.float64, bitcast=True)
-    lifted = ((wide(lift) + 1023) << 52).to(tl.float64, bitcast=True) * weight
+    lifted = ((wide(lift) + drop + 1023) << 52).to(tl.float64, bitcast=True) * weight
     g = tl.where(weight == 0, 0.0, tl.maximum(lifted.to(tl.float32), LEAST)) * UP
     return h, g
 
@@ -110,7 +127,8 @@ LEAST = tl.constexpr(2.0**-100)
 
 @triton.jit
 def certified(
-    total, rows_table, columns_table, i, j, row_real, column_real, heights, widths, unit, lift, both
+    total, rows_table, columns_table, i, j, row_real, column_real, heights, widths, unit, lift,
+    both, SATURATED: tl.constexpr,
 ):  # fmt: skip
     """Whether float32 sums of leading integers certify elements: lines i times lines j of tables.
 
@@ -118,12 +136,27 @@ def certified(
     as large as g_i h_j + h_i (g_j + both h_j), rounded so that less is certified: as if no entry
     were 0 (`bounds.Certificate`). Exponents out of range give infinities or NaN.
     """
-    row, v = weighed(rows_table, i, row_real, heights, unit, lift)
-    column, u = weighed(columns_table, j, column_real, widths, unit, lift)
+    row, v = weighed(rows_table, i, row_real, heights, unit, lift, SATURATED)
+    column, u = weighed(columns_table, j, column_real, widths, unit, lift, SATURATED)
     # Fused in one way, as on Hopper (kernels/cuda/certificate.cuh).
     u = tl.fma(column, tl.zeros_like(column) + both, u)
     wanted = tl.fma(v[:, None], column[None, :], row[:, None] * u[None, :])
     return total * DOWN >= wanted
+
+
+@triton.jit
+def columns_split(x, ROWS: tl.constexpr, COLUMNS: tl.constexpr, COUNT: tl.constexpr):
+    """So many parts of a tile, a power of two, in the order of its columns."""
+    if COUNT == 1:
+        return (x,)
+    else:
+        pair = tl.permute(tl.reshape(x, (ROWS, 2, COLUMNS // 2)), (0, 2, 1))
+        low, high = tl.split(pair)
+        first = columns_split(low, ROWS, COLUMNS // 2, COUNT // 2)
+        return first + columns_split(high, ROWS, COLUMNS // 2, COUNT // 2)
+
+
+PIECE = tl.constexpr(32)  # columns at a time: what is known of all of them fits no registers
 
 
 TEST = ["m", "k", "batch", "left_batch", "right_batch", "unit", "lift", "both"]
@@ -131,14 +164,16 @@ TEST = ["m", "k", "batch", "left_batch", "right_batch", "unit", "lift", "both"]
 
 @triton.jit(do_not_specialize=TEST)
 def certify(
-    left, right, marks, rows_table, columns_table, m, n, k, batch, left_batch, right_batch, unit,
-    lift, both,
+    left, right, marks, doubtful, rows_table, columns_table, m, n, k, batch, left_batch,
+    right_batch, unit, lift, both,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, GROUP: tl.constexpr,
+    SATURATED: tl.constexpr,
 ):  # fmt: skip
     """Marks are 1 where leading integers do not certify an element, 0 elsewhere, (batch, m, n).
 
     `left` and `right` are descriptors of leading integers; `unit`, `lift` and `both` are those of
-    `certified`. Float32 will do: an element that is marked in vain is tested again.
+    `certified`. Float32 will do: an element that is marked in vain is tested again. If they are
+    SATURATED, `doubtful` counts how many are marked.
     """
     rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
     for tile in range(tl.program_id(0), batch * rows * columns, tl.num_programs(0)):
@@ -149,13 +184,20 @@ def certify(
             left, right, ours, theirs, down, across, 0, k, ROWS, COLUMNS, INNER
         ).to(tl.float32)
         i = down * ROWS + tl.arange(0, ROWS)
-        j = across * COLUMNS + tl.arange(0, COLUMNS)
-        known = certified(
-            total, rows_table, columns_table, ours + i, theirs + j, i < m, j < n, left_batch * m,
-            right_batch * n, unit, lift, both,
-        )  # fmt: skip
-        at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
-        tl.store(at, (~known).to(tl.uint8), (i < m)[:, None] & (j < n)[None, :])
+        pieces = columns_split(total, ROWS, COLUMNS, COLUMNS // PIECE)
+        for piece in tl.static_range(COLUMNS // PIECE):
+            j = across * COLUMNS + piece * PIECE + tl.arange(0, PIECE)
+            known = certified(
+                pieces[piece], rows_table, columns_table, ours + i, theirs + j, i < m, j < n,
+                left_batch * m, right_batch * n, unit, lift, both, SATURATED,
+            )  # fmt: skip
+            at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
+            real = (i < m)[:, None] & (j < n)[None, :]
+            tl.store(at, (~known).to(tl.uint8), real)
+            if SATURATED:
+                many = tl.sum(tl.sum((~known & real).to(tl.int32), 1), 0)
+                if many > 0:
+                    tl.atomic_add(doubtful, many.to(tl.int64), sem="relaxed")
 
 
 @triton.jit
@@ -201,46 +243,33 @@ def certified_closely(total, ours, theirs, down, up, entry, both, dropped):
 @triton.jit
 def facts_of(table, line, real, count, unit, inner):
     """What `certified_closely` knows of lines: `weighed`, and `spans_of` them."""
-    step, weight = weighed(table, line, real, count, unit, -unit)
+    step, weight = weighed(table, line, real, count, unit, -unit, False)
     many, first, stop, near = spans_of(table, line, real, count, inner)
     return step, weight, many, first, stop, near
 
 
-@triton.jit
-def columns_split(x, ROWS: tl.constexpr, COLUMNS: tl.constexpr, COUNT: tl.constexpr):
-    """So many parts of a tile, a power of two, in the order of its columns."""
-    if COUNT == 1:
-        return (x,)
-    else:
-        pair = tl.permute(tl.reshape(x, (ROWS, 2, COLUMNS // 2)), (0, 2, 1))
-        low, high = tl.split(pair)
-        first = columns_split(low, ROWS, COLUMNS // 2, COUNT // 2)
-        return first + columns_split(high, ROWS, COLUMNS // 2, COUNT // 2)
-
-
-PIECE = tl.constexpr(32)
-
-
 CLOSE = [
-    "m", "k", "batch", "left_batch", "right_batch", "unit", "down", "up", "entry", "both",
+    "few", "m", "k", "batch", "left_batch", "right_batch", "unit", "down", "up", "entry", "both",
     "dropped",
 ]  # fmt: skip
 
 
 @triton.jit(do_not_specialize=CLOSE)
 def certify_closely(
-    left, right, marks, open_terms, rows_table, columns_table, m, n, k, batch, left_batch,
-    right_batch, unit, down, up, entry, both, dropped,
+    left, right, marks, open_terms, doubtful, few, rows_table, columns_table, m, n, k, batch,
+    left_batch, right_batch, unit, down, up, entry, both, dropped,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, GROUP: tl.constexpr,
     PLAIN: tl.constexpr,
 ):  # fmt: skip
     """What `certify` does, by magnitudes as bfloat16, whose sums are float32: for any lines.
 
-    Marks are 0 before. `open_terms` counts terms of the elements that are UNSETTLED, about. Without
-    PLAIN magnitudes are multiplied as float32, for Triton's interpreter.
+    If `doubtful` is not more than `few`, marks stay as they are. `open_terms` counts terms of the
+    elements that are UNSETTLED, about. Without PLAIN magnitudes are multiplied as float32, for
+    Triton's interpreter.
     """
     rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
-    for tile in range(tl.program_id(0), batch * rows * columns, tl.num_programs(0)):
+    count = tl.where(tl.load(doubtful) > few, batch * rows * columns, 0)
+    for tile in range(tl.program_id(0), count, tl.num_programs(0)):
         b = tile // (rows * columns)
         at_row, at_column = tile_at(tile % (rows * columns), rows, columns, GROUP)
         ours, theirs = b % left_batch * m, b % right_batch * n
@@ -253,7 +282,6 @@ def certify_closely(
             total = tl.dot(x, y.T, total)
         i = at_row * ROWS + tl.arange(0, ROWS)
         row_facts = facts_of(rows_table, ours + i, i < m, left_batch * m, unit, k)
-        # A few columns at a time: what is known of all of them fits no registers.
         pieces = columns_split(total, ROWS, COLUMNS, COLUMNS // PIECE)
         for piece in tl.static_range(COLUMNS // PIECE):
             j = at_column * COLUMNS + piece * PIECE + tl.arange(0, PIECE)
@@ -264,4 +292,4 @@ def certify_closely(
             if terms > 0:
                 tl.atomic_add(open_terms, terms, sem="relaxed")
             at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
-            tl.store(at, known.to(tl.uint8), (i < m)[:, None] & (j < n)[None, :] & (known > 0))
+            tl.store(at, known.to(tl.uint8), (i < m)[:, None] & (j < n)[None, :])

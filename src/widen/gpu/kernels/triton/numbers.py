@@ -36,6 +36,7 @@ STOP = tl.constexpr(14)  # entries up to the last that is not 0
 
 FARTHEST = tl.constexpr(48)  # of bounds
 MAGNITUDES = tl.constexpr(16)  # instead of a number of leading bits: magnitudes as bfloat16
+SATURATED = tl.constexpr(32)  # added to a number of leading bits: those of numbers near the mean
 
 FAR_OFF = tl.constexpr(1 << 30)  # place of the last bit of nothing
 MAGIC = tl.constexpr(12582912.0)  # 1.5 * 2^23: adding it rounds a small float to an integer
@@ -103,6 +104,16 @@ def scaled_integer(m, e, s):
 
 
 @triton.jit
+def below_top(q1, nonzeros):
+    """How far below the largest exponent of a line SATURATED leads have their first bit.
+
+    About twice the mean of its magnitudes: what is larger leads with bits of its own, as if it had
+    that exponent.
+    """
+    return tl.maximum(NORM_BITS - 1 + highest_bit(nonzeros) - highest_bit(q1), 0)
+
+
+@triton.jit
 def leading(m, distance, kept):
     """floor(m 2^(kept - distance)), for numbers m < 2^53 of lines with m 2^-distance < 2."""
     shift = tl.minimum(distance - kept, 63)
@@ -127,7 +138,8 @@ def look(
     larger or smaller in magnitude than its bits say, by less than the last of them, and no more
     than the first 16 of these are set. Last comes how far its exponent is below `top`, 0 for 0.
 
-    With LEAD of MAGNITUDES, the leading integer is |x| 2^-top, rounded down to a bfloat16.
+    With LEAD of MAGNITUDES, the leading integer is |x| 2^-top, rounded down to a bfloat16; with
+    LEAD of SATURATED, that of a number beyond `top` is the one of |x| divided by a power of two.
     """
     m, e = decode(bits.to(tl.int64), FRACTION, EXPONENT)
     shift = tl.minimum(top - NORM_BITS - e, 62)
@@ -138,6 +150,8 @@ def look(
     if LEAD == MAGNITUDES:
         fraction = (((m - less) << tl.maximum(62 - place, 0).to(tl.int64)) >> 55).to(tl.int32)
         lead = short_float(fraction & 127, distance, m > 0)
+    elif LEAD >= SATURATED:
+        lead = leading(m - less, tl.maximum(top - e, place), LEAD - SATURATED).to(tl.int32)
     elif LEAD >= 0:
         lead = leading(m - less, top - e, LEAD).to(tl.int32)
     else:
@@ -165,7 +179,8 @@ def look_near(
     """The same in 32 bits, where the largest number of the line is a normal one by far.
 
     Numbers below 2^(top - 31) have a q of 1 and lead with 0, so that it does not matter that
-    subnormal ones are given a hidden bit too; of float64 these are too far off for magnitudes.
+    subnormal ones are given a hidden bit too; of float64 these are too far off for magnitudes, and
+    of float32 for leads, wherever they have their first bit.
     """
     above: tl.constexpr = FRACTION - 32 if FRACTION > 31 else FRACTION  # fraction bits in `high`
     if FRACTION > 31:
@@ -199,6 +214,8 @@ def look_near(
             further = tl.where(field == 0, distance - 1 + above - place, further)
         fraction = (lead >> (22 + (lead >> 30))) & 127
         lead = short_float(fraction, further, magnitude != 0)
+    elif LEAD >= SATURATED:
+        lead = lead >> tl.minimum(tl.maximum(distance, 0) + (30 + SATURATED - LEAD), 31)
     elif LEAD >= 0:
         lead = lead >> tl.minimum(distance + (30 - LEAD), 31)
     lowest = (word & -word).to(tl.uint32, bitcast=True).to(tl.float32).to(tl.int32, bitcast=True)

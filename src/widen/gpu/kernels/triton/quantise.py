@@ -65,7 +65,11 @@ MOST_FILL = tl.constexpr(4)  # of bounds
 
 @triton.jit
 def extra_bits(q1, q2, nonzeros, distances, entries):
-    """`bounds.extra_bits`."""
+    """`bounds.extra_bits`; and whether few entries carry a line whose others are much alike.
+
+    (The distance d of 3.25 tells outliers and Cauchy's distribution from logarithms that are spread
+    normally, by 2 or more, where leads near the mean see enough.)
+    """
     one, two = log2_in_256ths(q1), log2_in_256ths(q2)
     entries = tl.zeros_like(q1) + entries
     rho = (log2_in_256ths(entries) + two - 2 * one + 128) >> 8
@@ -77,7 +81,7 @@ def extra_bits(q1, q2, nonzeros, distances, entries):
     extra = tl.maximum(tl.where(few, tl.maximum(rho - 1, wanted), rho - 2), 0)
     empty = log2_in_256ths(entries) - log2_in_256ths(nonzeros)
     more = tl.minimum(tl.maximum((2 * empty - 256) >> 8, 0), MOST_FOR_ZEROS)
-    return tl.minimum(extra + more, MOST_EXTRA)
+    return tl.minimum(extra + more, MOST_EXTRA), few & (4 * d < 13 * 256)
 
 
 RUNGS = tl.constexpr(64)  # so many, at most
@@ -96,6 +100,7 @@ def filled_up(sigma, q2, rungs, count):
 
 HARD = tl.constexpr(1)  # some line has many zeros or a wide spread
 ZEROS = tl.constexpr(2)  # some line has zeros, or is of length 1
+HEAVY = tl.constexpr(4)  # some line has many zeros, or a few entries far above all others
 
 
 @triton.jit
@@ -128,10 +133,10 @@ def _scale(
     wide_root = tl.full((LINES,), 0, tl.int64) + root
     level = floor_log2_ratio(wide_root, tl.maximum(norm, 1)) + goal_shift + NORM_BITS
     nonzeros = tl.load(at + NONZEROS * count, real, other=0)
-    extra = tl.zeros((LINES,), tl.int32)
+    extra, outlying = tl.zeros((LINES,), tl.int32), tl.zeros((LINES,), tl.int1)
     if spread > 0:
         distances = tl.load(at + DISTANCES * count, real, other=0)
-        extra = extra_bits(
+        extra, outlying = extra_bits(
             tl.maximum(q1, 1), tl.maximum(q2, 1), tl.maximum(nonzeros, 1), distances, spread
         )
     wanted = filled_up(level + extra, tl.maximum(q2, 1), rungs, filled) - top
@@ -163,8 +168,9 @@ def _scale(
     tl.store(at + NORM * count, bound.to(tl.int64), real)
     held = real & ~empty
     # Lines with many zeros, or of wide spread, want more than a first look.
-    hard = held & ((4 * nonzeros < 3 * wide(entries)) | (extra > 0))
-    kinds = tl.max(hard.to(tl.int32), 0) * HARD
+    sparse = held & (4 * nonzeros < 3 * wide(entries))
+    kinds = tl.max((sparse | (held & (extra > 0))).to(tl.int32), 0) * HARD
+    kinds |= tl.max((sparse | (held & outlying)).to(tl.int32), 0) * HEAVY
     # A line of length 1 has no zeros, but one entry (`spans.mark_singles`).
     sparse_or_single = held & ((nonzeros < entries) | (inner == 1))
     kinds |= tl.max(sparse_or_single.to(tl.int32), 0) * ZEROS
@@ -176,12 +182,12 @@ def _scale(
     tl.atomic_or(needs + 2, all_flags.to(tl.int64), sem="relaxed")
     # V is more than half of what the goal allows: that share tells how much of |A||B| is needed.
     room = wide_root.to(tl.float32) * tl.exp2((goal_shift + NORM_BITS - sigma).to(tl.float32))
-    inverse = (65536.0 * room / tl.maximum(q1, 1).to(tl.float32)).to(tl.int32) + 1
+    inverse = tl.minimum(65536.0 * room / tl.maximum(q1, 1).to(tl.float32), 1e9).to(tl.int32) + 1
     tl.atomic_max(
         needs + 4, tl.max(tl.where(held & at_goal, inverse, 0), 0).to(tl.int64), sem="relaxed"
     )
-    sparse = (tl.full((LINES,), 1 << 24, tl.int64) * entries) // tl.maximum(q1, 1)
-    tl.atomic_max(needs + 3, tl.max(tl.where(held, sparse, 0), 0), sem="relaxed")
+    small = (tl.full((LINES,), 1 << 24, tl.int64) * entries) // tl.maximum(q1, 1)
+    tl.atomic_max(needs + 3, tl.max(tl.where(held, small, 0), 0), sem="relaxed")
 
 
 GOALS = [
@@ -203,8 +209,8 @@ def scale(
     are those of `bounds.Goal`, `weight` the bits of `bounds.Certificate.line`. `rounding` is
     log2(sqrt(2k)/2), what rounding may add to a norm; a line has `entries` numbers. `needs` gets
     (largest NORM, largest SIGMA, flags of all lines, the smallest mean of q, inverted and times
-    2^24, the smallest share of the goal that a line uses, inverted and times 2^16, and HARD or
-    ZEROS if there are such lines).
+    2^24, the smallest share of the goal that a line uses, inverted and times 2^16, and HARD,
+    ZEROS or HEAVY if there are such lines).
     """
     block = tl.program_id(0)
     if block < left_blocks:
