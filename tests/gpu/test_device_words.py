@@ -11,25 +11,18 @@ import pytest
 import torch
 
 import widen
-from device import ON, cases, moved
+from device import ON, cases, words_product
 from helpers import assert_same_bits, assert_same_words, draw_words
-from widen.contract import as_contract
 from widen.formats import BINARY, FORMATS, PLAIN
-from widen.gpu import batches as gpu_batches
 from widen.gpu import constants as gpu_constants
 from widen.gpu import encode as gpu_encode
 from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import reconstruct as gpu_reconstruct
-from widen.gpu import stages as gpu_stages
 from widen.gpu import units as gpu_units
-from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton.numbers import SCALE
 from widen.gpu.operands import Groups, Lines, Numbers, lines_of_words
 from widen.gpu.reconstruct import ResultBlock
-from widen.gpu.scaling import Scaling
-from widen.stages.problem import Problem
-from widen.stages.run import run
 from widen.systems import residues
 from widen.words.conversions import planes_of_values
 
@@ -41,31 +34,10 @@ SHAPE = (1, 4, 2) if ON == "cpu" else (20, 33, 17)
 SHORT = ["float64_float32", "complex64x2"]
 
 
-def product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None, **choices):
-    """alpha a b + beta c by the GPU's stages; `choices` are a unit and a system."""
-    fmt = FORMATS[name]
-    left, right = (
-        gpu_batches.lines_of(moved(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right"))
-    )
-    shape = (1, a.shape[0], b.shape[1])
-    out = gpu_batches.empty(fmt, shape, torch.device(ON))
-    scaling = None
-    if c is not None:
-        added = gpu_batches.addend_lines(gpu_batches.reshaped(moved(c), shape), c.format)
-        scaling = Scaling(alpha, beta, added)
-    problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30, scaling=scaling, **choices)
-    bits = gpu_batches.bits_of(out, fmt.parts)
-    plan = run(gpu_stages, problem, bits, Clock(timed=False))
-    return plan, gpu_batches.reshaped(out, shape[1:])
-
-
 def assert_as_on_a_cpu(a, b, name, accuracy="standard", **choices):
-    plan, found = product(a, b, name, accuracy, **choices)
+    plan, found = words_product(a, b, name, accuracy, **choices)
     same = choices if choices.get("system") == "triangle" else {}  # whose bits are its own
-    assert_same_words(
-        widen.Words.of(found.format, [plane.cpu().numpy() for plane in found.planes]),
-        widen.matmul(a, b, accuracy=accuracy, dtype=name, **same),
-    )
+    assert_same_words(found, widen.matmul(a, b, accuracy=accuracy, dtype=name, **same))
     return plan
 
 
@@ -119,11 +91,8 @@ def test_gemm(accuracy):
     a, b = draw_words("phi1", SHAPE, 44, "float32x2")
     c, _ = draw_words("phi4", (SHAPE[0], SHAPE[2], 1), 45, "float32x2")
     given = {"alpha": 0.3, "beta": -1.7, "accuracy": accuracy}
-    _, found = product(a, b, "float32x2", accuracy, 0.3, -1.7, c)
-    wanted = widen.gemm(a, b, c, **given)
-    assert_same_words(
-        widen.Words.of(found.format, [plane.cpu().numpy() for plane in found.planes]), wanted
-    )
+    _, found = words_product(a, b, "float32x2", accuracy, 0.3, -1.7, c)
+    assert_same_words(found, widen.gemm(a, b, c, **given))
 
 
 def hard_integers(rng, bits):

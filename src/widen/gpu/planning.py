@@ -149,7 +149,7 @@ class Question:
         kinds = read[taken][0].kinds | read[taken][1].kinds
         closely = self.certified and (terms > k or kinds & int(HARD) > 0)
         kept = MAGNITUDES if closely else first_kept(k, parts)
-        many_open = read[0][0].open_terms > exact_products.FEWEST_TERMS and not self.wide
+        many_open = read[0][0].open_terms > exact_products.FEWEST_TERMS
         return Choice(taken, kept, min(terms, k), plan, many_open, kinds & int(ZEROS) > 0)
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:
