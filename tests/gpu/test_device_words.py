@@ -181,10 +181,10 @@ def test_constants_of_bytes_and_of_two_digits():
 
 @pytest.mark.parametrize(
     ("name", "bits", "kept_as"),
-    [("float32x2", 58, "float32"), ("float64x4", 224, "float64"), ("float32x3", 61, "float64")],
+    [("float32x2", 58, "float32"), ("float64x4", 224, "float64"), ("float32x4", 125, "float64")],
 )
 def test_integers_of_words_are_rounded_to_nearest_even(name, bits, kept_as):
-    """Residues of round(x 2^s): ties, tails of either sign beyond them, gaps, words of no use.
+    """Residues of round(x 2^s): ties, tails of either sign beyond them, gaps, words of no use, all.
 
     Words of float32 may be kept as float64, as those of balanced lines are.
     """
@@ -194,7 +194,8 @@ def test_integers_of_words_are_rounded_to_nearest_even(name, bits, kept_as):
         whole, far, sign = int(rng.integers(1 << 20)), int(rng.integers(1, 150)), (-1) ** j
         half, tail = Fraction(2 * whole + j % 3, 2), sign * Fraction(1, 1 << far)
         gap = Fraction(int(rng.integers(1 << 30)), 1 << 30) * 2 ** int(rng.integers(s))
-        values.append(sign * (half + tail * (j % 4 > 1) + gap * (j % 8 > 3)) / 2**s)
+        long = Fraction(random.Random(j).getrandbits(96) | 1 << 95, 1 << 95) * 2**s * (j % 16 > 14)
+        values.append(sign * (half + tail * (j % 4 > 1) + gap * (j % 8 > 3) + long) / 2**s)
     words = np.stack(planes_of_values(values, fmt))
     values = [sum(map(Fraction, column.tolist())) for column in words[:, 0].T]
     planes = [torch.from_numpy(x.astype(kept_as)).to(ON)[:, None, None] for x in words]
