@@ -1,8 +1,8 @@
 """Speed where data are hard: `python bench/hard.py --device cpu` (or cuda).
 
-For every family of matrices and every format, the three contracts side by side: milliseconds
-(medians after a warm-up), the share of elements repaired, planes multiplied. Rows go to
-bench/results/hard.jsonl. Three rules are tested, and the command fails if one does not hold:
+For every family of matrices (`families.py`) and every format, the three contracts side by side:
+milliseconds (medians after a warm-up), the share of elements repaired, planes multiplied. Rows go
+to bench/results/hard.jsonl. Three rules are tested, and the command fails if one does not hold:
 
 - "fast" and "standard" take at most 1.3 times as long as "correct" (1.8 times where outliers or
   grading on one side meet flat lines on the other);
@@ -20,7 +20,6 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -29,171 +28,36 @@ from typing import Any
 import numpy as np
 
 import widen
+from families import FAMILIES, Family
 from widen.cli.machines import machine
 from widen.cli.results import append, short, stamped
 
 RESULTS = Path(__file__).parent / "results" / "hard.jsonl"
 ACCURACIES = ("fast", "standard", "correct")
 FORMATS = ("float64", "float32", "complex128", "float64x2")
-Pair = tuple[np.ndarray, np.ndarray]
-
-
-class Source:
-    """Random matrices."""
-
-    def __init__(self, n: int, seed: int) -> None:
-        self.n, self.rng = n, np.random.default_rng(seed)
-
-    def phi(self, spread: float, *shape: int) -> np.ndarray:
-        """(rand - 0.5) exp(spread randn); n x n unless another shape is given."""
-        size = shape or (self.n, self.n)
-        return (self.rng.random(size) - 0.5) * np.exp(spread * self.rng.standard_normal(size))
-
-    def normal(self, *shape: int) -> np.ndarray:
-        """Normal numbers, every bit of them random."""
-        return self.rng.standard_normal(shape or (self.n, self.n))
-
-    def powers(self, limit: int, *shape: int) -> np.ndarray:
-        """Random powers of two, up to 2^limit and down to its inverse."""
-        return np.ldexp(1.0, self.rng.integers(-limit, limit + 1, shape))
-
-
-def with_phi(spread: float) -> Callable[[Source], Pair]:
-    return lambda source: (source.phi(spread), source.phi(spread))
-
-
-def cauchy(source: Source) -> Pair:
-    """Ratios of normal numbers."""
-    return source.normal() / source.normal(), source.normal() / source.normal()
-
-
-def outliers(factor: float, *, both: bool) -> Callable[[Source], Pair]:
-    """One entry of every row (and of every column) is so many times larger."""
-
-    def make(source: Source) -> Pair:
-        a, b, n = source.normal(), source.normal(), source.n
-        a[np.arange(n), source.rng.integers(0, n, n)] *= factor
-        if both:
-            b[source.rng.integers(0, n, n), np.arange(n)] *= factor
-        return a, b
-
-    return make
-
-
-def outlier_columns(factor: float) -> Callable[[Source], Pair]:
-    """Some columns of A are so many times larger; B is flat."""
-
-    def make(source: Source) -> Pair:
-        a, b = source.normal(), source.normal()
-        a[:, :: max(1, source.n // 4)] *= factor
-        return a, b
-
-    return make
-
-
-def sparse(share: float) -> Callable[[Source], Pair]:
-    """So much of the entries is not 0."""
-
-    def make(source: Source) -> Pair:
-        a, b = (source.normal() * (source.rng.random((source.n,) * 2) < share) for _ in range(2))
-        return a, b
-
-    return make
-
-
-def one_dense_row(source: Source) -> Pair:
-    """Among sparse ones."""
-    a, b = sparse(0.03)(source)
-    a[source.n // 2] = source.normal(source.n)
-    return a, b
-
-
-def near_identity(source: Source) -> Pair:
-    """A times its inverse: ones, and 1e-13 beside them."""
-    a = source.normal()
-    x = np.eye(source.n) + 1e-13 * a
-    return x, x
-
-
-def graded_together(source: Source) -> Pair:
-    """Down the inner dimension by 2^-60, on both sides."""
-    grade = np.exp2(-np.linspace(0, 60, source.n))
-    return source.normal() * grade, source.normal() * grade[:, None]
-
-
-def graded_against(source: Source) -> Pair:
-    """Rows, columns and inner dimension graded against each other by powers of two."""
-    n, spread = source.n, source.phi
-    inner = source.powers(60, 1, n)
-    a = spread(0.5) * source.powers(100, n, 1) * inner
-    return a, spread(0.5) * source.powers(100, 1, n) / inner.T
-
-
-def graded_rows(source: Source) -> Pair:
-    """A graded down the inner dimension by 2^-30; B is flat."""
-    return source.normal() * np.exp2(-np.linspace(0, 30, source.n)), source.normal()
-
-
-def cancelling(source: Source) -> Pair:
-    """[A, -A x] and [x; 1]: every element cancels."""
-    n = source.n
-    a, x = source.normal(n, n - 1), source.normal(n - 1, n)
-    return np.hstack([a, -(a @ x)[:, :1]]), np.vstack([x, np.ones((1, n))])
-
-
-@dataclass(frozen=True)
-class Family:
-    """Matrices, whether one side is flat and the other is not, and whether lines are very long."""
-
-    make: Callable[[Source], Pair]
-    one_sided: bool = False
-    long: bool = False
-
-
-FAMILIES = {
-    "phi = 0.1": Family(with_phi(0.1)),
-    **{f"phi = {spread}": Family(with_phi(spread)) for spread in (0, 0.5, 1, 2, 3, 4)},
-    "Cauchy": Family(cauchy),
-    "outliers of 1e4": Family(outliers(1e4, both=True)),
-    "outliers of 1e8": Family(outliers(1e8, both=True)),
-    "outliers of 1e4 in A": Family(outliers(1e4, both=False), one_sided=True),
-    "outliers of 1e8 in A": Family(outliers(1e8, both=False), one_sided=True),
-    "columns of 1e4 in A": Family(outlier_columns(1e4), one_sided=True),
-    "columns of 1e8 in A": Family(outlier_columns(1e8), one_sided=True),
-    "3 % dense": Family(sparse(0.03)),
-    "10 % dense": Family(sparse(0.1)),
-    "one dense row": Family(one_dense_row),
-    "lower triangles": Family(lambda x: (np.tril(x.normal()), np.tril(x.normal()))),
-    "lower and upper": Family(lambda x: (np.tril(x.normal()), np.triu(x.normal()))),
-    "near the identity": Family(near_identity),
-    "graded together": Family(graded_together),
-    "graded against": Family(graded_against, long=True),
-    "graded in A": Family(graded_rows, one_sided=True),
-    "cancelling": Family(cancelling),
-}
 
 
 def operands(family: Family, fmt: str, n: int, device: str) -> tuple[Any, Any]:
     """Both matrices of a family in a format, on a device."""
-    source = Source(n, 1)
-    pair: list[Any] = list(family.make(source))
+    rng = np.random.default_rng(1)
+    pair: list[Any] = list(family.make(rng, n, n, n))
     if fmt == "float32":
         pair = [x.astype(np.float32) for x in pair]
     elif fmt == "complex128":
-        other = family.make(source)
+        other = family.make(rng, n, n, n)
         pair = [x + 1j * y for x, y in zip(pair, other, strict=True)]
     if device != "cpu":
         import torch
 
         pair = [torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in pair]
     if fmt == "float64x2":
-        pair = [second_words(x, source) for x in pair]
+        pair = [second_words(x, rng) for x in pair]
     return pair[0], pair[1]
 
 
-def second_words(x: Any, source: Source) -> widen.Words:
+def second_words(x: Any, rng: np.random.Generator) -> widen.Words:
     """Numbers of two words whose first ones are x; a 0 stays 0."""
-    share = (source.rng.random(tuple(x.shape)) - 0.5) * 2.0**-54
+    share = (rng.random(tuple(x.shape)) - 0.5) * 2.0**-54
     if not isinstance(x, np.ndarray):
         import torch
 

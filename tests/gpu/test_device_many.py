@@ -7,10 +7,12 @@ import pytest
 import torch
 
 import widen
-from device import ON, cases, gemm, product
-from helpers import assert_same_bits, draw
+from device import ON, cases, gemm, product, words_product
+from helpers import assert_same_bits, assert_same_words, draw, draw_words, words_near
+from widen.formats import FORMATS
 from widen.gpu import exact_products as gpu_exact_products
 from widen.gpu import stages as gpu_stages
+from widen.gpu.reconstruct import ResultBlock
 
 pytestmark = pytest.mark.device
 
@@ -43,6 +45,13 @@ def one_large(shape, seed, dtype="float64", power=70):
     return a, b
 
 
+def words_with_one_large(shape, name, power=70):
+    """The same for numbers of several words."""
+    fmt = FORMATS[name]
+    pair = one_large(shape, 1, "complex128" if fmt.parts == 2 else "float64", power)
+    return [words_near(np.random.default_rng(at), x, fmt) for at, x in enumerate(pair)]
+
+
 @cases(
     ("accuracy", "dtype"), ("correct", "float64"), ("standard", "float64"),
     ("standard", "complex64"), ("fast", "float64"), ("correct", "float32"), ("fast", "float32"),
@@ -54,6 +63,42 @@ def test_contracts(accuracy, dtype, by_products):
     a, b = one_large(SHAPE, 1, dtype, 300 if far else 70)
     _, found = product(a, b, accuracy, dtype)
     assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy))
+    assert by_products[-1] > 0
+
+
+@cases(
+    ("name", "accuracy"), ("float64x2", "correct"), ("float64_float32", "fast"),
+    ("float64x2", "standard"), ("float32x3", "correct"), ("complex128x2", "standard"),
+    ("float64x4", "correct"), ("complex64x2", "correct"), ("float32x2", "fast"), interpreted=4,
+    slow=2,
+)  # fmt: skip
+def test_words(name, accuracy, by_products):
+    """A second pass with the planes of "correct", and what that leaves open after balancing."""
+    # "correct" keeps every bit of what is not further apart.
+    far = 400 if FORMATS[name].part.words[0].precision == 53 else 100
+    a, b = words_with_one_large(SHAPE, name, far if accuracy == "correct" else 70)
+    _, found = words_product(a, b, name, accuracy)
+    assert_same_words(found, widen.matmul(a, b, accuracy=accuracy))
+    assert by_products[-1] > 0
+
+
+def test_a_batch_of_words_with_special_values(by_products):
+    rng, fmt = np.random.default_rng(3), FORMATS["float64x2"]
+    a, b = one_large((3, 5, 2), 1)
+    a, b = np.stack([a, 3 * a]), b[None]
+    a[0, 1, 2] = np.inf
+    a, b = words_near(rng, a, fmt), words_near(rng, b, fmt)
+    _, found = words_product(a, b, "float64x2")
+    assert_same_words(found, widen.matmul(a, b))
+    assert by_products[-1] > 0
+
+
+def test_a_sum_of_words(by_products):
+    a, b = words_with_one_large(SHAPE, "float64x2")
+    c, _ = draw_words("phi1", (SHAPE[0], SHAPE[2], 1), 5, "float64x2")
+    given = {"alpha": -0.1, "beta": 0.3}
+    _, found = words_product(a, b, "float64x2", c=c, **given)
+    assert_same_words(found, widen.gemm(a, b, c, **given))
     assert by_products[-1] > 0
 
 
@@ -101,12 +146,12 @@ def test_gemm(accuracy, by_products):
 def test_chunks_fit_the_workspace():
     lines = [gpu_exact_products.Lines(torch.empty((1, 1, count, 50), device="meta"), None)
              for count in (1000, 700)]  # fmt: skip
-    fmt = widen.formats.FORMATS["float64"]
+    block = ResultBlock(lines, (None, None), FORMATS["float64"], None)
     whole = (slice(None), slice(None))
-    assert list(gpu_exact_products._chunks(whole, lines, fmt, 1 << 30)) == [
+    assert list(gpu_exact_products._chunks(whole, block, 1 << 30)) == [
         (slice(0, 1000), slice(0, 700))
     ]
-    chunks = list(gpu_exact_products._chunks(whole, lines, fmt, 10 << 20))
+    chunks = list(gpu_exact_products._chunks(whole, block, 10 << 20))
     assert len(chunks) > 4
     assert sum((i.stop - i.start) * (j.stop - j.start) for i, j in chunks) == 700000
-    assert list(gpu_exact_products._chunks(whole, lines, fmt, 1 << 10)) == []
+    assert list(gpu_exact_products._chunks(whole, block, 1 << 10)) == []

@@ -144,7 +144,7 @@ def test_marks_of_small_matrices(monkeypatch, shape):
         open_terms = torch.zeros(1, dtype=torch.int64, device=ON)
         counts = gpu_certify.Counts(open_terms, torch.zeros_like(open_terms))
         more = {"kept": gpu_lines.MAGNITUDES, "terms": k, "counts": counts}
-        marks = gpu_certify.certify(*given, precision=53, **more)
+        marks = gpu_certify.look(*given, precision=53, **more)
         found.append(marks)
         counted.append(int(open_terms))
     assert torch.equal(*found)

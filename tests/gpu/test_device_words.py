@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,25 +12,18 @@ import pytest
 import torch
 
 import widen
-from device import ON, cases, moved
+from device import ON, cases, words_product
 from helpers import assert_same_bits, assert_same_words, draw_words
-from widen.contract import as_contract
 from widen.formats import BINARY, FORMATS, PLAIN
-from widen.gpu import batches as gpu_batches
 from widen.gpu import constants as gpu_constants
 from widen.gpu import encode as gpu_encode
 from widen.gpu import lines as gpu_lines
 from widen.gpu import multiply as gpu_multiply
 from widen.gpu import reconstruct as gpu_reconstruct
-from widen.gpu import stages as gpu_stages
 from widen.gpu import units as gpu_units
-from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton.numbers import SCALE
 from widen.gpu.operands import Groups, Lines, Numbers, lines_of_words
 from widen.gpu.reconstruct import ResultBlock
-from widen.gpu.scaling import Scaling
-from widen.stages.problem import Problem
-from widen.stages.run import run
 from widen.systems import residues
 from widen.words.conversions import planes_of_values
 
@@ -41,31 +35,10 @@ SHAPE = (1, 4, 2) if ON == "cpu" else (20, 33, 17)
 SHORT = ["float64_float32", "complex64x2"]
 
 
-def product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None, **choices):
-    """alpha a b + beta c by the GPU's stages; `choices` are a unit and a system."""
-    fmt = FORMATS[name]
-    left, right = (
-        gpu_batches.lines_of(moved(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right"))
-    )
-    shape = (1, a.shape[0], b.shape[1])
-    out = gpu_batches.empty(fmt, shape, torch.device(ON))
-    scaling = None
-    if c is not None:
-        added = gpu_batches.addend_lines(gpu_batches.reshaped(moved(c), shape), c.format)
-        scaling = Scaling(alpha, beta, added)
-    problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30, scaling=scaling, **choices)
-    bits = gpu_batches.bits_of(out, fmt.parts)
-    plan = run(gpu_stages, problem, bits, Clock(timed=False))
-    return plan, gpu_batches.reshaped(out, shape[1:])
-
-
 def assert_as_on_a_cpu(a, b, name, accuracy="standard", **choices):
-    plan, found = product(a, b, name, accuracy, **choices)
+    plan, found = words_product(a, b, name, accuracy, **choices)
     same = choices if choices.get("system") == "triangle" else {}  # whose bits are its own
-    assert_same_words(
-        widen.Words.of(found.format, [plane.cpu().numpy() for plane in found.planes]),
-        widen.matmul(a, b, accuracy=accuracy, dtype=name, **same),
-    )
+    assert_same_words(found, widen.matmul(a, b, accuracy=accuracy, dtype=name, **same))
     return plan
 
 
@@ -119,11 +92,8 @@ def test_gemm(accuracy):
     a, b = draw_words("phi1", SHAPE, 44, "float32x2")
     c, _ = draw_words("phi4", (SHAPE[0], SHAPE[2], 1), 45, "float32x2")
     given = {"alpha": 0.3, "beta": -1.7, "accuracy": accuracy}
-    _, found = product(a, b, "float32x2", accuracy, 0.3, -1.7, c)
-    wanted = widen.gemm(a, b, c, **given)
-    assert_same_words(
-        widen.Words.of(found.format, [plane.cpu().numpy() for plane in found.planes]), wanted
-    )
+    _, found = words_product(a, b, "float32x2", accuracy, 0.3, -1.7, c)
+    assert_same_words(found, widen.gemm(a, b, c, **given))
 
 
 def hard_integers(rng, bits):
@@ -209,20 +179,27 @@ def test_constants_of_bytes_and_of_two_digits():
         assert (sum(x * w for x, w in zip(digits, factors, strict=True)) - number) % p == 0
 
 
-@pytest.mark.parametrize(("name", "bits"), [("float32x2", 58), ("float64x4", 224)])
-def test_integers_of_words_are_rounded_to_nearest_even(name, bits):
-    """Residues of round(x 2^s): ties, tails of either sign beyond them, gaps, words of no use."""
+@pytest.mark.parametrize(
+    ("name", "bits", "kept_as"),
+    [("float32x2", 58, "float32"), ("float64x4", 224, "float64"), ("float32x4", 125, "float64")],
+)
+def test_integers_of_words_are_rounded_to_nearest_even(name, bits, kept_as):
+    """Residues of round(x 2^s): ties, tails of either sign beyond them, gaps, words of no use, all.
+
+    Words of float32 may be kept as float64, as those of balanced lines are.
+    """
     rng, fmt, s = np.random.default_rng(46), FORMATS[name], bits - 1
     values = []
     for j in range(128):
         whole, far, sign = int(rng.integers(1 << 20)), int(rng.integers(1, 150)), (-1) ** j
         half, tail = Fraction(2 * whole + j % 3, 2), sign * Fraction(1, 1 << far)
         gap = Fraction(int(rng.integers(1 << 30)), 1 << 30) * 2 ** int(rng.integers(s))
-        values.append(sign * (half + tail * (j % 4 > 1) + gap * (j % 8 > 3)) / 2**s)
+        long = Fraction(random.Random(j).getrandbits(96) | 1 << 95, 1 << 95) * 2**s * (j % 16 > 14)
+        values.append(sign * (half + tail * (j % 4 > 1) + gap * (j % 8 > 3) + long) / 2**s)
     words = np.stack(planes_of_values(values, fmt))
     values = [sum(map(Fraction, column.tolist())) for column in words[:, 0].T]
-    planes = [torch.from_numpy(x).to(ON)[:, None, None] for x in words]
-    lines = lines_of_words(planes, "left", 1)
+    planes = [torch.from_numpy(x.astype(kept_as)).to(ON)[:, None, None] for x in words]
+    lines = replace(lines_of_words(planes, "left", 1), narrow=fmt.part.words[0].precision)
     table = torch.zeros((gpu_lines.ROWS_OF_TABLE, 1), dtype=torch.int64, device=ON)
     table[int(SCALE)] = s
     layout = residues(128, 2.0 * bits, 1)

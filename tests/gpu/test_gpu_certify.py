@@ -30,7 +30,7 @@ def both_marks(monkeypatch, *given, **named):
         with monkeypatch.context() as patch:
             if not hopper:
                 patch.setattr(gpu_certify, "is_hopper", lambda device: False)
-            found.append(gpu_certify.certify(*given, **named, counts=counts))
+            found.append(gpu_certify.look(*given, **named, counts=counts))
         counted.append(int(counts.doubtful))
     saturated = named["kept"] >= gpu_lines.SATURATED
     assert counted == [saturated * int(marks.sum()) for marks in found]

@@ -16,6 +16,7 @@ from widen.calls.check import check_call
 from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
+from widen.gpu import batches as gpu_batches
 from widen.gpu import lines as gpu_lines
 from widen.gpu import operands
 from widen.gpu import products as gpu_products
@@ -23,6 +24,7 @@ from widen.gpu import stages as gpu_stages
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.products import lines_of
+from widen.gpu.scaling import Scaling
 from widen.options import Options
 from widen.stages.problem import Problem, Scalars
 from widen.stages.run import run
@@ -65,6 +67,25 @@ def product(a, b, accuracy="standard", dtype="float64", plan=None, workspace=1 <
     problem = Problem(left, right, as_contract(accuracy), fmt, workspace, plan=plan)
     bits = operands.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
     return run(gpu_stages, problem, bits, Clock(timed=False)), out.cpu().numpy()
+
+
+def words_product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None, **choices):
+    """alpha a b + beta c of `Words` of arrays by the GPU's stages, and its plan.
+
+    `choices` are a unit, a system and a plan.
+    """
+    fmt = FORMATS[name]
+    left, right = (lines_of(moved(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
+    shape = (max(left.shape[0], right.shape[0]), a.shape[-2], b.shape[-1])
+    out = gpu_batches.empty(fmt, shape, torch.device(ON))
+    scaling = None
+    if c is not None:
+        added = gpu_batches.addend_lines(gpu_batches.reshaped(moved(c), shape), c.format)
+        scaling = Scaling(alpha, beta, added)
+    problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30, scaling=scaling, **choices)
+    plan = run(gpu_stages, problem, gpu_batches.bits_of(out, fmt.parts), Clock(timed=False))
+    found = gpu_batches.reshaped(out, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + shape[1:])
+    return plan, widen.Words.of(found.format, [plane.cpu().numpy() for plane in found.planes])
 
 
 def gemm(a, b, c=None, alpha=1.0, beta=0.0, bound=False, **options):

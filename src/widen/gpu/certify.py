@@ -24,9 +24,9 @@ from widen.gpu.kernels.triton.numbers import (
     SUM,
     WEIGHT,
 )
-from widen.gpu.lines import SATURATED
+from widen.gpu.lines import MAGNITUDES, SATURATED, leads_again
 from widen.gpu.multiply import are_small, descriptor, launch_small
-from widen.gpu.operands import Tensor
+from widen.gpu.operands import Lines, Tensor
 from widen.gpu.replay.launch import launch, programs
 from widen.gpu.replay.recording import listener
 from widen.stages.error_bounds import Losses, Terms, bound_of, losses_of
@@ -51,20 +51,38 @@ class Counts:
     doubtful: Tensor
 
 
-def few_elements(k: int) -> int:
-    """So many elements with sums of k terms are tested one by one, at most."""
-    return FEW_TERMS // k
-
-
 def certify(
     left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate, *,
-    precision: int, kept: int, terms: int, counts: Counts, marks: Tensor | None = None,
+    precision: int, kept: int, terms: int, counts: Counts, sides: tuple[Lines, Lines],
 ) -> Tensor:  # fmt: skip
-    """Marks (batch, m, n) of elements that a look does not certify.
+    """Marks (batch, m, n) of elements that are not certified: `look` at the leads of lines.
+
+    Where those near the mean leave more than a few elements open, magnitudes decide: launches that
+    otherwise end at once, so that nobody waits for the device.
+    """
+    marks = look(
+        left, right, tables, k, test, precision=precision, kept=kept, terms=terms, counts=counts
+    )
+    if kept < SATURATED:
+        return marks
+    few = FEW_TERMS // k
+    left, right = leads_again(sides, tables, MAGNITUDES, counts.doubtful, few)
+    return look(
+        left, right, tables, k, test, precision=precision, kept=MAGNITUDES, terms=k, counts=counts,
+        before=(marks, few),
+    )  # fmt: skip
+
+
+def look(
+    left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate, *,
+    precision: int, kept: int, terms: int, counts: Counts,
+    before: tuple[Tensor, int] | None = None,
+) -> Tensor:  # fmt: skip
+    """Marks (batch, m, n) of elements that one look does not certify.
 
     At the first `terms` leading integers, (1, batch, lines, pitch), of `kept` bits beside the
-    first; or at all magnitudes, as bfloat16, where `marks` of an earlier look stay as they are
-    unless it left many open. Where products were left out no line counts as exact in `tables`
+    first; or at all magnitudes, as bfloat16, where marks of a look `before` stay as they are if no
+    more than so many are doubtful. Where products were left out no line counts as exact in `tables`
     (`units.Engine.fitted`). Weights and steps are in float32 here, so they are counted in units
     near those of lines at their goal.
     """
@@ -76,18 +94,20 @@ def certify(
     if left.dtype == torch.bfloat16:
         # Sums of k exact products in float32; those of two parts were rounded down once more.
         error = 2.0**-20 * (k + 16)
-        few = -1 if marks is None else few_elements(k)
         closely = {
             **common, "open_terms": counts.open_terms, "down": 1 - error,
             "up": (1 + error) * (1 + 2.0**-6), "entry": _above(test.entry, -unit),
             "both": _above(test.both, -2 * unit), "dropped": _above(test.dropped, -2 * unit),
             "PLAIN": left.is_cuda,
         }  # fmt: skip
-        if marks is None:
-            marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
+        if before is None:
+            before = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device), -1
             if are_small(left, right, k):
-                launch_small(small_kernels.certify, 1, left, right, k, {**closely, "marks": marks})
-                return marks
+                launch_small(
+                    small_kernels.certify, 1, left, right, k, {**closely, "marks": before[0]}
+                )
+                return before[0]
+        marks, few = before
         kernel, terms = multiply_kernels.certify_closely, k
         more = {**closely, "doubtful": counts.doubtful, "few": few}
         small = batch * m * n < tiles.MANY_ELEMENTS

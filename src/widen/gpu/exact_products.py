@@ -3,7 +3,8 @@
 A dot product takes 20 to 60 ps a term on an H200; 49 products of planes would take 0.06 at 1600
 TOP/s, and they with all that is around them 0.06 to 0.4. So rows and columns with a share of open
 elements are multiplied again, with planes enough to round them correctly. What does not fit even
-those is left to `gpu.repair`, as are elements here and there.
+those is left to `gpu.repair`, as are elements here and there. Numbers of one word and of several go
+the same way.
 """
 
 from __future__ import annotations
@@ -11,35 +12,34 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 
 from widen import bounds
 from widen.bounds import Goal
 from widen.contract import CONTRACTS
-from widen.formats import BINARY, Format
-from widen.gpu import constants, tiles
-from widen.gpu.constants import BYTE_BITS, NORM_TOO_LARGE
-from widen.gpu.encode import encode_bytes
+from widen.formats import BINARY
+from widen.gpu import tiles
+from widen.gpu.constants import BYTE_BITS, MOST_BITS, NORM_TOO_LARGE
+from widen.gpu.encode import encode_bytes, encode_words
 from widen.gpu.kernels.triton import exact_products as kernels
 from widen.gpu.kernels.triton.numbers import NORM, SCALE
 from widen.gpu.kernels.triton.reconstruct import UNSETTLED
-from widen.gpu.lines import NEEDS, ROWS_OF_TABLE, quantise, survey
-from widen.gpu.multiply import products
-from widen.gpu.operands import ALL, Lines, Piece, Tensor, picked
+from widen.gpu.lines import quantise, survey_all
+from widen.gpu.multiply import multiply
+from widen.gpu.operands import ALL, Lines, Piece, Target, Tensor, picked, room_like, tensors_of
 from widen.gpu.reconstruct import ResultBlock, reconstruct_any
 from widen.gpu.repair import REPAIRED
 from widen.gpu.replay.launch import launch
-from widen.gpu.scaling import Scaling
 from widen.systems import residues
 
 FEWEST_TERMS = 1 << 27
 """Elements with no more terms in all are repaired by dot products, whatever their pattern.
 
 Both take as long with 2^27 terms at n = 2048 and 4096 (3.5 and 6 ms), 2^29 at 8192; terms of very
-different size take up to four times as long, by dot products only.
+different size take up to four times as long, by dot products only. A term of several words is as
+many as it has pairs of them.
 """
 
 DENSE = 1 / 500
@@ -51,11 +51,11 @@ Both took as long with 1.6 % of all elements open at n = 2048, 0.2 % at 4096, 0.
 PICKED_SHARE = 0.8
 """Rows or columns are picked out up to this share of all of them."""
 
-STEPS = (144.0, 172.0, 224.0, 280.0, BYTE_BITS)
+STEPS = (144.0, 172.0, 224.0, 280.0, BYTE_BITS, 448.0, 640.0, 1024.0, MOST_BITS)
 """|X| that planes hold: a few sizes only, since kernels are compiled for each.
 
 Numbers (rand - 0.5) exp(phi randn) need 160 bits at phi = 0.5, k = 2048, 165 at 4096, 168 at 8192,
-and 213 at phi = 4, k = 2048.
+and 213 at phi = 4, k = 2048. Planes beyond the bytes' are for numbers of several words.
 """
 
 WORTHWHILE = 32
@@ -65,8 +65,13 @@ NOWHERE = 1 << 20
 """Further down than exponents of any number."""
 
 
-Product = Callable[[tuple[Lines, Lines], Format, Tensor, Scaling | None], tuple[Tensor, int]]
-"""Rounds a product into a tensor; gives where it is the nearest number, and bytes it took."""
+Product = Callable[[ResultBlock], tuple[Tensor, int]]
+"""Rounds a block's product into it; gives where it is the nearest number, and bytes it took."""
+
+
+def fewest_terms(sides: tuple[Lines, Lines]) -> int:
+    """`FEWEST_TERMS` of numbers of as many words as these have."""
+    return FEWEST_TERMS // (len(sides[0].words) * len(sides[1].words))
 
 
 def repair_by_products(
@@ -79,14 +84,12 @@ def repair_by_products(
 
     Reads the device: how many there are, and if many, where. Gives the bytes of workspace it took.
     """
-    sides, fmt, out = block.sides, block.fmt, block.out
-    assert isinstance(out, torch.Tensor)
-    scaling, most = block.scaling, 0
-    fewest = FEWEST_TERMS // sides[0].shape[2]
+    sides, scaling, most = block.sides, block.scaling, 0
+    fewest = fewest_terms(sides) // sides[0].shape[2]
     if int(marks.count_nonzero()) <= fewest:
         return most
     for region in _regions(marks == int(UNSETTLED), fewest):
-        chunks = [region] if workspace is None else _chunks(region, sides, fmt, workspace)
+        chunks = [region] if workspace is None else _chunks(region, block, workspace)
         for rows, columns in chunks:
             pieces = (rows, columns)
             left, right = (x.cut(ALL, at) for x, at in zip(sides, pieces, strict=True))
@@ -95,15 +98,20 @@ def repair_by_products(
             if int(wanted.sum()) <= DENSE * wanted.numel():
                 continue
             part = None if scaling is None else scaling.taken(rows, columns)
-            fresh = torch.empty((out.shape[0], *codes.shape), dtype=out.dtype, device=out.device)
-            exact, used = product((left, right), fmt, fresh, part)
+            fresh = room_like(block.out, tuple(codes.shape))
+            exact, used = product(replace(block, sides=(left, right), out=fresh, scaling=part))
             done = exact & wanted
-            old = picked(out, rows, columns)
-            out[..., rows, columns] = torch.where(done, fresh, old)
+            _copy_where(done, fresh, block.out, rows, columns)
             marks[..., rows, columns] = torch.where(done, REPAIRED, codes)
             repaired += done.sum()
             most = max(most, used)
     return most
+
+
+def _copy_where(done: Tensor, fresh: Target, out: Target, rows: Piece, columns: Piece) -> None:
+    """Write some elements of some rows and columns into a result."""
+    for new, old in zip(tensors_of(fresh), tensors_of(out), strict=True):
+        old[..., rows, columns] = torch.where(done, new, picked(old, rows, columns))
 
 
 def _regions(marked: Tensor, fewest: int) -> list[tuple[Piece, Piece]]:
@@ -127,13 +135,15 @@ def _regions(marked: Tensor, fewest: int) -> list[tuple[Piece, Piece]]:
 
 
 def _chunks(
-    region: tuple[Piece, Piece], sides: tuple[Lines, Lines], fmt: Format, workspace: int
+    region: tuple[Piece, Piece], block: ResultBlock, workspace: int
 ) -> Iterator[tuple[Piece, Piece]]:
     """Parts of a region whose copies, planes and residues fit the workspace."""
+    sides, parts = block.sides, block.fmt.parts
     batch, _, k = sides[0].shape
     batch = max(batch, sides[1].shape[0])
-    planes = residues(128, BYTE_BITS, fmt.parts).planes[0]
-    line, element = batch * (planes + 32 * fmt.parts) * (k + 16), batch * (planes + 32 * fmt.parts)
+    words = max(len(side.words) for side in sides)
+    planes = residues(128, _most_bits(block), parts).planes[0]
+    line, element = batch * (planes + 32 * parts * words) * (k + 16), batch * (planes + 32 * parts)
     edge = int((math.sqrt(line * line + element * workspace) - line) / element)
     sizes = [
         side.shape[1] if isinstance(piece, slice) else len(piece)
@@ -154,62 +164,57 @@ def _steps(piece: Piece, size: int, step: int) -> list[Piece]:
     return [piece[start : start + step] for start in starts]
 
 
-def exact_product(
-    sides: tuple[Lines, Lines], fmt: Format, out: Tensor, scaling: Scaling | None
-) -> tuple[Tensor, int]:
-    """Round the product of all these lines into `out`; give where it is the correctly rounded one.
+def _most_bits(block: ResultBlock) -> float:
+    """Bits of X that planes may hold here."""
+    return MOST_BITS if block.wide else BYTE_BITS
+
+
+def exact_product(block: ResultBlock) -> tuple[Tensor, int]:
+    """Round the product of a block's lines into it; give where it is the correctly rounded one.
 
     Lines keep every bit, or as many as two of their kind may have. The bytes this took come second.
     """
-    k = sides[0].shape[2]
+    sides, fmt = block.sides, block.fmt
+    k, most = sides[0].shape[2], _most_bits(block)
     even = balanced(sides[0], sides[1])
-    cap = math.floor((BYTE_BITS - 4 - math.log2(k * fmt.parts)) / 2)
+    cap = math.floor((most - 4 - math.log2(k * fmt.parts)) / 2)
     goal = bounds.goal(CONTRACTS["correct"], fmt.precision, k, fmt.parts, cap)
-    tables, needs = tables_of(even.sides, goal)
-    bits = sum(max(norm, 0) for norm in needs[:, 0].tolist()) / 256
-    layout = residues(128, next(step for step in STEPS if step >= min(bits, BYTE_BITS)), fmt.parts)
-    planes = encode_bytes(even.sides, tables, layout)
-    groups = products(planes[0], planes[1], constants.of_planes(layout), k)
-    block = ResultBlock(sides, even.final(tables), fmt, out, scaling=scaling)
+    tables, norms, width = _quantised(even.sides, goal)
+    bits = sum(max(norm, 0) for norm in norms) / 256
+    layout = residues(128, next(step for step in STEPS if step >= min(bits, most)), fmt.parts)
+    if layout.bases or any(side.block is not None for side in even.sides):
+        planes = encode_words(even.sides, tables, layout, width)
+    else:
+        planes = encode_bytes(even.sides, tables, layout)
+    groups = multiply(planes[0], planes[1], layout, k)
     # The kernels for any moduli: how many there are depends on the data, and one that is made for
     # 49 of them takes a minute to compile.
-    exact = reconstruct_any(groups, layout, block, None, slack=True) == 0
-    held = sum(side.nbytes for side in even.sides)
-    return exact, held + sum(x.nbytes for x in (*planes, groups, out))
+    final = replace(block, tables=even.final(tables), test=None)
+    exact = reconstruct_any(groups, layout, final, None, slack=True) == 0
+    held = (*(side.words for side in even.sides), *planes, *tensors_of(block.out))
+    return exact, groups.nbytes + sum(x.nbytes for x in held)
 
 
-def tables_of(sides: list[Lines], goal: Goal | None) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """Tables of two operands, and what their planes must hold, on the device."""
-    device = sides[0].bits.device
-    ours, theirs = (
-        torch.zeros((ROWS_OF_TABLE, side.count), dtype=torch.int64, device=device) for side in sides
-    )
-    needs = torch.zeros((2, NEEDS), dtype=torch.int64, device=device)
-    survey(sides, (ours, theirs), None, 0)
-    quantise(sides, (ours, theirs), goal, None, needs.unbind())
-    return (ours, theirs), needs
+def _quantised(
+    sides: list[Lines], goal: Goal | None
+) -> tuple[tuple[Tensor, Tensor], list[int], int]:
+    """Tables of two operands, norms that planes must hold, and bits of the longest integer."""
+    surveys = survey_all(sides, None, 0, [goal])
+    ours, theirs = surveys.tables
+    quantise(sides, (ours, theirs), goal, None, surveys.needs[0].unbind())
+    needs = surveys.needs[0, :, :2].tolist()
+    return (ours, theirs), [norm for norm, _ in needs], max(max(sigma for _, sigma in needs), 0) + 1
 
 
-def _named(side: Lines) -> dict[str, Any]:
-    """Lines of one word, as kernels name them."""
-    parts, _, lines, inner = side.bits.shape
-    return {
-        **side.named_bits, **side.named_fields, "lines": lines, "inner": inner, "PARTS": parts,
-    }  # fmt: skip
-
-
-def _room(side: Lines, parts: int, dtype: torch.dtype) -> Tensor:
-    """Room for other numbers in the place of lines, neighbours where these have them.
+def _room(side: Lines) -> Tensor:
+    """Room for other words in the place of lines, neighbours where these have them.
 
     Parts of a number lie side by side, as kernels that read both at once want them.
     """
-    batch, count, inner = side.shape
-    device = side.bits.device
-    if side.lines_near:
-        room = torch.empty((batch, inner, count, parts), dtype=dtype, device=device).transpose(1, 2)
-    else:
-        room = torch.empty((batch, count, inner, parts), dtype=dtype, device=device)
-    return room.movedim(-1, 0)
+    words, parts, batch, count, inner = side.words.shape
+    shape = (inner, count) if side.lines_near else (count, inner)
+    room = side.bits.new_empty((words, batch, *shape, parts), dtype=torch.int64)
+    return (room.transpose(2, 3) if side.lines_near else room).movedim(-1, 1)
 
 
 def _tile(side: Lines) -> tuple[tiles.LineTile, tuple[int]]:
@@ -244,22 +249,26 @@ def balanced(left: Lines, right: Lines) -> Balanced:
     sides, moves, losses = [], [], []
     for side, sign in ((left, 1), (right, -1)):
         shifts = torch.where(used, sign * shift, int(kernels.LEFT_OUT)).to(torch.int32)
-        out = _room(side, side.bits.shape[0], torch.int64)
+        out = _room(side)
         moved, lost = (
             torch.empty(side.count, dtype=torch.int32, device=out.device) for _ in range(2)
         )
         shape, grid = _tile(side)
-        out_part, out_batch, out_line, out_inner = out.stride()
+        words, parts, _, lines, inner = out.shape
+        out_word, out_part, out_batch, out_line, out_inner = out.stride()
         launch(
             kernels.balance, grid,
             {
-                **_named(side), **shape.named, "out": out, "shifts": shifts, "moved": moved,
-                "lost": lost, "out_part_stride": out_part, "out_batch_stride": out_batch,
+                **side.named_words, **side.named_fields, **shape.named, "lines": lines,
+                "inner": inner, "WORDS": words, "PARTS": parts, "out": out, "shifts": shifts,
+                "moved": moved, "lost": lost, "out_word_stride": out_word,
+                "out_part_stride": out_part, "out_batch_stride": out_batch,
                 "out_line_stride": out_line, "out_inner_stride": out_inner,
             },
             warps=shape.warps,
         )  # fmt: skip
-        sides.append(Lines(out, BINARY["float64"]))
+        several = None if side.block is None else out
+        sides.append(Lines(out[0], BINARY["float64"], several, side.word_bits))
         moves.append(moved)
         losses.append(lost)
     return Balanced(sides, moves, losses)

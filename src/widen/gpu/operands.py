@@ -30,12 +30,19 @@ class Lines:
     """An operand as lines, the bits of its floats: a view (parts, batch, lines, inner).
 
     Numbers of several words, all of one format, have them in `block`, (words, parts, batch, lines,
-    inner); `bits` are the first.
+    inner); `bits` are the first. Words that were given in a narrower format lie as many bits apart
+    as that has, `narrow`.
     """
 
     bits: Tensor
     fmt: Binary
     block: Tensor | None = None
+    narrow: int | None = None
+
+    @cached_property
+    def word_bits(self) -> int:
+        """By how many bits a word lies below the one before it, at least."""
+        return self.narrow or self.fmt.precision
 
     @cached_property
     def shape(self) -> tuple[int, int, int]:
@@ -124,7 +131,8 @@ class Lines:
 
     def like(self, words: Tensor) -> Lines:
         """Other numbers of the same kind, (words, parts, batch, lines, inner)."""
-        return Lines(words[0], self.fmt, None if self.block is None else words)
+        block = None if self.block is None else words
+        return Lines(words[0], self.fmt, block, self.narrow)
 
     def cut(self, batch: slice, lines: Piece) -> Lines:
         """Some lines, a view if it can be. A batch of 1 stays whole."""
@@ -132,7 +140,8 @@ class Lines:
         part = self.bits[:, batch, lines]
         if part.shape == self.bits.shape:
             return self
-        return Lines(part, self.fmt, None if self.block is None else self.block[:, :, batch, lines])
+        block = None if self.block is None else self.block[:, :, batch, lines]
+        return Lines(part, self.fmt, block, self.narrow)
 
 
 def on_sides(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,6 +260,21 @@ class Numbers:
 
 
 Target = Tensor | Numbers
+
+
+def tensors_of(out: Target) -> list[Tensor]:
+    """The tensors of a result, (..., batch, m, n)."""
+    if isinstance(out, Numbers):
+        return [out.block] if out.second is None else [out.block, out.second]
+    return [out]
+
+
+def room_like(out: Target, dims: tuple[int, ...]) -> Target:
+    """Room for a result of the same kind, (batch, m, n)."""
+    made = [x.new_empty((*x.shape[:-3], *dims)) for x in tensors_of(out)]
+    if isinstance(out, Numbers):
+        return Numbers(made[0], None if out.second is None else made[1])
+    return made[0]
 
 
 def cut(out: Target, batch: slice, rows: slice, columns: slice) -> Target:

@@ -12,7 +12,7 @@ from widen import bounds
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import Format
-from widen.gpu import exact_products, tiles
+from widen.gpu import tiles
 from widen.gpu.constants import BYTE_BITS, MOST_BITS
 from widen.gpu.kernels.triton.quantise import HARD, HEAVY, ZEROS
 from widen.gpu.lines import MAGNITUDES, SATURATED
@@ -131,6 +131,8 @@ class Question:
     gpu: str = ""
     wide: bool = False
     """Whether numbers have several words: moduli in two digits may then follow the bytes."""
+    fewest: int = 0
+    """Terms of elements that are repaired by products, at least (`exact_products`)."""
 
     @property
     def most(self) -> float:
@@ -156,7 +158,7 @@ class Question:
             few = math.prod(self.shape) < LEAST_WORK
             plain = self.wide or few or kinds & int(HEAVY) > 0 or kept == MAGNITUDES
             kept, terms = MAGNITUDES if plain else kept + SATURATED, k
-        many_open = read[0][0].open_terms > exact_products.FEWEST_TERMS and not self.wide
+        many_open = read[0][0].open_terms > self.fewest
         return Choice(taken, kept, min(terms, k), plan, many_open, kinds & int(ZEROS) > 0)
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:
@@ -210,7 +212,7 @@ def held_widths(problem: Problem[Lines]) -> tuple[int | None, int | None]:
 
 
 def question_of(
-    problem: Problem[Lines], caps: tuple[int | None, ...], gpu: str, *, wide: bool
+    problem: Problem[Lines], caps: tuple[int | None, ...], gpu: str, *, wide: bool, fewest: int
 ) -> Question:
     """What is to be decided. It holds no tensors."""
     layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
@@ -218,4 +220,5 @@ def question_of(
     return Question(
         problem.contract, problem.fmt, problem.shape, caps, problem.workspace,
         problem.test is not None, layout, problem.unit, problem.system, gpu, wide,
+        fewest,
     )  # fmt: skip

@@ -15,21 +15,12 @@ import torch
 from widen.bounds import Goal
 from widen.contract import CONTRACTS
 from widen.encoded import Encoded
-from widen.formats import Format
-from widen.gpu import exact_products, units
-from widen.gpu.certify import Counts, Largest, certify, error_bound, few_elements
+from widen.gpu import units
+from widen.gpu.certify import Counts, Largest, certify, error_bound
 from widen.gpu.clock import Clock
 from widen.gpu.encode import EncodedLines, held
-from widen.gpu.exact_products import exact_product, repair_by_products
-from widen.gpu.lines import (
-    MAGNITUDES,
-    OPEN,
-    SATURATED,
-    find_spans,
-    leads_again,
-    mark_singles,
-    survey_all,
-)
+from widen.gpu.exact_products import exact_product, fewest_terms, repair_by_products
+from widen.gpu.lines import MAGNITUDES, OPEN, find_spans, leads_again, mark_singles, survey_all
 from widen.gpu.lines import quantise as quantise_lines
 from widen.gpu.multiply import scratch_bytes
 from widen.gpu.operands import (
@@ -93,7 +84,8 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
         quantise_lines(sides, (rows, columns), goal, test, surveys.needs[at].unbind())
         choices.append((rows, columns))
     wide = is_wide(problem, sides)
-    question = question_of(problem, caps, name_of(ours.bits.device.index), wide=wide)
+    gpu, fewest = name_of(ours.bits.device.index), fewest_terms(sides)
+    question = question_of(problem, caps, gpu, wide=wide, fewest=fewest)
     given = Prepared(
         problem, account, sides, wide, choices[0], surveys.leads, kept, k, surveys.repaired,
         Counts(*(needs[OPEN:] for needs in surveys.needs[0])),
@@ -223,19 +215,10 @@ class Stages:
             return None
         pieces = self.block[1:]
         left, right = (cut_planes(x, batch, piece) for x, piece in zip(whole, pieces, strict=True))
-        kept, terms, counts = self.product.kept, self.product.terms, self.product.counts
-        precision = self.fmt.precision
-        marks = certify(
-            left, right, self.fitted, self.k, self.test, precision=precision, kept=kept,
-            terms=terms, counts=counts,
-        )  # fmt: skip
-        if kept < SATURATED:
-            return marks
-        few = few_elements(self.k)
-        left, right = leads_again(self.sides, self.tables, MAGNITUDES, counts.doubtful, few)
+        product = self.product
         return certify(
-            left, right, self.fitted, self.k, self.test, precision=precision, kept=MAGNITUDES,
-            terms=terms, counts=counts, marks=marks,
+            left, right, self.fitted, self.k, self.test, precision=self.fmt.precision,
+            kept=product.kept, terms=product.terms, counts=product.counts, sides=self.sides,
         )  # fmt: skip
 
     def encode(self, inner: slice) -> Planes:
@@ -311,20 +294,19 @@ class Stages:
         repair(result, marks, product.repaired)
         return marks
 
-    def _correct_product(
-        self, sides: tuple[Lines, Lines], fmt: Format, out: Tensor, scaling: Scaling | None
-    ) -> tuple[Tensor, int]:
+    def _correct_product(self, result: ResultBlock) -> tuple[Tensor, int]:
         """A second pass, with the planes of "correct", whatever it then leaves open repaired."""
-        correct = CONTRACTS["correct"]
-        problem = Problem(*sides, correct, fmt, self.workspace, scaling=scaling)
+        out, correct = result.out, CONTRACTS["correct"]
+        problem = Problem(
+            *result.sides, correct, self.fmt, self.workspace, scaling=result.scaling
+        )  # fmt: skip
         again = quantise(problem, Clock(timed=False))
         for block in block_slices(again.plan):
             stages = again.stages(block, out)
             planes = stages.encode(slice(0, self.k))
             stages.repair(stages.reconstruct(stages.multiply(planes, None), None))
-        return torch.ones(
-            out.shape[1:], dtype=torch.bool, device=out.device
-        ), again.account.workspace
+        everywhere = torch.ones(out.shape[1:], dtype=torch.bool, device=out.device)
+        return everywhere, again.account.workspace
 
     def _many_are_open(self) -> bool:
         """Whether elements to be repaired have many terms in all; asks the device if they may have.
@@ -334,15 +316,16 @@ class Stages:
         """
         product = self.product
         closely = product.leads is not None and product.kept >= MAGNITUDES
-        if self.wide or not (closely or self.plan.cap is not None):
+        if not (closely or self.plan.cap is not None):
             return False
         if product.problem.plan is not None:  # made beforehand, so as to wait for nothing
             return False
-        if math.prod(self.out.shape[1:]) * self.k <= exact_products.FEWEST_TERMS:
+        fewest = fewest_terms(self.sides)
+        if math.prod(self.out.shape[1:]) * self.k <= fewest:
             return False
         with recording.quietly():
             open_terms = product.counts.open_terms
-            many = int(open_terms[0]) > exact_products.FEWEST_TERMS
+            many = int(open_terms[0]) > fewest
             open_terms.zero_()  # for the next block
         recorder = recording.listener()
         if many and recorder is not None:

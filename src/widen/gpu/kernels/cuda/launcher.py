@@ -70,9 +70,8 @@ def divisor(value: int) -> Divisor:
 
 @lru_cache(maxsize=64)
 def options(
-    tile: Tile, *, permuted: bool = False, long: bool = False, pairs: bool = False,
-    wide: bool = False,
-) -> tuple[str, ...]:  # fmt: skip
+    tile: Tile, *, permuted: bool = False, long: bool = False, wide: bool = False
+) -> tuple[str, ...]:
     """Of the compiler. Registers: 64K a multiprocessor, in eights, most of them to consumers."""
     registers = {2: (240, 24), 3: (160, 32)}[tile.consumers]
     macros = {
@@ -84,7 +83,6 @@ def options(
         "SHARE_LEFT": int(tile.share_left),
         "PERMUTED": int(permuted),
         "LONG": int(long),
-        "PAIRS": int(pairs),
         "WIDE": int(wide),
         "CONSUMER_REGISTERS": registers[0],
         "PRODUCER_REGISTERS": registers[1],

@@ -17,7 +17,7 @@
 //   CONSUMERS   consumer warpgroups          BLOCKS      blocks of 64 rows each of them multiplies
 //   TILE_N      columns of a tile            STAGES      stages of 128 bytes of K
 //   CLUSTER     blocks of a cluster, 1 or 2  SHARE_LEFT  1: they share left's tile, side by side
-//   PERMUTED, LONG, WIDE; PAIRS  of the ends             0: they share right's, one above the other
+//   PERMUTED, LONG, WIDE   of the ends                   0: they share right's, one above the other
 //   CONSUMER_REGISTERS, PRODUCER_REGISTERS   what a thread of each kind holds
 #include "hopper.cuh"
 #include "walk.cuh"
@@ -101,7 +101,7 @@ __device__ __forceinline__ void consume(const Job& job, u32 shared, u64* full, u
     for (int step = 0;; step++) {
       const u32 stage = shared + ring.stage * STAGE_BYTES;
       barrier_wait(&full[ring.stage], ring.phase);
-      issue(c, stage + rows_at, stage + LEFT_BYTES, step != 0 && !(PAIRS && step == depth));
+      issue(c, stage + rows_at, stage + LEFT_BYTES, step != 0);
       if (step == 0) {
         const Tile tile = tile_at(work, t, rank);
         target.find(work, job.finish, tile, consumer);

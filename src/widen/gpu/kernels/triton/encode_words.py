@@ -48,9 +48,9 @@ def put(limbs, u, t, HIGHEST: tl.constexpr, ASSEMBLY: tl.constexpr):
 
 
 @triton.constexpr_function
-def highest(w, words, fraction, longs):
+def highest(w, words, word_bits, longs):
     """The highest limb of the word that is number w from the last."""
-    return max(longs - (words - 1 - w) * (fraction + 1) // 64, 0)
+    return max(longs - (words - 1 - w) * word_bits // 64, 0)
 
 
 @triton.jit
@@ -64,8 +64,8 @@ def loaded(at, word_stride, inside, BEGIN: tl.constexpr, END: tl.constexpr):
 
 @triton.jit
 def integer_of(
-    at, s, word_stride, inside, WORDS: tl.constexpr, FRACTION: tl.constexpr,
-    EXPONENT: tl.constexpr, LONGS: tl.constexpr, ASSEMBLY: tl.constexpr,
+    at, s, word_stride, inside, WORDS: tl.constexpr, WORD_BITS: tl.constexpr,
+    FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LONGS: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """Limbs whose bytes, from -128 to 127 each, are the digits of round(x 2^s) to base 256."""
     limbs = ()
@@ -95,7 +95,7 @@ def integer_of(
         u = tl.where(t < 0, sign.to(tl.int64), u)
         t = tl.minimum(tl.maximum(t, 0), 64 * LONGS + 63)
         flips ^= (sign & 1).to(flips.dtype) << ((t >> 6) + 2)
-        limbs = put(limbs, u, t, highest(w, WORDS, FRACTION, LONGS), ASSEMBLY)
+        limbs = put(limbs, u, t, highest(w, WORDS, WORD_BITS, LONGS), ASSEMBLY)
     # Half a unit but for one of its last bits, and that too if the integer is odd or a tail is
     # there; then 128 in every byte, which exclusive or takes away again, makes digits signed.
     digits = ()
@@ -315,9 +315,10 @@ SIZES = ["count", "pitch", "plane_stride", "moduli", "long_moduli"]
 def residues(
     bits, table, count, planes, lines, inner, pitch, plane_stride, word_stride, part_stride,
     batch_stride, line_stride, inner_stride, constants, weights, moduli, long_moduli,
-    WORDS: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
-    LONGS: tl.constexpr, ASSEMBLY: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
-    LONG_MODULI: tl.constexpr, ROOM: tl.constexpr, NEAR: tl.constexpr, COLUMNS: tl.constexpr,
+    WORDS: tl.constexpr, WORD_BITS: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr,
+    EXPONENT: tl.constexpr, LONGS: tl.constexpr, ASSEMBLY: tl.constexpr, LINES: tl.constexpr,
+    INNER: tl.constexpr, LONG_MODULI: tl.constexpr, ROOM: tl.constexpr, NEAR: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """planes[c] = residues modulo p_c of round(x 2^s), (planes, batch, lines, pitch).
 
@@ -326,7 +327,8 @@ def residues(
     w' + w: COLUMNS rows of w, then as many of w'. Moduli of both kinds are filled up with zeros to
     a multiple of COLUMNS. `constants` are -p of all, then 1/p, a float's bits. Those in two digits
     have three planes: low digits, with the other residues, high digits, and sums. Complex numbers
-    have planes of real parts, of imaginary parts, and of their sums.
+    have planes of real parts, of imaginary parts, and of their sums. A word lies WORD_BITS or more
+    below the one before it.
 
     COLUMNS are moduli of one product of matrices; 1 if integers are so short, and moduli as well,
     that bytes are multiplied four at a time instead. ROOM is LONGS then.
@@ -343,8 +345,8 @@ def residues(
     sides = ()
     for part in tl.static_range(PARTS):
         limbs = integer_of(
-            at + part * wide(part_stride), s, wide(word_stride), inside, WORDS, FRACTION, EXPONENT,
-            LONGS, ASSEMBLY,
+            at + part * wide(part_stride), s, wide(word_stride), inside, WORDS, WORD_BITS, FRACTION,
+            EXPONENT, LONGS, ASSEMBLY,
         )  # fmt: skip
         if COLUMNS == 1:
             sides = sides + (quarters_of(limbs, LINES, INNER),)

@@ -34,20 +34,21 @@ def numbers_at(source, h, inside, inner_stride, FRACTION: tl.constexpr, EXPONENT
     return x, m, e
 
 
-SIZES = ["lines", "inner", "part_stride", "batch_stride"]
+SIZES = ["lines", "inner", "word_stride", "part_stride", "batch_stride"]
 
 
 @triton.jit(do_not_specialize=SIZES)
 def balance(
-    bits, out, shifts, moved, lost, lines, inner, part_stride, batch_stride, line_stride,
-    inner_stride, out_part_stride, out_batch_stride, out_line_stride, out_inner_stride,
-    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LINES: tl.constexpr,
-    INNER: tl.constexpr,
+    bits, out, shifts, moved, lost, lines, inner, word_stride, part_stride, batch_stride,
+    line_stride, inner_stride, out_word_stride, out_part_stride, out_batch_stride, out_line_stride,
+    out_inner_stride,
+    WORDS: tl.constexpr, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    LINES: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """Numbers x 2^(shifts_h + moved) as bits of float64, `moved` chosen for each line.
 
-    The largest number of a line gets the exponent TOP; `lost` are 1 for lines with numbers so far
-    below it that float64 does not hold them.
+    The largest number of a line (by its first word) gets the exponent TOP; `lost` are 1 for lines
+    with words so far below it that float64 does not hold them.
     """
     tiles = tl.cdiv(lines, LINES)
     b, line = tl.program_id(0) // tiles, tl.program_id(0) % tiles * LINES + tl.arange(0, LINES)
@@ -57,7 +58,7 @@ def balance(
     for start in range(0, inner, INNER):
         h, inside, shift = shifts_at(shifts, line, start, lines, inner, INNER)
         for part in tl.static_range(PARTS):
-            of_part = source + part * part_stride
+            of_part = source + part * wide(part_stride)
             x, m, e = numbers_at(of_part, h, inside, inner_stride, FRACTION, EXPONENT)
             counts = (m > 0) & ~is_special(x, FRACTION, EXPONENT) & (shift < LEFT_OUT)
             highest = tl.maximum(highest, tl.where(counts, highest_bit(m) + e + shift, NOTHING))
@@ -66,8 +67,9 @@ def balance(
     gone = tl.zeros((LINES, INNER), tl.int32)
     for start in range(0, inner, INNER):
         h, inside, shift = shifts_at(shifts, line, start, lines, inner, INNER)
-        for part in tl.static_range(PARTS):
-            of_part = source + part * part_stride
+        for at in tl.static_range(WORDS * PARTS):
+            word, part = at // PARTS, at % PARTS
+            of_part = source + word * wide(word_stride) + part * wide(part_stride)
             x, m, e = numbers_at(of_part, h, inside, inner_stride, FRACTION, EXPONENT)
             special = is_special(x, FRACTION, EXPONENT)
             place = highest_bit(m)
@@ -79,7 +81,7 @@ def balance(
             value = (field.to(tl.int64) << 52) | fraction | sign
             value = tl.where(used & (field >= 1), value, 0)
             value = tl.where(special, tl.full(value.shape, 2047 << 52, tl.int64), value)
-            to = target + part * out_part_stride + h.to(tl.int64)[None, :] * out_inner_stride
-            tl.store(to, value, inside)
+            to = target + word * wide(out_word_stride) + part * wide(out_part_stride)
+            tl.store(to + h.to(tl.int64)[None, :] * out_inner_stride, value, inside)
     tl.store(moved + b * lines + line, move, line < lines)
     tl.store(lost + b * lines + line, tl.max(gone, 1), line < lines)

@@ -184,8 +184,9 @@ def limbs_of(
 ):  # fmt: skip
     """LIMBS words of round(x 2^s) plus 128 in every byte."""
     held = integer_of(
-        at, s, wide(word_stride), inside, WORDS, FRACTION, EXPONENT, LIMBS // 2, ASSEMBLY
-    )
+        at, s, wide(word_stride), inside, WORDS, FRACTION + 1, FRACTION, EXPONENT, LIMBS // 2,
+        ASSEMBLY,
+    )  # fmt: skip
     limbs = ()
     for j in tl.static_range(LIMBS // 2):
         both = held[j].to(tl.uint64, bitcast=True) ^ 0x8080808080808080
