@@ -14,6 +14,7 @@ from device import ON, lines_of_a_certificate, product
 from helpers import assert_same_bits, draw
 from widen import bounds
 from widen.contract import CONTRACTS
+from widen.formats import FORMATS
 from widen.gpu import certify as gpu_certify
 from widen.gpu import constants, tiles
 from widen.gpu import lines as gpu_lines
@@ -144,7 +145,7 @@ def test_marks_of_small_matrices(monkeypatch, shape):
         open_terms = torch.zeros(1, dtype=torch.int64, device=ON)
         counts = gpu_certify.Counts(open_terms, torch.zeros_like(open_terms))
         more = {"kept": gpu_lines.MAGNITUDES, "terms": k, "counts": counts}
-        marks = gpu_certify.look(*given, precision=53, **more)
+        marks = gpu_certify.look(*given, fmt=FORMATS["float64"], **more)
         found.append(marks)
         counted.append(int(open_terms))
     assert torch.equal(*found)

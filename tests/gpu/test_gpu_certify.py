@@ -12,6 +12,7 @@ from device import ON, lines_of_a_certificate, set_row
 from helpers import assert_same_bits
 from widen import bounds
 from widen.contract import CONTRACTS
+from widen.formats import FORMATS
 from widen.gpu import certify as gpu_certify
 from widen.gpu import lines as gpu_lines
 from widen.gpu.kernels.triton import numbers
@@ -59,7 +60,7 @@ def test_every_kernel_marks_the_same_elements(monkeypatch, accuracy, saturated):
                 sums = torch.from_numpy(rng.integers(k << 12, k << 16, batch * lines)).to(ON)
                 tables[-1][int(numbers.SUM)], tables[-1][int(numbers.NONZEROS)] = sums, k
         found, wanted = both_marks(
-            monkeypatch, *leads, tables, k, test, precision=PRECISION, kept=KEPT + saturated,
+            monkeypatch, *leads, tables, k, test, fmt=FORMATS["float64"], kept=KEPT + saturated,
             terms=terms,
         )  # fmt: skip
         assert torch.equal(found, wanted)
@@ -87,7 +88,7 @@ def test_every_kernel_marks_the_same_elements_at_the_edge(monkeypatch, terms):
             tables.append(table.to(ON))
         found, wanted = both_marks(
             monkeypatch, *leads, tables, terms, bounds.Certificate(1.0, 1.0, 0.0, 0.0),
-            precision=PRECISION, kept=KEPT, terms=terms,
+            fmt=FORMATS["float64"], kept=KEPT, terms=terms,
         )  # fmt: skip
         assert torch.equal(found, wanted)
         assert 0 < int(found.sum()) < found.numel()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from widen.bounds import Certificate
-from widen.formats import Part
+from widen.formats import Format, Part
 from widen.gpu import tiles
 from widen.gpu.kernels.cuda import certify as cuda_kernels
 from widen.gpu.kernels.cuda.launcher import is_hopper
@@ -53,29 +53,27 @@ class Counts:
 
 def certify(
     left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate, *,
-    precision: int, kept: int, terms: int, counts: Counts, sides: tuple[Lines, Lines],
+    fmt: Format, kept: int, terms: int, counts: Counts, sides: tuple[Lines, Lines],
 ) -> Tensor:  # fmt: skip
     """Marks (batch, m, n) of elements that are not certified: `look` at the leads of lines.
 
     Where those near the mean leave more than a few elements open, magnitudes decide: launches that
     otherwise end at once, so that nobody waits for the device.
     """
-    marks = look(
-        left, right, tables, k, test, precision=precision, kept=kept, terms=terms, counts=counts
-    )
+    marks = look(left, right, tables, k, test, fmt=fmt, kept=kept, terms=terms, counts=counts)
     if kept < SATURATED:
         return marks
     few = FEW_TERMS // k
     left, right = leads_again(sides, tables, MAGNITUDES, counts.doubtful, few)
     return look(
-        left, right, tables, k, test, precision=precision, kept=MAGNITUDES, terms=k, counts=counts,
+        left, right, tables, k, test, fmt=fmt, kept=MAGNITUDES, terms=k, counts=counts,
         before=(marks, few),
     )  # fmt: skip
 
 
 def look(
     left: Tensor, right: Tensor, tables: tuple[Tensor, Tensor], k: int, test: Certificate, *,
-    precision: int, kept: int, terms: int, counts: Counts,
+    fmt: Format, kept: int, terms: int, counts: Counts,
     before: tuple[Tensor, int] | None = None,
 ) -> Tensor:  # fmt: skip
     """Marks (batch, m, n) of elements that one look does not certify.
@@ -88,15 +86,17 @@ def look(
     """
     _, left_batch, m, _ = left.shape
     _, right_batch, n, _ = right.shape
-    batch, unit = max(left_batch, right_batch), precision
+    batch, unit = max(left_batch, right_batch), fmt.precision
     row_table, column_table = tables
     common = {"rows_table": row_table, "columns_table": column_table, "unit": unit}
     if left.dtype == torch.bfloat16:
-        # Sums of k exact products in float32; those of two parts were rounded down once more.
-        error = 2.0**-20 * (k + 16)
+        # Sums of k exact products in float32: tensor cores add up to 32 at a time to what is there,
+        # and leave out of each what is below 2^-23 of the largest, at most. Those of two parts were
+        # rounded down once more.
+        error = 2.0**-21 * (k + 16)
         closely = {
             **common, "open_terms": counts.open_terms, "down": 1 - error,
-            "up": (1 + error) * (1 + 2.0**-6), "entry": _above(test.entry, -unit),
+            "up": (1 + error) * (1 + (fmt.parts - 1) * 2.0**-6), "entry": _above(test.entry, -unit),
             "both": _above(test.both, -2 * unit), "dropped": _above(test.dropped, -2 * unit),
             "PLAIN": left.is_cuda,
         }  # fmt: skip

@@ -138,22 +138,6 @@ def find_spans(operands: Sequence[Lines], tables: Sequence[Tensor]) -> None:
         )  # fmt: skip
 
 
-def mark_singles(marks: Tensor, tables: tuple[Tensor, Tensor], sides: Sequence[Lines]) -> None:
-    """Mark the elements of lines of one entry, which are rounded correctly."""
-    batch, m, n = marks.shape
-    tile = tiles.MARK
-    rows, columns = tables
-    launch(
-        spans.mark_singles, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
-        {
-            "marks": marks, "rows_table": rows, "columns_table": columns, "m": m, "n": n,
-            "inner": sides[0].shape[2], "left_batch": sides[0].shape[0],
-            "right_batch": sides[1].shape[0], "ROWS": tile.rows, "COLUMNS": tile.columns,
-        },
-        warps=tile.warps,
-    )  # fmt: skip
-
-
 def survey_words(
     operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int,
     enough: int, *, known: bool = False,

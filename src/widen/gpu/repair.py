@@ -9,6 +9,7 @@ from widen.gpu import tiles
 from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
 from widen.gpu.kernels.triton import repair as kernels
 from widen.gpu.kernels.triton import repair_words as word_kernels
+from widen.gpu.kernels.triton import singles as single_kernels
 from widen.gpu.operands import Tensor, on_sides
 from widen.gpu.reconstruct import ResultBlock, named_elements
 from widen.gpu.replay.launch import launch, programs
@@ -28,6 +29,28 @@ def count(marks: Tensor, terms: int, open_terms: Tensor) -> None:
             "marks": marks, "open_terms": open_terms, "elements": marks.numel(), "terms": terms,
             "ELEMENTS": 4096,
         },
+    )  # fmt: skip
+
+
+def round_singles(block: ResultBlock, marks: Tensor) -> None:
+    """Round elements of lines of one entry; or mark them, where there is more to it."""
+    batch, m, n = marks.shape
+    plain = not block.wide and block.fmt.parts == 1 and block.scaling is None
+    out, tile = marks, tiles.MARK
+    if plain:
+        assert isinstance(block.out, torch.Tensor)
+        out = block.out[0]
+    ours, theirs = ({**x.named_pairs, **x.named_fields} for x in block.sides)
+    known = {name: value for name, value in block.named.items() if name != "PARTS"}
+    launch(
+        single_kernels.singles, (batch * -(-m // tile.rows) * -(-n // tile.columns),),
+        {
+            **known, **on_sides(ours, theirs), "out": out, "marks": marks,
+            "inner": block.sides[0].shape[2], "batch_stride": out.stride(0),
+            "row_stride": out.stride(1), "column_stride": out.stride(2), "PLAIN": plain,
+            "ROWS": tile.rows, "COLUMNS": tile.columns,
+        },
+        warps=tile.warps,
     )  # fmt: skip
 
 

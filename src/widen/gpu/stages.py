@@ -20,7 +20,7 @@ from widen.gpu.certify import Counts, Largest, certify, error_bound
 from widen.gpu.clock import Clock
 from widen.gpu.encode import EncodedLines, held
 from widen.gpu.exact_products import exact_product, fewest_terms, repair_by_products
-from widen.gpu.lines import MAGNITUDES, OPEN, find_spans, leads_again, mark_singles, survey_all
+from widen.gpu.lines import MAGNITUDES, OPEN, find_spans, leads_again, survey_all
 from widen.gpu.lines import quantise as quantise_lines
 from widen.gpu.multiply import scratch_bytes
 from widen.gpu.operands import (
@@ -43,7 +43,7 @@ from widen.gpu.planning import (
     question_of,
 )
 from widen.gpu.reconstruct import ResultBlock, reconstruct
-from widen.gpu.repair import REPAIRED, count, repair
+from widen.gpu.repair import REPAIRED, count, repair, round_singles
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
 from widen.gpu.units import in_blocks, name_of
@@ -217,7 +217,7 @@ class Stages:
         left, right = (cut_planes(x, batch, piece) for x, piece in zip(whole, pieces, strict=True))
         product = self.product
         return certify(
-            left, right, self.fitted, self.k, self.test, precision=self.fmt.precision,
+            left, right, self.fitted, self.k, self.test, fmt=self.fmt,
             kept=product.kept, terms=product.terms, counts=product.counts, sides=self.sides,
         )  # fmt: skip
 
@@ -283,7 +283,7 @@ class Stages:
         recording.check_here()  # launches from here on wait until the plan was found to be right
         product, result = self.product, self._result(self.fitted)
         if product.zeros and not self.plan.contract.correct:
-            mark_singles(marks, self.tables, self.sides)
+            round_singles(result, marks)
         if self._many_are_open():
             room = max(self.workspace - self.used, self.workspace // 4)
             if self.plan.contract.correct:

@@ -1,4 +1,4 @@
-"""Where entries of lines are that are not 0, and marks of elements of lines that have but one."""
+"""Where entries of lines are that are not 0."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import triton
 import triton.language as tl
 
 from widen.gpu.kernels.triton.numbers import AHEAD, NONZEROS, STOP, wide
-from widen.gpu.kernels.triton.reconstruct import ONE_ENTRY, SPECIAL_ELEMENT
 
 SPANS = ["count", "inner", "entries", "part_stride", "batch_stride"]
 
@@ -62,32 +61,3 @@ def spans(
             stop = tl.maximum(stop, tl.max(tl.where(there, h[None, :] + 1, 0), 1))
         tl.store(at + AHEAD * count, ahead.to(tl.int64), sparse)
         tl.store(at + STOP * count, stop.to(tl.int64), sparse)
-
-
-@triton.jit
-def are_single(table, line, real, count, inner):
-    """Whether lines have one entry alone."""
-    at = table + line
-    ahead = tl.load(at + AHEAD * count, real, other=0)
-    return ahead + tl.load(at + STOP * count, real, other=0) == inner + 1
-
-
-@triton.jit(do_not_specialize=["m", "inner", "left_batch", "right_batch"])
-def mark_singles(
-    marks, rows_table, columns_table, m, n, inner, left_batch, right_batch,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """Marks (batch, m, n) of elements of lines of one entry are ONE_ENTRY, unless special.
-
-    A special element may be so for its addend alone.
-    """
-    tiles = tl.cdiv(n, COLUMNS)
-    per_item = tl.cdiv(m, ROWS) * tiles
-    b, tile = tl.program_id(0) // per_item, tl.program_id(0) % per_item
-    i, j = tile // tiles * ROWS + tl.arange(0, ROWS), tile % tiles * COLUMNS + tl.arange(0, COLUMNS)
-    row = are_single(rows_table, b % left_batch * m + i, i < m, left_batch * m, inner)
-    column = are_single(columns_table, b % right_batch * n + j, j < n, right_batch * n, inner)
-    single = (row[:, None] | column[None, :]) & (i < m)[:, None] & (j < n)[None, :]
-    at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
-    single &= tl.load(at, single, other=SPECIAL_ELEMENT) != SPECIAL_ELEMENT
-    tl.store(at, tl.full((ROWS, COLUMNS), ONE_ENTRY, tl.uint8), single)
