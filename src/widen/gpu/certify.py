@@ -93,7 +93,7 @@ def look(
         # Sums of k exact products in float32: tensor cores add up to 32 at a time to what is there,
         # and leave out of each what is below 2^-23 of the largest, at most. Those of two parts were
         # rounded down once more.
-        error = 2.0**-21 * (k + 16)
+        error = 2.0**-22 * (k + 16)
         closely = {
             **common, "open_terms": counts.open_terms, "down": 1 - error,
             "up": (1 + error) * (1 + (fmt.parts - 1) * 2.0**-6), "entry": _above(test.entry, -unit),
