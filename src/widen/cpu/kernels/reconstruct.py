@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
-from widen.cpu.kernels.cache import BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.expansions import TILE, coefficients, gather_floats, round_total, total
 from widen.cpu.kernels.limbs import MASK, place, power_of_two, round_magnitude, settle
 
 
-@njit
+@device
 def gather_residues(groups, start, size, places, constants, basis, modulus, limbs):
     """limbs[:, at] = X of `size` neighbouring elements, by the Chinese remainder theorem.
 
@@ -41,7 +41,7 @@ def gather_residues(groups, start, size, places, constants, basis, modulus, limb
             limbs[l, at] -= np.int64(whole[at]) * factor
 
 
-@njit
+@device
 def gather_digits(groups, start, size, signs, offsets, limbs):
     """limbs[:, at] = sum of sign * group * 2^offset."""
     limbs[:, :size] = 0
@@ -51,7 +51,7 @@ def gather_digits(groups, start, size, signs, offsets, limbs):
                 place(limbs[:, at], signs[g] * np.int64(groups[g, start + at]), offsets[g])
 
 
-@njit
+@device
 def gather(groups, start, size, places, constants, basis, modulus, offsets, limbs):
     """limbs[:, at] = X of neighbouring elements, from residues or, without a basis, digits."""
     if basis.shape[0] > 0:
@@ -60,7 +60,7 @@ def gather(groups, start, size, places, constants, basis, modulus, offsets, limb
         gather_digits(groups, start, size, places[0], offsets, limbs)
 
 
-@njit
+@device
 def settle_all(limbs, size, sign):
     """`settle` for every column of limbs at once: magnitudes, and -1 or 1 in `sign`."""
     carry = np.zeros(TILE, np.int64)
@@ -79,7 +79,7 @@ def settle_all(limbs, size, sign):
             carry[at] = value >> 32
 
 
-@njit
+@device
 def leading_bits(limbs, size, head, tail, length):
     """Length in bits of every magnitude, its 64 leading bits, and nonzero if any others are set."""
     for at in range(size):
@@ -97,7 +97,7 @@ def leading_bits(limbs, size, head, tail, length):
             tail[at] |= limbs[l, at] & ((np.int64(1) << right) - 1)
 
 
-@njit
+@device
 def round_easy(head, tail, length, sign, base, nudge, precision, lowest, highest, value, up, easy):
     """Round the elements that are normal numbers, far from the ends of the range.
 
@@ -128,7 +128,7 @@ def round_easy(head, tail, length, sign, base, nudge, precision, lowest, highest
         )
 
 
-@njit
+@device
 def nudged(limbs, at, sign, work, nudge, direction):
     """work[:, 0] = sign * limbs[:, at] + direction * 2^nudge as a magnitude; its sign."""
     count = limbs.shape[0]
@@ -139,13 +139,13 @@ def nudged(limbs, at, sign, work, nudge, direction):
     return settle(work, 0, count - 1)
 
 
-@njit
+@device
 def same(x, y):
     """Whether two floats have the same bits."""
     return np.float64(x).view(np.int64) == np.float64(y).view(np.int64)
 
 
-@njit
+@device
 def slack(row_bits, row_exact, column_bits, column_exact, always):
     """Nudge with |error of X| <= 2^nudge; -1 if there is none.
 
@@ -164,7 +164,7 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-@njit
+@device
 def places_of(
     start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
     row_exact, column_exact, always, base, nudge, error,
@@ -188,7 +188,7 @@ def places_of(
             i, b = 0, b + 1
 
 
-@njit
+@device
 def _write(start, size, value, out):
     """Put neighbouring elements into `out`, (batch, rows, columns)."""
     _, rows, columns = out.shape
@@ -204,7 +204,7 @@ def _write(start, size, value, out):
             i, b = 0, b + 1
 
 
-@njit
+@device
 def _round_limbs(
     limbs, size, base, nudge, fmt, head, tail, length, sign, up, work, value, easy, open_
 ):  # fmt: skip

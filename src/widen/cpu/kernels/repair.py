@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from widen.cpu.kernels.cache import BITS3, BITS4, BITS5, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BITS3, BITS4, BITS5, BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.limbs import (
     INFINITY,
     LIMBS,
@@ -21,7 +20,7 @@ from widen.cpu.kernels.limbs import (
 )
 
 
-@njit
+@device
 def _exact_dot(sums, left, right, conjugate):
     """Add the dot product of float64 bits (parts by inner) to `sums`; give its limbs' range.
 
@@ -38,7 +37,7 @@ def _exact_dot(sums, left, right, conjugate):
     return low, min(high + 6, LIMBS - 1)
 
 
-@njit
+@device
 def _carry(sums, first, last):
     """Limbs below the last in [0, 2^32), so that as many terms again can be added."""
     for l in range(first, last):
@@ -101,7 +100,7 @@ def dots(
         sums[:] = 0
 
 
-@njit
+@device
 def _sign_or_special(bits):
     """-1, 0 or 1 for finite numbers; infinities and NaN as they are."""
     magnitude = bits & MAGNITUDE
