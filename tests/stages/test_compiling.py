@@ -39,12 +39,12 @@ def tripled(begin, end, x):
 
 def of_a_new_process(function=doubled):
     """A kernel as another process would get it, and whether it was read from disk."""
-    kernel = cache.compiled(function, [SIGNATURE])
+    kernel = cache.Kernel(function, [SIGNATURE])
     x = np.array([1.0, 2.0, 3.0])
     kernel(0, 2, x)
     factor = 2 if function is doubled else 3
     assert x.tolist() == [factor, 2 * factor, 3]
-    return sum(kernel.stats.cache_hits.values()) == 1
+    return sum(kernel._dispatcher.stats.cache_hits.values()) == 1
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ import hashlib
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from enum import Enum
 from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from numba.core import caching, serialize
 from widen.stages.compiling import kept
 from widen.stages.compiling.notices import CPU, logger
 from widen.stages.compiling.once import LOADING
-from widen.stages.compiling.turns import Busy, Turn
+from widen.stages.compiling.turns import Busy, Turn, When
 
 INT, FLOAT, BOOL = types.int64, types.float64, types.boolean
 
@@ -40,14 +39,6 @@ INT, FLOAT, BOOL = types.int64, types.float64, types.boolean
 BITS1, BITS2, BITS3, BITS4, BITS5 = (
     types.Array(INT, ndim, "A", readonly=True) for ndim in (1, 2, 3, 4, 5)
 )
-
-
-class When(Enum):
-    """When a kernel that is not on disk is compiled."""
-
-    NEVER = "never"
-    FREE = "if no other process is at it"
-    NEEDED = "at once, or when another process has not done it after all"
 
 
 class Missing(Exception):
@@ -74,7 +65,8 @@ def device(function: Callable[..., Any]) -> Any:
     Nobody else does, so no way into it from Python or C is compiled, which would take a seventh of
     all the time (1.5 s of 11.8 for `reconstruct`).
     """
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return njit(**options)(function)
 
 
 class Kernel:
@@ -117,24 +109,32 @@ class Kernel:
             del self.waiting[variant]
             return True
 
+    @property
+    def folder(self) -> Path | None:
+        """Where it is kept; None if nowhere, or not known before `prepare`."""
+        own = getattr(self._dispatcher, "_cache", None)
+        kept_in = own.cache_path if isinstance(own, KernelCache) else None
+        return None if kept_in is None else Path(kept_in)
+
     def _compile(self, signature: Any, when: When) -> bool:
         own = self._dispatcher._cache
-        if not isinstance(own, KernelCache):
-            own = None
+        if not isinstance(own, KernelCache):  # Numba's, which only compiles
             if when is When.NEVER:
                 return False
-        else:
-            own.when = when
+            own = None
         self._dispatcher.disable_compile(False)
         try:
+            if own is not None:
+                own.when = when
             self._dispatcher.compile(signature)
         except (Missing, Busy):
             return False
         finally:
-            self._dispatcher.disable_compile()  # no call may compile it for other types
             if own is not None:
                 own.when = When.NEEDED
                 own.leave()
+            if self._dispatcher.signatures:
+                self._dispatcher.disable_compile()  # no call may compile it for other types
         return True
 
 
@@ -143,7 +143,8 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     The interpreter's lock is not held while it runs.
     """
-    dispatcher: Any = njit(nogil=True, no_cfunc_wrapper=True)(function)
+    options: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
+    dispatcher: Any = njit(**options)(function)
     if dispatcher is function:  # NUMBA_DISABLE_JIT=1, for debugging
         return function
     try:

@@ -6,6 +6,7 @@ import numpy as np
 
 from widen.cpu.kernels.cache import BITS2, BITS3, FLOAT, INT, device, kernel
 from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, times_power, whole_mantissa
+from widen.cpu.kernels.loops import largest_of
 
 TILE = 256
 HALF = 2.0**26
@@ -124,7 +125,7 @@ def wide_residues(begin, end, bits, row_shift, column_shift, constants, powers, 
                 sign = 1.0 if entries[at] >= 0 else -1.0
                 high[at] = sign * np.float64(np.int32(r >> 26))
                 low[at] = sign * np.float64(np.int32(r & LOW))
-            most = left[:size].max()
+            most = largest_of(left[:size])
             for c in range(count):
                 p, inverse, half = constants[c, 0], constants[c, 1], constants[c, 2]
                 # A slice, so that the compiler sees neighbours and not indices that might wrap.

@@ -13,6 +13,7 @@ from numba import types
 
 from widen.cpu.kernels.cache import BITS1, BITS3, BITS4, BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, bit_length, whole_mantissa
+from widen.cpu.kernels.loops import copy, largest_of, least_of, place_of, sum_of
 
 TILE = 128  # LINES_TILE of the backend
 NORM_BITS = 15  # of bounds
@@ -75,16 +76,9 @@ def extremes(begin, end, bits, lines_near, shift, top, last, special):
                     for t in range(size):
                         buffer[t], shifts[t] = source[t], moved[t]
                     _exponents(buffer, shifts, size, largest, tops, lasts)
-                top[b, i] = max(top[b, i], tops.max())
-                last[b, i] = min(last[b, i], lasts.min())
-                special[b, i] |= largest.max() >= INFINITY
-
-
-@device
-def copy(source, buffer):
-    """Entries of any strides side by side."""
-    for t in range(buffer.shape[0]):
-        buffer[t] = source[t]
+                top[b, i] = max(top[b, i], largest_of(tops))
+                last[b, i] = min(last[b, i], least_of(lasts))
+                special[b, i] |= largest_of(largest) >= INFINITY
 
 
 @device
@@ -203,7 +197,7 @@ def _extra_bits(q1, q2, nonzeros, distances, entries):
 def _filled_up(sigma, q2, rungs):
     """`bounds.filled_up`."""
     norm = 256 * (sigma - NORM_BITS) + (_log2_in_256ths(q2) + 24) // 2
-    at = np.searchsorted(rungs, norm)
+    at = place_of(rungs, norm)
     return sigma + (min((rungs[at] - norm) // 256, MOST_FILL) if at < rungs.shape[0] else 0)
 
 
@@ -300,7 +294,7 @@ def survey(begin, end, bits, lines_near, goal, facts, special):
                         size = min(TILE, inner - first)
                         copy(bits[p, b, i, first : first + size], buffer[:size])
                         _largest(buffer, size, one)
-                largest = one.max()
+                largest = largest_of(one)
                 special[b, i] = largest >= INFINITY
                 nothing = special[b, i] or largest == 0
                 top[b, i] = NOTHING if nothing else first_bit(largest)
@@ -311,9 +305,9 @@ def survey(begin, end, bits, lines_near, goal, facts, special):
                         size = min(TILE, inner - first)
                         copy(bits[p, b, i, first : first + size], buffer[:size])
                         _norms(buffer, tops, size, one, two, many, far, low)
-                q1[b, i], q2[b, i] = one.sum(), two.sum()
-                nonzeros[b, i], distances[b, i] = many.sum(), far.sum()
-                facts[LEAST, b, i] = low.min()
+                q1[b, i], q2[b, i] = sum_of(one), sum_of(two)
+                nonzeros[b, i], distances[b, i] = sum_of(many), sum_of(far)
+                facts[LEAST, b, i] = least_of(low)
         for i in range(start, stop):
             facts[FIRST, b, i], facts[STOP, b, i] = 0, 0
             if top[b, i] == NOTHING:

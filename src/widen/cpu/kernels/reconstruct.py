@@ -158,9 +158,12 @@ def slack(row_bits, row_exact, column_bits, column_exact, always):
     return largest + 2 if largest >= 0 else largest
 
 
+PLACES = (
+    INT[:, ::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], BOOL[:, ::1], BOOL[:, ::1], INT,
+)  # fmt: skip
 ARGUMENTS = (
     FLOAT[:, ::1], INT[:, :, ::1], FLOAT[:, :, ::1], types.int32[:, ::1], types.int32[::1],
-    INT[::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], BOOL[:, ::1], BOOL[:, ::1], INT,
+    INT[::1], *PLACES,
 )  # fmt: skip
 
 
@@ -234,35 +237,24 @@ def _round_limbs(
 
 
 @kernel(
-    *ARGUMENTS, INT[::1], FLOAT[:, :, :, :], BOOL[:, :, ::1],
-    FLOAT[:, ::1], FLOAT[::1], FLOAT[::1],
+    FLOAT[:, ::1], INT[:, :, ::1], FLOAT[:, :, ::1], FLOAT[:, ::1], FLOAT[::1], FLOAT[::1],
+    *PLACES, INT[::1], FLOAT[:, :, :, :], BOOL[::1],
 )  # fmt: skip
-def plain(
-    begin, end, groups, places, constants, basis, modulus, offsets,
+def in_floats(
+    begin, end, groups, places, constants, basis, modulus, scales,
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
-    always, fmt, out, unsettled, digits_of_basis, digits_of_modulus, scales,
+    always, fmt, out, doubtful,
 ):  # fmt: skip
-    """Round X 2^-(s+t) into `out`, part by part.
+    """Round X 2^-(s+t) into `out` by sums of floats, where that is beyond doubt.
 
-    `groups` is (groups, batch * rows * columns). Residues come with the places and constants of
-    `coefficients` for each part, limbs of P/p in `basis` and of P in `modulus`, and if there are
-    not too many with both in digits as `gather` has them; digits with no constants, the sign of
-    each group in `places` and its bit offset. `row_bits` and `column_bits` bound V and U by powers
-    of two, `always` the rest of the error (negative: X is exact, or exact enough). An element whose
-    rounding the error could change is marked in `unsettled`. A job is TILE elements.
+    As `in_limbs`, with P/p in `basis` and P in `modulus` in digits that weigh `scales`, as
+    `gather_floats` has them. A tile with an element of which there is doubt is left to `in_limbs`:
+    it is `doubtful`. Most products have none, so that one is compiled for few.
     """
     parts, batch, rows, columns = out.shape
     total_size = batch * rows * columns
-    marks = unsettled.reshape(total_size)
-    width, floats = modulus.shape[0], scales.shape[0]
-    limbs, work = np.empty((width, TILE), np.int64), np.empty((width, 1), np.int64)
-    sign, head, tail, length, up = (
-        np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
-        np.empty(TILE, np.int64), np.empty(TILE, np.int64),
-    )  # fmt: skip
     base, nudge, error = np.empty(TILE, np.int64), np.full(TILE, -1), np.zeros(TILE)
-    pieces, rest = np.empty((floats, TILE)), np.empty(TILE)
-    value, easy = np.empty(TILE), np.empty(TILE, np.bool_)
+    pieces, rest, value = np.empty((scales.shape[0], TILE)), np.empty(TILE), np.empty(TILE)
     for job in range(begin, end):
         start = job * TILE
         size = min(TILE, total_size - start)
@@ -271,23 +263,57 @@ def plain(
             row_exact, column_exact, always, base, nudge, error,
         )  # fmt: skip
         for part in range(parts):
-            done = False
-            if floats > 0:
-                gather_floats(
-                    groups, start, places[part], constants[part], digits_of_basis,
-                    digits_of_modulus, pieces, value[:size], rest[:size],
-                )  # fmt: skip
-                total(pieces, scales, value[:size], rest[:size])
-                done = round_total(
-                    value[:size], rest[:size], error[:size], base[:size], fmt[0], fmt[1], fmt[2]
-                )
-            if not done:
-                gather(
-                    groups, start, size, places[part], constants[part], basis, modulus, offsets,
-                    limbs,
-                )  # fmt: skip
-                _round_limbs(
-                    limbs, size, base, nudge, fmt, head, tail, length, sign, up, work, value, easy,
-                    marks[start : start + size],
-                )  # fmt: skip
+            gather_floats(
+                groups, start, places[part], constants[part], basis, modulus, pieces, value[:size],
+                rest[:size],
+            )  # fmt: skip
+            total(pieces, scales, value[:size], rest[:size])
+            sure = round_total(
+                value[:size], rest[:size], error[:size], base[:size], fmt[0], fmt[1], fmt[2]
+            )
+            doubtful[job] |= not sure
+            _write(start, size, value, out[part])
+
+
+@kernel(INT[::1], *ARGUMENTS, INT[::1], FLOAT[:, :, :, :], BOOL[:, :, ::1])
+def in_limbs(
+    begin, end, tiles, groups, places, constants, basis, modulus, offsets,
+    row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
+    always, fmt, out, unsettled,
+):  # fmt: skip
+    """Round X 2^-(s+t) into `out`, part by part, in the tiles that are listed.
+
+    `groups` is (groups, batch * rows * columns). Residues come with the places and constants of
+    `coefficients` for each part, limbs of P/p in `basis` and of P in `modulus`; digits with no
+    constants, the sign of each group in `places` and its bit offset. `row_bits` and `column_bits`
+    bound V and U by powers of two, `always` the rest of the error (negative: X is exact, or exact
+    enough). An element whose rounding the error could change is marked in `unsettled`. A job is
+    TILE elements.
+    """
+    parts, batch, rows, columns = out.shape
+    total_size = batch * rows * columns
+    marks = unsettled.reshape(total_size)
+    width = modulus.shape[0]
+    limbs, work = np.empty((width, TILE), np.int64), np.empty((width, 1), np.int64)
+    sign, head, tail, length, up = (
+        np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+        np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+    )  # fmt: skip
+    base, nudge, error = np.empty(TILE, np.int64), np.full(TILE, -1), np.zeros(TILE)
+    value, easy = np.empty(TILE), np.empty(TILE, np.bool_)
+    for job in range(begin, end):
+        start = tiles[job] * TILE
+        size = min(TILE, total_size - start)
+        places_of(
+            start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
+            row_exact, column_exact, always, base, nudge, error,
+        )  # fmt: skip
+        for part in range(parts):
+            gather(
+                groups, start, size, places[part], constants[part], basis, modulus, offsets, limbs
+            )
+            _round_limbs(
+                limbs, size, base, nudge, fmt, head, tail, length, sign, up, work, value, easy,
+                marks[start : start + size],
+            )  # fmt: skip
             _write(start, size, value, out[part])

@@ -18,6 +18,7 @@ from widen.cpu.kernels.limbs import (
     rounded_sum,
     settle,
 )
+from widen.cpu.kernels.loops import copy
 
 
 @device
@@ -73,10 +74,11 @@ def dots(
         for part in range(parts):
             low, high = np.int64(LIMBS), np.int64(0)
             for x in range(left.shape[0]):
-                ours[:, :size] = left[x, :, lb, i, start:stop]
+                for q in range(parts):
+                    copy(left[x, q, lb, i, start:stop], ours[q, :size])
                 for y in range(right.shape[0]):
                     for q in range(parts):
-                        theirs[q, :size] = right[y, q ^ part, rb, j, start:stop]
+                        copy(right[y, q ^ part, rb, j, start:stop], theirs[q, :size])
                     first, last = _exact_dot(
                         sums[part], ours[:, :size], theirs[:, :size], part == 0
                     )

@@ -19,6 +19,7 @@ from widen.cpu.kernels.limbs import (
     times_power,
     whole_mantissa,
 )
+from widen.cpu.kernels.loops import copy, largest_of
 from widen.cpu.kernels.reconstruct import (
     ARGUMENTS,
     gather,
@@ -266,7 +267,7 @@ def _round_all(limbs, size, base, nudge, fmt, room, words, sure):
             sure[at] &= easy[at]
         if w + 1 < count:
             _leave_all(limbs, last, size, fmt[w, 0], length, up, sign)
-            last = min(last, max(length[:size].max() - fmt[w, 0], 0) >> 5)
+            last = min(last, max(largest_of(length[:size]) - fmt[w, 0], 0) >> 5)
     high, low = words[count - 2], words[count - 1]
     narrow = fmt[count - 2, 0] == 24
     for at in range(size):
@@ -282,7 +283,7 @@ def rounded(
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
     always, fmt, out, unsettled,
 ):  # fmt: skip
-    """`reconstruct.plain` into several words, (words, parts, batch, rows, columns).
+    """`reconstruct.in_limbs` into several words, (words, parts, batch, rows, columns).
 
     A tile begins as it does there: Numba has no records to hand so many arrays on in.
     """
@@ -308,7 +309,9 @@ def rounded(
             )
             settle_all(limbs, size, sign)
             if together:
-                whole[:], room[0] = limbs, sign
+                for l in range(width):
+                    copy(limbs[l], whole[l])
+                copy(sign, room[0])
                 _round_all(whole, size, base, nudge, fmt, room, tile, sure)
             j, i, b = start % columns, start // columns % rows, start // columns // rows
             for at in range(size):

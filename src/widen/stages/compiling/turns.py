@@ -8,6 +8,7 @@ the last one's file stays.
 from __future__ import annotations
 
 import os
+from enum import Enum
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -18,6 +19,14 @@ PATIENCE = 60.0
 """Seconds that a process waits for the turn of another, which may have been stopped."""
 
 STEP = 0.01
+
+
+class When(Enum):
+    """When a kernel that is not on disk is compiled."""
+
+    NEVER = "never"
+    FREE = "if no other process is at it"
+    NEEDED = "at once, or when another process has not done it after all"
 
 
 class Busy(Exception):

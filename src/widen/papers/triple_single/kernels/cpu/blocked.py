@@ -11,6 +11,7 @@ import numpy as np
 
 from widen.cpu.kernels.cache import compiled, device
 from widen.cpu.kernels.floats import fast_two_sum, fma
+from widen.cpu.kernels.loops import copy
 from widen.cpu.kernels.word_pairs import added, multiplied
 from widen.papers.triple_single.kernels.cpu.triples import (
     fused_product,
@@ -28,7 +29,7 @@ def _copy(source, top, start, rows, columns, tile):
     """Copy a tile of (words, rows, columns)."""
     for l in range(source.shape[0]):
         for i in range(rows):
-            tile[l, i, :columns] = source[l, top + i, start : start + columns]
+            copy(source[l, top + i, start : start + columns], tile[l, i, :columns])
 
 
 @device
@@ -106,7 +107,7 @@ def multiply(begin, end, kind, a, b, c):
                         _add_ones(c0, a0, b0)
         for l in range(words):
             for i in range(rows):
-                c[l, top + i, start : start + width] = kept[l, i, :width]
+                copy(kept[l, i, :width], c[l, top + i, start : start + width])
 
 
 @device
