@@ -91,7 +91,8 @@ class Kernel:
         """Do some of the jobs."""
         if self.waiting:
             variant = str(arguments[0].dtype) if len(self.variants) > 1 else ""
-            self.prepare(variant, When.NEEDED)
+            if variant in self.waiting:
+                self.prepare(variant, When.NEEDED)
         self._dispatcher(begin, end, *arguments)
 
     def prepare(self, variant: str, when: When) -> bool:
