@@ -244,7 +244,7 @@ KINDS = [
 def test_a_product_uses_the_kernels_that_are_expected(dtype, shape, options, monkeypatch):
     m, k, n = shape
     rng = np.random.default_rng(0)
-    a, b = ((rng.random(size) - 0.5).astype(dtype) for size in ((m, k), (k, n)))
+    a, b = (rng.standard_normal(size).astype(dtype) for size in ((m, k), (k, n)))
     used, expected = set(), set()
     call, expects = cache.Kernel.__call__, warm.expected
 
@@ -260,7 +260,8 @@ def test_a_product_uses_the_kernels_that_are_expected(dtype, shape, options, mon
     monkeypatch.setattr(warm, "expected", noted_too)
     monkeypatch.setattr(warm, "_expected", type(warm._expected)())
     (widen.gemm if "alpha" in options else widen.matmul)(a, b, **options)
-    assert used <= expected
+    # Whether a look at magnitudes in float64 must decide depends on the numbers.
+    assert used - expected <= {"certify.certify:float64", "magnitudes.magnitudes:float64"}
     # "correct" may have nothing to repair, and every bit of short lines may be kept.
     perhaps = {"reconstruct.in_limbs", "repair.dots", "lines.extremes"}
     assert expected - used <= (perhaps if options.get("accuracy") == "correct" else set())
