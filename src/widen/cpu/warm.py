@@ -92,7 +92,10 @@ def expect(call: Call, *, scaled: bool, bounded: bool) -> None:
     """Compile what a call will need, if this process has seen none like it."""
     formats = format_of_operand(call.left), format_of_operand(call.right)
     sketched = LEAST_SKETCHED <= call.k <= MOST_SKETCHED
-    key = (*formats, call.fmt.name, call.contract.name, sketched, call.system, scaled, bounded)
+    names = formats[0].name, formats[1].name, call.fmt.name, call.contract.name
+    key = (*names, sketched, call.system, scaled, bounded)
+    if key in _expected:
+        return
 
     def prepare() -> None:
         names = expected(
