@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -190,9 +191,9 @@ def _start(names: list[str]) -> None:
     """Start a process that compiles into the same folder; without one it only takes longer."""
     import numba
 
-    here = str(Path(__file__).parents[2])
+    path = [*map(str, sys.path), str(Path(__file__).parents[2])]
     kept_in = vars(numba.config)["CACHE_DIR"]  # which a program may have set
-    given = json.dumps([[here, *sys.path], kept_in, os.getpid(), names])
+    given = json.dumps([path, kept_in, os.getpid(), names])
     try:
         worker = subprocess.Popen(
             [sys.executable, "-c", START, given], stdin=subprocess.DEVNULL,
@@ -202,7 +203,8 @@ def _start(names: list[str]) -> None:
         logger.debug("no process could be started to compile kernels", exc_info=True)
         return
     # Somebody must ask for its exit status, or it stays in the list of processes.
-    threading.Thread(target=worker.wait, name="widen worker", daemon=True).start()
+    with suppress(RuntimeError):  # at the end of a program no thread starts any more
+        threading.Thread(target=worker.wait, name="widen worker", daemon=True).start()
 
 
 def work(parent: int, names: Sequence[str]) -> None:
