@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
-import importlib
 import math
 import multiprocessing
 import os
@@ -29,7 +28,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -303,9 +301,11 @@ def cases(
 
 
 def compile_one(what: str | Case) -> None:
-    """Compile a module of CPU kernels (a minute for all), or what a case needs on the GPU."""
+    """Compile a CPU kernel, or what a case needs on the GPU."""
     if isinstance(what, str):
-        importlib.import_module(what)
+        from widen.cpu.warm import prepare_all
+
+        prepare_all([what])
     elif what.device != "cpu":
         what.on_gpu()
 
@@ -330,10 +330,9 @@ def run(chosen: list[Case], processes: int, limit: float) -> Iterator[dict[str, 
         return
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    import widen.cpu.kernels as kernels
+    from widen.cpu.warm import LONGEST_FIRST
 
-    modules = [f"{kernels.__name__}.{module.name}" for module in iter_modules(kernels.__path__)]
-    first = [*modules, *chosen[: len(FORMATS) * len(ACCURACIES)]]
+    first = [*LONGEST_FIRST, *chosen[: len(FORMATS) * len(ACCURACIES)]]
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, spawn, faulthandler.enable) as pool:
         compiled = [pool.submit(watched, compile_one, what, limit) for what in first]

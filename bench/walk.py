@@ -79,7 +79,7 @@ class Walk:
     def _launch(self, value: Any) -> None:
         """Note a kernel that a function is given: Numba's, Triton's, or the name of Numba's."""
         function = None
-        if type(value).__module__.startswith(("numba.", "triton.")):
+        if type(value).__module__.startswith(("numba.", "triton.", "widen.cpu.kernels.")):
             function = getattr(value, "py_func", None) or getattr(value, "fn", None)
         module = getattr(function, "__module__", None)
         if isinstance(value, str) and value.count(".") == 1:

@@ -96,7 +96,7 @@ def matmul(
     `torch.vmap` and compiled by `torch.compile`. There is no gradient with `out`, `info`,
     `progress` or `plan`, of an `Encoded`, or of several words.
 
-    The first call on a machine compiles kernels, about half a minute, and keeps them on disk. The
+    The first call on a machine compiles kernels, some seconds, and keeps them on disk. The
     logger ``"widen"`` says so at level INFO, and warns where there is no folder to keep them in.
     A fork waits until no other thread compiles.
 

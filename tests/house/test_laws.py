@@ -56,7 +56,7 @@ CALLED_LATER = {("encoded", "api"), ("words", "api")}
 # Which rooms may name which libraries; everybody may use NumPy and the standard library.
 LIBRARIES = {
     "cpu": {"numba"},
-    "cpu.kernels": {"numba"},
+    "cpu.kernels": {"numba", "llvmlite"},
     "gpu": {"torch", "triton"},
     "gpu.batches": {"torch"},
     "gpu.products": {"torch"},
@@ -75,7 +75,8 @@ LIBRARIES_OF_PAPERS = {
     "kernels/cuda": {"torch", "cuda"},
 }
 STRANGE = {
-    "numba", "torch", "triton", "cuda", "cupy", "jax", "matplotlib", "typer", "rich", "click",
+    "numba", "llvmlite",
+    "torch", "triton", "cuda", "cupy", "jax", "matplotlib", "typer", "rich", "click",
     "flint",
     "gmpy2", "mpmath", "ml_dtypes", "array_api_compat", "scipy",
 }  # fmt: skip

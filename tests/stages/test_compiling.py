@@ -22,6 +22,7 @@ from widen.cli import main, matmul
 from widen.cli.progress import progress_bar
 from widen.cpu.kernels import cache
 from widen.stages.compiling import kept
+from widen.stages.compiling import notices as notices_of_kernels
 from widen.stages.compiling.notices import Notices
 
 SIGNATURE = numba.void(numba.int64, numba.int64, numba.float64[::1])
@@ -39,12 +40,12 @@ def tripled(begin, end, x):
 
 def of_a_new_process(function=doubled):
     """A kernel as another process would get it, and whether it was read from disk."""
-    kernel = cache.compiled(function, [SIGNATURE])
+    kernel = cache.Kernel(function, [SIGNATURE])
     x = np.array([1.0, 2.0, 3.0])
     kernel(0, 2, x)
     factor = 2 if function is doubled else 3
     assert x.tolist() == [factor, 2 * factor, 3]
-    return sum(kernel.stats.cache_hits.values()) == 1
+    return sum(kernel._dispatcher.stats.cache_hits.values()) == 1
 
 
 @pytest.fixture
@@ -107,11 +108,17 @@ def odd_key(data):
     return pickle.dumps(((*key[:2], "other code"), found))
 
 
+def other_processor(data):
+    (signature, _, code), found = pickle.loads(data)
+    return pickle.dumps(((signature, ("x86_64", "another", "+avx999"), code), found))
+
+
 CONTENT = {
     "no pickle": lambda data: b"no pickle",
     "something else": lambda data: pickle.dumps(7),
     "no kernel": lambda data: pickle.dumps((pickle.loads(data)[0], ("no", "kernel"))),
     "another function": odd_key,
+    "another processor": other_processor,
 }
 """What a file that is whole may have in it."""
 
@@ -138,6 +145,15 @@ def test_a_change_in_any_source_of_the_kernels_compiles_them_again(folder, monke
     monkeypatch.setattr(cache, "__file__", str(changed / "cache.py"))
     monkeypatch.setattr(cache, "_stamp", cache._stamp.__wrapped__)
     assert not of_a_new_process()
+
+
+@pytest.mark.parametrize("library", [cache.numba, cache.llvmlite, np])
+def test_another_version_of_a_library_compiles_again(folder, monkeypatch, library):
+    of_a_new_process()
+    monkeypatch.setattr(library, "__version__", "999")
+    monkeypatch.setattr(cache, "_stamp", cache._stamp.__wrapped__)
+    assert not of_a_new_process()
+    assert of_a_new_process()
 
 
 def test_a_signature_never_gets_the_code_of_another(folder):
@@ -311,6 +327,25 @@ def test_the_library_sets_up_no_logging():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "[]"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+def test_one_line_on_a_terminal_says_so_where_nobody_has_asked(
+    capsys, caplog, monkeypatch, terminal, asked
+):
+    monkeypatch.setattr(notices_of_kernels, "PATIENCE", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    caplog.set_level(logging.INFO if asked else logging.WARNING, "widen")
+    notices = Notices("compiling kernels, once")
+    for name in ("one", "two"):
+        started = notices.start(name)
+        if notices._timer is not None:
+            notices._timer.join()
+        notices.finish(name, started)
+    shown = "widen: compiling kernels, once …\n" if terminal and not asked else ""
+    captured = capsys.readouterr()
+    assert (captured.err, captured.out) == (shown, "")
 
 
 def test_the_progress_bar_says_that_kernels_are_compiled(capsys, monkeypatch):

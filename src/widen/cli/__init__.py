@@ -1,4 +1,4 @@
-"""The command line: `widen matmul | plan | units | bench | reproduce | demo`."""
+"""The command line: `widen matmul | plan | units | bench | reproduce | demo | warm`."""
 
 import io
 import sys

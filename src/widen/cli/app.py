@@ -11,6 +11,7 @@ from widen.cli.matmul import matmul
 from widen.cli.plan import plan
 from widen.cli.reproduce import reproduce
 from widen.cli.units import units
+from widen.cli.warm import warm
 
 app = typer.Typer(
     add_completion=False,
@@ -55,6 +56,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     bench: "widen bench --device cuda --sizes 2048,4096 -a fast -a standard",
     reproduce: "widen reproduce 002-fig5 --out figures",
     demo: "widen demo",
+    warm: "widen warm --device cpu",
 }
 for command, example in EXAMPLES.items():
     app.command(epilog=f"Example: `{example}`")(command)

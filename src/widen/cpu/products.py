@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from widen.cpu import stages
+from widen.cpu import stages, warm
 from widen.cpu.batches import Stack, lines, pieces, split, stack
 from widen.cpu.operands import Array
 from widen.cpu.scaling import Scaling
@@ -90,6 +90,7 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
         target = _new(call)
     addend = None if scalars.c is None else _addend(call, scalars.c, target)
     bound = np.empty(dims) if options.info is True else None
+    warm.expect(call, scaled=not scalars.trivial, bounded=bool(options.info))
     account = Account(bounds=bool(options.info))
     with ready(call, options):
         whole = scalars if addend is None else replace(scalars, c=addend)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -52,14 +53,14 @@ def _reconstruction(layout: Layout) -> tuple[Array, Array, Array, Array, Array]:
 
 
 @lru_cache(maxsize=64)
-def _expansion(layout: Layout) -> tuple[Array, Array, Array]:
+def _expansion(layout: Layout) -> tuple[Array, Array, Array] | None:
     """Balanced digits of P/p and of P, below 2^53 / (count 2^22), and what the digits weigh.
 
-    Empty for digits, and for more moduli than float64 has the range for: limbs serve these.
+    None for digits, and for more moduli than float64 has the range for: limbs serve these.
     """
     count = len(layout.moduli) if isinstance(layout, Residues) else 0
     if not isinstance(layout, Residues) or count > MOST_IN_FLOATS:
-        return np.zeros((0, 0)), np.zeros(0), np.zeros(0)
+        return None
     step = 32 - count.bit_length()
     width = layout.modulus.bit_length() // step + 1  # a sign, too
     basis = [balanced_digits(layout.modulus // p, width, step) for p in layout.moduli]
@@ -87,21 +88,28 @@ def reconstruct(
         bits = [_magnitude_bits(side) for side in sides]
         # An error of X times 2^-NOTHING would be beyond every sum.
         exponents = [np.where(side.survey.special, 0, side.exponents) for side in sides]
-    places, constants, basis, modulus, offsets = _reconstruction(layout)
-    arguments = (
-        groups.reshape(len(groups), -1), places, constants, basis, modulus, offsets,
-        *(every(of_lines, batch) for of_lines in (*exponents, *bits, *exact)), always,
-    )  # fmt: skip
+    lines = (*(every(of_lines, batch) for of_lines in (*exponents, *bits, *exact)), always)
+    given: tuple[Any, ...]
+    flat, table = groups.reshape(len(groups), -1), _reconstruction(layout)
     jobs, words = -(-unsettled.size // ELEMENTS_TILE), word_table(fmt)
     if scaling is not None:
         scalars = (scaling.alpha, scaling.beta, scaling.addend)
-        results = (words, out, unsettled, *scalars)
-        launch(kernels.scaling.scaled, jobs, 8 * groups.size, *arguments, *results)
+        given = (flat, *table, *lines, words, out, unsettled, *scalars)
+        launch(kernels.scaling.scaled, jobs, 8 * groups.size, *given)
     elif len(words) > 1:
-        launch(kernels.wide.rounded, jobs, 8 * groups.size, *arguments, words, out, unsettled)
+        given = (flat, *table, *lines, words, out, unsettled)
+        launch(kernels.wide.rounded, jobs, 8 * groups.size, *given)
     else:
-        results = (words[0], out[0], unsettled, *_expansion(layout))
-        launch(kernels.reconstruct.plain, jobs, groups.size, *arguments, *results)
+        tiles, expansion = np.arange(jobs), _expansion(layout)
+        if expansion is not None:
+            doubtful = np.zeros(jobs, bool)
+            given = (flat, *table[:2], *expansion, *lines, words[0], out[0], doubtful)
+            launch(kernels.reconstruct.in_floats, jobs, groups.size, *given)
+            tiles = np.flatnonzero(doubtful)
+        if tiles.size:
+            work = groups.size // jobs * tiles.size
+            given = (tiles, flat, *table, *lines, words[0], out[0], unsettled)
+            launch(kernels.reconstruct.in_limbs, tiles.size, work, *given)
     return unsettled
 
 

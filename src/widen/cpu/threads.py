@@ -50,7 +50,8 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="widen")
 
 
-def _threads() -> int:
+def thread_count() -> int:
+    """How many threads take part in a kernel."""
     import numba
 
     with _counting:  # Numba takes locks of its own here
@@ -115,7 +116,7 @@ def share(kernel: Callable[..., None], jobs: int, *arguments: Any) -> None:
 
     ``numba.set_num_threads`` (and NUMBA_NUM_THREADS) says how many threads take part.
     """
-    threads = min(_threads(), jobs)
+    threads = min(thread_count(), jobs)
     if threads <= 1:
         kernel(0, jobs, *arguments)
         return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
-from widen.cpu.kernels.cache import BITS2, BITS3, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BITS2, BITS3, BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.limbs import MAGNITUDE
 
 
-@njit
+@device
 def _uncertified(
     total, factor, slack, weight, step, spans, weights, steps, other_spans, test, marks
 ):  # fmt: skip
@@ -60,7 +60,7 @@ BINS = 16 * OCTAVES + 1
 LEAST_TOP = -1000
 
 
-@njit
+@device
 def _places(source, base, places):
     """Bins of entries: sixteen an octave below 2^(top + 1), bin 0 for all that is smaller."""
     for t in range(places.shape[0]):
@@ -69,20 +69,20 @@ def _places(source, base, places):
         places[t] = min(max(((places[t] & MAGNITUDE) >> 48) - base[t], 0), BINS - 1)
 
 
-@njit
+@device
 def _base(top):
     """What to take from a float's leading bits to have its bin."""
     return ((top + 1023) << 4) - (BINS - 16)
 
 
-@njit
+@device
 def _edge(place):
     """The least leading integer floor(|x| 2^(14 - top)) of a bin, whole: 2^5 16 is the smallest."""
     octave, fine = (place - 1) >> 4, (place - 1) & 15
     return np.int64(0) if place == 0 else (16 + fine) << (15 - OCTAVES + octave - 4)
 
 
-@njit
+@device
 def _quantiles(counts, skipped, chunk, sums, out):
     """Sorted entries in chunks, after some that are skipped: sums of edges, or first edges.
 
@@ -150,7 +150,7 @@ def sketch(begin, end, bits, lines_near, top, skip, sums, out):
                 _quantiles(counts[t], skipped, chunk, sums, out[b, start + t])
 
 
-@njit
+@device
 def _add_four(target, a, b, c, d, w, x, y, z):
     """Add four rows times a number each."""
     for j in range(target.shape[0]):

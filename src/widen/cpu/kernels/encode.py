@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from widen.cpu.kernels.cache import BITS2, BITS3, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BITS2, BITS3, FLOAT, INT, device, kernel
 from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, times_power, whole_mantissa
+from widen.cpu.kernels.loops import largest_of
 
 TILE = 256
 HALF = 2.0**26
 LOW = np.int64((1 << 26) - 1)
 
 
-@njit
+@device
 def quantised(bits, shift):
     """round-to-nearest-even(|x| 2^shift) = r 2^left, as (r, left): r <= 2^53, left >= 0.
 
@@ -31,7 +31,7 @@ def quantised(bits, shift):
     return r, max(left, 0) if r else np.int64(0)
 
 
-@njit
+@device
 def balance(x, p, inverse):
     """The residue of an integer x in [-p/2, p/2], for |x| <= 2^26 p and p <= 2^23.
 
@@ -41,7 +41,7 @@ def balance(x, p, inverse):
     return x - p * np.rint(x * inverse)
 
 
-@njit
+@device
 def half_is_negative(residues, p):
     """p/2 becomes -p/2: residues lie in [-p/2, p/2)."""
     for at in range(residues.shape[0]):
@@ -49,7 +49,7 @@ def half_is_negative(residues, p):
         residues[at] = r - p if r + r >= p else r
 
 
-@njit
+@device
 def _load(bits, row_shift, column_shift, b, i, start, entries, moved):
     """Neighbouring entries of a row and the exponents to scale them by; how many there are."""
     source = bits[b, i, start : start + TILE]
@@ -125,7 +125,7 @@ def wide_residues(begin, end, bits, row_shift, column_shift, constants, powers, 
                 sign = 1.0 if entries[at] >= 0 else -1.0
                 high[at] = sign * np.float64(np.int32(r >> 26))
                 low[at] = sign * np.float64(np.int32(r & LOW))
-            most = left[:size].max()
+            most = largest_of(left[:size])
             for c in range(count):
                 p, inverse, half = constants[c, 0], constants[c, 1], constants[c, 2]
                 # A slice, so that the compiler sees neighbours and not indices that might wrap.

@@ -6,9 +6,9 @@ The steps are those of `stages.error_bounds.bound_of`, one by one, so that the b
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
-from widen.cpu.kernels.cache import BITS2, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BITS2, BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.limbs import FRACTION, INFINITY, MAGNITUDE, power_of_two
 
 VALUES = types.Array(FLOAT, 4, "A", readonly=True)
@@ -16,7 +16,7 @@ MARKS = types.Array(BOOL, 3, "A", readonly=True)
 TINY = 5e-324
 
 
-@njit
+@device
 def _scaled_up(x, exponent):
     """The product x 2^exponent of a positive normal number, rounded up."""
     bits = np.float64(x).view(np.int64)
@@ -29,13 +29,13 @@ def _scaled_up(x, exponent):
     return np.int64(subnormal + 1).view(np.float64)
 
 
-@njit
+@device
 def _next(x):
     """The next number above one that is not negative."""
     return x if x == np.inf else np.int64(np.float64(x).view(np.int64) + 1).view(np.float64)
 
 
-@njit
+@device
 def _half_of_both(one, other):
     """Half the modulus of two ulps, rounded up."""
     large = max(one, other)
@@ -43,7 +43,7 @@ def _half_of_both(one, other):
     return _next(large * (0.5 * np.sqrt(1 + ratio * ratio) * (1 + 2.0**-40)))
 
 
-@njit
+@device
 def _units(ours, our_shift, theirs, their_shift, others):
     """(error, base) of an error in units times 2^base; what the other line lost counts."""
     base = max(our_shift, their_shift)

@@ -9,15 +9,15 @@ below rounds, unless its error is caught or bounded.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from widen.cpu.kernels.cache import device
 from widen.cpu.kernels.encode import balance
 from widen.cpu.kernels.limbs import power_of_two
 
 TILE = 128  # ELEMENTS_TILE of the backend
 
 
-@njit
+@device
 def _coefficient(group, p, inverse, w):
     """(group w mod p), balanced, for |group| <= 2^53.
 
@@ -33,7 +33,7 @@ def _coefficient(group, p, inverse, w):
 # might wrap.
 
 
-@njit
+@device
 def coefficients(groups, start, places, constants, rest):
     """rest[at] = c_i = (residue of X times w_i mod p_i), balanced, of neighbouring elements.
 
@@ -56,13 +56,13 @@ def coefficients(groups, start, places, constants, rest):
         rest[at] = balance(rest[at], p, inverse)
 
 
-@njit
+@device
 def _add_times(target, x, factor):
     for at in range(target.shape[0]):
         target[at] += x[at] * factor
 
 
-@njit
+@device
 def gather_floats(groups, start, places, constants, basis, modulus, pieces, quotient, rest):
     """pieces[l, at] = T_l, with X = sum T_l 2^(step l); `quotient` and `rest` are room for it.
 
@@ -85,7 +85,7 @@ def gather_floats(groups, start, places, constants, basis, modulus, pieces, quot
         _add_times(pieces[l, :size], quotient, -modulus[l])
 
 
-@njit
+@device
 def _add_exactly(value, rest, piece, scale):
     """Value + rest += piece * scale, the error of the addition going to the rest."""
     for at in range(value.shape[0]):
@@ -96,7 +96,7 @@ def _add_exactly(value, rest, piece, scale):
         value[at] = both
 
 
-@njit
+@device
 def total(pieces, scales, value, rest):
     """Value + rest = X but for 2^-40 of an ulp, and value = RN(value + rest).
 
@@ -116,13 +116,13 @@ def total(pieces, scales, value, rest):
         value[at] = both
 
 
-@njit
+@device
 def _place(bits):
     """Exponent of the highest bit of an integer given as float64 bits; 0 for zero."""
     return max((bits >> 52) & 0x7FF, 1023) - 1023
 
 
-@njit
+@device
 def round_total(value, rest, error, base, precision, lowest, highest):
     """Round (value + rest) 2^base into `value`; whether that is beyond doubt for all elements.
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from widen.cpu.kernels.cache import device
 
 FRACTION = {64: 52, 32: 23}
 """Bits of the fraction of a float of so many bits."""
@@ -65,7 +67,7 @@ power_like: Any = intrinsic(_power_like)
 """power_like(k, x) = 2^k as a float like x, for exponents k of normal numbers."""
 
 
-@njit
+@device
 def two_sum(a, b):
     """(s, e) with s = RN(a + b) and s + e = a + b (Knuth)."""
     s = a + b
@@ -73,21 +75,21 @@ def two_sum(a, b):
     return s, (a - (s - shown)) + (b - shown)
 
 
-@njit
+@device
 def fast_two_sum(a, b):
     """The same for |a| >= |b| or a = 0 (Dekker)."""
     s = a + b
     return s, b - (s - a)
 
 
-@njit
+@device
 def two_product(a, b):
     """(p, e) with p = RN(a b) and p + e = a b, unless e is below the smallest number."""
     p = a * b
     return p, fma(a, b, -p)
 
 
-@njit
+@device
 def is_finite(x):
     """Whether x is neither NaN nor infinite."""
     return x - x == 0

@@ -7,7 +7,8 @@ need no carry until `settle`. No float arithmetic that rounds is used anywhere.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from widen.cpu.kernels.cache import device
 
 MASK = np.int64(0xFFFFFFFF)
 FRACTION = np.int64((1 << 52) - 1)
@@ -22,13 +23,13 @@ LIMBS = 203
 LEAST_PRODUCT = -2148  # the smallest product of two
 
 
-@njit
+@device
 def power_of_two(exponent):
     """2^exponent for -1022 <= exponent <= 1023."""
     return np.int64((exponent + 1023) << 52).view(np.float64)
 
 
-@njit
+@device
 def times_power(bits, exponent):
     """A float64 x, given by its bits, times 2^exponent, for any exponent; exact but for underflow.
 
@@ -39,33 +40,33 @@ def times_power(bits, exponent):
     return np.int64(bits).view(np.float64) * power_of_two(first) * power_of_two(exponent - first)
 
 
-@njit
+@device
 def bit_length(x):
     """Number of bits of a positive integer below 2^53."""
     return (np.float64(x).view(np.int64) >> 52) - 1022
 
 
-@njit
+@device
 def whole_mantissa(bits):
     """|m| of a float64 m 2^e given by its bits: the fraction, and the hidden bit if any."""
     return (bits & FRACTION) | (np.int64(min((bits >> 52) & 0x7FF, 1)) << 52)
 
 
-@njit
+@device
 def mantissa(bits):
     """The signed integer m of a float64 m 2^e given by its bits."""
     m = whole_mantissa(bits)
     return -m if bits < 0 else m
 
 
-@njit
+@device
 def exponent(bits):
     """The exponent e of a float64 m 2^e given by its bits."""
     field = (bits >> 52) & 0x7FF
     return max(field, 1) - 1075
 
 
-@njit
+@device
 def place(limbs, value, bit):
     """Add value * 2^bit, for any int64 value; limbs stay exact for 2^30 calls."""
     low, shift = bit >> 5, bit & 31
@@ -74,7 +75,7 @@ def place(limbs, value, bit):
     limbs[low + 2] += value >> min(64 - shift, 63)
 
 
-@njit
+@device
 def place_product(limbs, x, y, bit):
     """Add x * y * 2^bit for integers of up to 53 bits."""
     x1, y1 = x >> 27, y >> 27
@@ -84,7 +85,7 @@ def place_product(limbs, x, y, bit):
     place(limbs, x1 * y1, bit + 54)
 
 
-@njit
+@device
 def settle(limbs, first, last):
     """Carry limbs first..last of column 0 and make them a magnitude; its sign (-1, 0 or 1)."""
     carry, all_bits = np.int64(0), np.int64(0)
@@ -103,7 +104,7 @@ def settle(limbs, first, last):
     return np.int64(-1)
 
 
-@njit
+@device
 def rounded(limbs, at, first, last, base, precision, lowest, highest):
     """A magnitude rounded once, to nearest even, into a binary format; what that dropped.
 
@@ -156,13 +157,13 @@ def rounded(limbs, at, first, last, base, precision, lowest, highest):
     return value, drop, up != 0
 
 
-@njit
+@device
 def round_magnitude(limbs, at, first, last, base, precision, lowest, highest):
     """A magnitude rounded once (`rounded`)."""
     return rounded(limbs, at, first, last, base, precision, lowest, highest)[0]
 
 
-@njit
+@device
 def _leave(limbs, at, first, drop, up):
     """Leave of a magnitude what rounding dropped, |magnitude - value|; its last limb.
 
@@ -181,7 +182,7 @@ def _leave(limbs, at, first, drop, up):
     return last
 
 
-@njit
+@device
 def round_words(limbs, at, first, last, base, sign, fmt, out):
     """A magnitude times a sign, rounded word by word into `out`; the limbs are used up.
 
@@ -219,7 +220,7 @@ def round_words(limbs, at, first, last, base, sign, fmt, out):
                 out[end] = 0.0
 
 
-@njit
+@device
 def rounded_sum(sums, limbs, sign, base, alpha, beta, addend, part, fmt, out):
     """Put RN(alpha x + beta c), one part of it, into `out`, word by word.
 

@@ -9,10 +9,11 @@ one line; either way place t of the buffer feeds place t of the tallies.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
-from widen.cpu.kernels.cache import BITS1, BITS3, BITS4, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BITS1, BITS3, BITS4, BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, bit_length, whole_mantissa
+from widen.cpu.kernels.loops import copy, largest_of, least_of, place_of, sum_of
 
 TILE = 128  # LINES_TILE of the backend
 NORM_BITS = 15  # of bounds
@@ -23,7 +24,7 @@ LEAST_NORMAL_TOP = -1022 + FARTHEST  # of lines whose subnormal entries are all 
 NOTHING = np.int64(-(1 << 20))
 
 
-@njit
+@device
 def _exponents(buffer, shift, size, largest, top, last):
     """Tallies of the largest magnitude's bits, and of the first and last bits' exponents."""
     for t in range(size):
@@ -75,26 +76,19 @@ def extremes(begin, end, bits, lines_near, shift, top, last, special):
                     for t in range(size):
                         buffer[t], shifts[t] = source[t], moved[t]
                     _exponents(buffer, shifts, size, largest, tops, lasts)
-                top[b, i] = max(top[b, i], tops.max())
-                last[b, i] = min(last[b, i], lasts.min())
-                special[b, i] |= largest.max() >= INFINITY
+                top[b, i] = max(top[b, i], largest_of(tops))
+                last[b, i] = min(last[b, i], least_of(lasts))
+                special[b, i] |= largest_of(largest) >= INFINITY
 
 
-@njit
-def copy(source, buffer):
-    """Entries of any strides side by side."""
-    for t in range(buffer.shape[0]):
-        buffer[t] = source[t]
-
-
-@njit
+@device
 def _largest(buffer, size, largest):
     """Tallies of the largest magnitude's bits."""
     for t in range(size):
         largest[t] = max(largest[t], buffer[t] & MAGNITUDE)
 
 
-@njit
+@device
 def _norms(buffer, top, size, q1, q2, nonzeros, distances, least):
     """Tallies of q = ceil(|x| 2^(NORM_BITS - top)), of q^2, of entries and of their distances.
 
@@ -116,7 +110,7 @@ def _norms(buffer, top, size, q1, q2, nonzeros, distances, least):
         least[t] = min(least[t], field - 1023 if magnitude != 0 else -NOTHING)
 
 
-@njit
+@device
 def _distances(bits, b, i, top):
     """The sum of distances of a line of any numbers."""
     parts, _, _, inner = bits.shape
@@ -130,7 +124,7 @@ def _distances(bits, b, i, top):
     return total
 
 
-@njit
+@device
 def _is_zero(bits, b, i, h):
     """Whether an entry is 0 in all its parts."""
     found = np.int64(0)
@@ -139,7 +133,7 @@ def _is_zero(bits, b, i, h):
     return found == 0
 
 
-@njit
+@device
 def _span(bits, b, i):
     """Where the first entry of a line is that is not 0, and where there are no more."""
     first, stop = np.int64(0), np.int64(bits.shape[3])
@@ -150,13 +144,13 @@ def _span(bits, b, i):
     return (first, stop) if first < stop else (np.int64(0), np.int64(0))
 
 
-@njit
+@device
 def first_bit(magnitude):
     """Exponent of the highest bit of a finite float64 that is not 0, given by its bits."""
     return bit_length(whole_mantissa(magnitude)) + max(magnitude >> 52, 1) - 1076
 
 
-@njit
+@device
 def ceil_sqrt(square):
     """ceil(sqrt(x)) of an integer below 2^62."""
     root = np.int64(np.sqrt(np.float64(square)))
@@ -167,7 +161,7 @@ def ceil_sqrt(square):
     return root
 
 
-@njit
+@device
 def floor_log2_ratio(numerator, denominator):
     """`bounds.floor_log2_ratio` for positive integers below 2^53."""
     ours, theirs = bit_length(numerator), bit_length(denominator)
@@ -175,7 +169,7 @@ def floor_log2_ratio(numerator, denominator):
     return ours - theirs - np.int64(less)
 
 
-@njit
+@device
 def _log2_in_256ths(x):
     """`bounds.log2_in_256ths`, of positive integers below 2^62."""
     place = np.int64(0)
@@ -185,7 +179,7 @@ def _log2_in_256ths(x):
     return (place << 8) + leading - 256
 
 
-@njit
+@device
 def _extra_bits(q1, q2, nonzeros, distances, entries):
     """`bounds.extra_bits`."""
     one, two = _log2_in_256ths(q1), _log2_in_256ths(q2)
@@ -199,15 +193,15 @@ def _extra_bits(q1, q2, nonzeros, distances, entries):
     return min(max(0, rho - 1, wanted if wanted <= MOST_EXTRA else 0) + more, MOST_EXTRA)
 
 
-@njit
+@device
 def _filled_up(sigma, q2, rungs):
     """`bounds.filled_up`."""
     norm = 256 * (sigma - NORM_BITS) + (_log2_in_256ths(q2) + 24) // 2
-    at = np.searchsorted(rungs, norm)
+    at = place_of(rungs, norm)
     return sigma + (min((rungs[at] - norm) // 256, MOST_FILL) if at < rungs.shape[0] else 0)
 
 
-@njit
+@device
 def _wanted(top, q1, q2, nonzeros, distances, goal):
     """The exponent that a goal asks for: (norm, root, shift, full, spread, *rungs)."""
     if q1 == 0:
@@ -219,7 +213,7 @@ def _wanted(top, q1, q2, nonzeros, distances, goal):
     return _filled_up(sigma, q2, goal[5:]) - top
 
 
-@njit
+@device
 def _last_bit(bits, b, i, enough):
     """Exponent of the last set bit of a line, no further down than below `enough`.
 
@@ -242,7 +236,7 @@ def _last_bit(bits, b, i, enough):
 TOP, LAST, ONE, TWO, NONZEROS, DISTANCES, FIRST, STOP, LEAST = range(9)  # fields of a survey
 
 
-@njit
+@device
 def _wanted_by(facts, b, i, goal):
     """The exponent that a goal asks for, for a line that was looked at."""
     return _wanted(
@@ -300,7 +294,7 @@ def survey(begin, end, bits, lines_near, goal, facts, special):
                         size = min(TILE, inner - first)
                         copy(bits[p, b, i, first : first + size], buffer[:size])
                         _largest(buffer, size, one)
-                largest = one.max()
+                largest = largest_of(one)
                 special[b, i] = largest >= INFINITY
                 nothing = special[b, i] or largest == 0
                 top[b, i] = NOTHING if nothing else first_bit(largest)
@@ -311,9 +305,9 @@ def survey(begin, end, bits, lines_near, goal, facts, special):
                         size = min(TILE, inner - first)
                         copy(bits[p, b, i, first : first + size], buffer[:size])
                         _norms(buffer, tops, size, one, two, many, far, low)
-                q1[b, i], q2[b, i] = one.sum(), two.sum()
-                nonzeros[b, i], distances[b, i] = many.sum(), far.sum()
-                facts[LEAST, b, i] = low.min()
+                q1[b, i], q2[b, i] = sum_of(one), sum_of(two)
+                nonzeros[b, i], distances[b, i] = sum_of(many), sum_of(far)
+                facts[LEAST, b, i] = least_of(low)
         for i in range(start, stop):
             facts[FIRST, b, i], facts[STOP, b, i] = 0, 0
             if top[b, i] == NOTHING:

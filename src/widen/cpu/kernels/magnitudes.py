@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
-from widen.cpu.kernels.cache import BITS2, BITS3, BOOL, FLOAT, kernel
+from widen.cpu.kernels.cache import BITS2, BITS3, BOOL, FLOAT, device, kernel
 from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, times_power
-from widen.cpu.kernels.lines import NOTHING, TILE, copy
+from widen.cpu.kernels.lines import NOTHING, TILE
+from widen.cpu.kernels.loops import copy
 
 TINY = 2.0**-126  # `bounds.LOWEST_SHORT`
 SHORT = ~np.int64((1 << 45) - 1)  # the bits of a float64 that `bounds.SHORT_BITS` leave
 
 
-@njit
+@device
 def _magnitudes(buffer, shift, add, out):
     """Put |x| 2^shift, rounded down to 8 bits, or 0 for what is not finite, into `out`; or add it.
 

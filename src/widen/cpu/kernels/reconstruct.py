@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
-from widen.cpu.kernels.cache import BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.expansions import TILE, coefficients, gather_floats, round_total, total
 from widen.cpu.kernels.limbs import MASK, place, power_of_two, round_magnitude, settle
 
 
-@njit
+@device
 def gather_residues(groups, start, size, places, constants, basis, modulus, limbs):
     """limbs[:, at] = X of `size` neighbouring elements, by the Chinese remainder theorem.
 
@@ -41,7 +41,7 @@ def gather_residues(groups, start, size, places, constants, basis, modulus, limb
             limbs[l, at] -= np.int64(whole[at]) * factor
 
 
-@njit
+@device
 def gather_digits(groups, start, size, signs, offsets, limbs):
     """limbs[:, at] = sum of sign * group * 2^offset."""
     limbs[:, :size] = 0
@@ -51,7 +51,7 @@ def gather_digits(groups, start, size, signs, offsets, limbs):
                 place(limbs[:, at], signs[g] * np.int64(groups[g, start + at]), offsets[g])
 
 
-@njit
+@device
 def gather(groups, start, size, places, constants, basis, modulus, offsets, limbs):
     """limbs[:, at] = X of neighbouring elements, from residues or, without a basis, digits."""
     if basis.shape[0] > 0:
@@ -60,7 +60,7 @@ def gather(groups, start, size, places, constants, basis, modulus, offsets, limb
         gather_digits(groups, start, size, places[0], offsets, limbs)
 
 
-@njit
+@device
 def settle_all(limbs, size, sign):
     """`settle` for every column of limbs at once: magnitudes, and -1 or 1 in `sign`."""
     carry = np.zeros(TILE, np.int64)
@@ -79,7 +79,7 @@ def settle_all(limbs, size, sign):
             carry[at] = value >> 32
 
 
-@njit
+@device
 def leading_bits(limbs, size, head, tail, length):
     """Length in bits of every magnitude, its 64 leading bits, and nonzero if any others are set."""
     for at in range(size):
@@ -97,7 +97,7 @@ def leading_bits(limbs, size, head, tail, length):
             tail[at] |= limbs[l, at] & ((np.int64(1) << right) - 1)
 
 
-@njit
+@device
 def round_easy(head, tail, length, sign, base, nudge, precision, lowest, highest, value, up, easy):
     """Round the elements that are normal numbers, far from the ends of the range.
 
@@ -128,7 +128,7 @@ def round_easy(head, tail, length, sign, base, nudge, precision, lowest, highest
         )
 
 
-@njit
+@device
 def nudged(limbs, at, sign, work, nudge, direction):
     """work[:, 0] = sign * limbs[:, at] + direction * 2^nudge as a magnitude; its sign."""
     count = limbs.shape[0]
@@ -139,13 +139,13 @@ def nudged(limbs, at, sign, work, nudge, direction):
     return settle(work, 0, count - 1)
 
 
-@njit
+@device
 def same(x, y):
     """Whether two floats have the same bits."""
     return np.float64(x).view(np.int64) == np.float64(y).view(np.int64)
 
 
-@njit
+@device
 def slack(row_bits, row_exact, column_bits, column_exact, always):
     """Nudge with |error of X| <= 2^nudge; -1 if there is none.
 
@@ -158,13 +158,16 @@ def slack(row_bits, row_exact, column_bits, column_exact, always):
     return largest + 2 if largest >= 0 else largest
 
 
+PLACES = (
+    INT[:, ::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], BOOL[:, ::1], BOOL[:, ::1], INT,
+)  # fmt: skip
 ARGUMENTS = (
     FLOAT[:, ::1], INT[:, :, ::1], FLOAT[:, :, ::1], types.int32[:, ::1], types.int32[::1],
-    INT[::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], INT[:, ::1], BOOL[:, ::1], BOOL[:, ::1], INT,
+    INT[::1], *PLACES,
 )  # fmt: skip
 
 
-@njit
+@device
 def places_of(
     start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
     row_exact, column_exact, always, base, nudge, error,
@@ -188,7 +191,7 @@ def places_of(
             i, b = 0, b + 1
 
 
-@njit
+@device
 def _write(start, size, value, out):
     """Put neighbouring elements into `out`, (batch, rows, columns)."""
     _, rows, columns = out.shape
@@ -204,7 +207,7 @@ def _write(start, size, value, out):
             i, b = 0, b + 1
 
 
-@njit
+@device
 def _round_limbs(
     limbs, size, base, nudge, fmt, head, tail, length, sign, up, work, value, easy, open_
 ):  # fmt: skip
@@ -234,35 +237,24 @@ def _round_limbs(
 
 
 @kernel(
-    *ARGUMENTS, INT[::1], FLOAT[:, :, :, :], BOOL[:, :, ::1],
-    FLOAT[:, ::1], FLOAT[::1], FLOAT[::1],
+    FLOAT[:, ::1], INT[:, :, ::1], FLOAT[:, :, ::1], FLOAT[:, ::1], FLOAT[::1], FLOAT[::1],
+    *PLACES, INT[::1], FLOAT[:, :, :, :], BOOL[::1],
 )  # fmt: skip
-def plain(
-    begin, end, groups, places, constants, basis, modulus, offsets,
+def in_floats(
+    begin, end, groups, places, constants, basis, modulus, scales,
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
-    always, fmt, out, unsettled, digits_of_basis, digits_of_modulus, scales,
+    always, fmt, out, doubtful,
 ):  # fmt: skip
-    """Round X 2^-(s+t) into `out`, part by part.
+    """Round X 2^-(s+t) into `out` by sums of floats, where that is beyond doubt.
 
-    `groups` is (groups, batch * rows * columns). Residues come with the places and constants of
-    `coefficients` for each part, limbs of P/p in `basis` and of P in `modulus`, and if there are
-    not too many with both in digits as `gather` has them; digits with no constants, the sign of
-    each group in `places` and its bit offset. `row_bits` and `column_bits` bound V and U by powers
-    of two, `always` the rest of the error (negative: X is exact, or exact enough). An element whose
-    rounding the error could change is marked in `unsettled`. A job is TILE elements.
+    As `in_limbs`, with P/p in `basis` and P in `modulus` in digits that weigh `scales`, as
+    `gather_floats` has them. A tile with an element of which there is doubt is left to `in_limbs`:
+    it is `doubtful`. Most products have none, so that one is compiled for few.
     """
     parts, batch, rows, columns = out.shape
     total_size = batch * rows * columns
-    marks = unsettled.reshape(total_size)
-    width, floats = modulus.shape[0], scales.shape[0]
-    limbs, work = np.empty((width, TILE), np.int64), np.empty((width, 1), np.int64)
-    sign, head, tail, length, up = (
-        np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
-        np.empty(TILE, np.int64), np.empty(TILE, np.int64),
-    )  # fmt: skip
     base, nudge, error = np.empty(TILE, np.int64), np.full(TILE, -1), np.zeros(TILE)
-    pieces, rest = np.empty((floats, TILE)), np.empty(TILE)
-    value, easy = np.empty(TILE), np.empty(TILE, np.bool_)
+    pieces, rest, value = np.empty((scales.shape[0], TILE)), np.empty(TILE), np.empty(TILE)
     for job in range(begin, end):
         start = job * TILE
         size = min(TILE, total_size - start)
@@ -271,23 +263,57 @@ def plain(
             row_exact, column_exact, always, base, nudge, error,
         )  # fmt: skip
         for part in range(parts):
-            done = False
-            if floats > 0:
-                gather_floats(
-                    groups, start, places[part], constants[part], digits_of_basis,
-                    digits_of_modulus, pieces, value[:size], rest[:size],
-                )  # fmt: skip
-                total(pieces, scales, value[:size], rest[:size])
-                done = round_total(
-                    value[:size], rest[:size], error[:size], base[:size], fmt[0], fmt[1], fmt[2]
-                )
-            if not done:
-                gather(
-                    groups, start, size, places[part], constants[part], basis, modulus, offsets,
-                    limbs,
-                )  # fmt: skip
-                _round_limbs(
-                    limbs, size, base, nudge, fmt, head, tail, length, sign, up, work, value, easy,
-                    marks[start : start + size],
-                )  # fmt: skip
+            gather_floats(
+                groups, start, places[part], constants[part], basis, modulus, pieces, value[:size],
+                rest[:size],
+            )  # fmt: skip
+            total(pieces, scales, value[:size], rest[:size])
+            sure = round_total(
+                value[:size], rest[:size], error[:size], base[:size], fmt[0], fmt[1], fmt[2]
+            )
+            doubtful[job] |= not sure
+            _write(start, size, value, out[part])
+
+
+@kernel(INT[::1], *ARGUMENTS, INT[::1], FLOAT[:, :, :, :], BOOL[:, :, ::1])
+def in_limbs(
+    begin, end, tiles, groups, places, constants, basis, modulus, offsets,
+    row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
+    always, fmt, out, unsettled,
+):  # fmt: skip
+    """Round X 2^-(s+t) into `out`, part by part, in the tiles that are listed.
+
+    `groups` is (groups, batch * rows * columns). Residues come with the places and constants of
+    `coefficients` for each part, limbs of P/p in `basis` and of P in `modulus`; digits with no
+    constants, the sign of each group in `places` and its bit offset. `row_bits` and `column_bits`
+    bound V and U by powers of two, `always` the rest of the error (negative: X is exact, or exact
+    enough). An element whose rounding the error could change is marked in `unsettled`. A job is
+    TILE elements.
+    """
+    parts, batch, rows, columns = out.shape
+    total_size = batch * rows * columns
+    marks = unsettled.reshape(total_size)
+    width = modulus.shape[0]
+    limbs, work = np.empty((width, TILE), np.int64), np.empty((width, 1), np.int64)
+    sign, head, tail, length, up = (
+        np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+        np.empty(TILE, np.int64), np.empty(TILE, np.int64),
+    )  # fmt: skip
+    base, nudge, error = np.empty(TILE, np.int64), np.full(TILE, -1), np.zeros(TILE)
+    value, easy = np.empty(TILE), np.empty(TILE, np.bool_)
+    for job in range(begin, end):
+        start = tiles[job] * TILE
+        size = min(TILE, total_size - start)
+        places_of(
+            start, size, rows, columns, row_exponent, column_exponent, row_bits, column_bits,
+            row_exact, column_exact, always, base, nudge, error,
+        )  # fmt: skip
+        for part in range(parts):
+            gather(
+                groups, start, size, places[part], constants[part], basis, modulus, offsets, limbs
+            )
+            _round_limbs(
+                limbs, size, base, nudge, fmt, head, tail, length, sign, up, work, value, easy,
+                marks[start : start + size],
+            )  # fmt: skip
             _write(start, size, value, out[part])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from widen.cpu.kernels.cache import BITS3, BITS4, BITS5, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BITS3, BITS4, BITS5, BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.limbs import (
     INFINITY,
     LIMBS,
@@ -19,9 +18,10 @@ from widen.cpu.kernels.limbs import (
     rounded_sum,
     settle,
 )
+from widen.cpu.kernels.loops import copy
 
 
-@njit
+@device
 def _exact_dot(sums, left, right, conjugate):
     """Add the dot product of float64 bits (parts by inner) to `sums`; give its limbs' range.
 
@@ -38,7 +38,7 @@ def _exact_dot(sums, left, right, conjugate):
     return low, min(high + 6, LIMBS - 1)
 
 
-@njit
+@device
 def _carry(sums, first, last):
     """Limbs below the last in [0, 2^32), so that as many terms again can be added."""
     for l in range(first, last):
@@ -74,10 +74,11 @@ def dots(
         for part in range(parts):
             low, high = np.int64(LIMBS), np.int64(0)
             for x in range(left.shape[0]):
-                ours[:, :size] = left[x, :, lb, i, start:stop]
+                for q in range(parts):
+                    copy(left[x, q, lb, i, start:stop], ours[q, :size])
                 for y in range(right.shape[0]):
                     for q in range(parts):
-                        theirs[q, :size] = right[y, q ^ part, rb, j, start:stop]
+                        copy(right[y, q ^ part, rb, j, start:stop], theirs[q, :size])
                     first, last = _exact_dot(
                         sums[part], ours[:, :size], theirs[:, :size], part == 0
                     )
@@ -101,7 +102,7 @@ def dots(
         sums[:] = 0
 
 
-@njit
+@device
 def _sign_or_special(bits):
     """-1, 0 or 1 for finite numbers; infinities and NaN as they are."""
     magnitude = bits & MAGNITUDE

@@ -6,33 +6,32 @@ docs/words.md; `widen.words.renormalise` says the same in whole arrays.
 
 from __future__ import annotations
 
-from numba import njit
-
+from widen.cpu.kernels.cache import device
 from widen.cpu.kernels.floats import fast_two_sum, is_finite, two_product, two_sum
 
 
-@njit
+@device
 def copy_row(a, b):
     """Copy a into b."""
     for t in range(b.shape[0]):
         b[t] = a[t]
 
 
-@njit
+@device
 def fill_row(a, value):
     """Set every entry of a."""
     for t in range(a.shape[0]):
         a[t] = value
 
 
-@njit
+@device
 def add_rows(a, b):
     """Make a and b the sum RN(a + b) and its error."""
     for t in range(a.shape[0]):
         a[t], b[t] = two_sum(a[t], b[t])
 
 
-@njit
+@device
 def multiply_rows(x, y, sign, product, error):
     """Product and error of sign x y."""
     for t in range(product.shape[0]):
@@ -40,14 +39,14 @@ def multiply_rows(x, y, sign, product, error):
         product[t], error[t] = sign * p, sign * e
 
 
-@njit
+@device
 def deposit(sums, term, first, last):
     """Add a row to sums[first], its error to the next row, and so on; what is left is dropped."""
     for l in range(first, last + 1):
         add_rows(sums[l], term)
 
 
-@njit
+@device
 def deposit_product(sums, x, y, sign, order, last, spare):
     """Add sign x y exactly at sums[order], its error below it, as far as sums[last]."""
     product, error = spare[0], spare[1]
@@ -56,7 +55,7 @@ def deposit_product(sums, x, y, sign, order, last, spare):
     deposit(sums, error, order + 1, last)
 
 
-@njit
+@device
 def grow(e):
     """Rows of any numbers become a nonadjacent expansion of the same sum, largest first."""
     last = e.shape[0] - 1
@@ -65,7 +64,7 @@ def grow(e):
             add_rows(e[i], e[l])
 
 
-@njit
+@device
 def round_words(e, count, total, below):
     """Make e[:count] canonical words of the sum of e, a nonadjacent expansion."""
     last = e.shape[0] - 1
@@ -80,7 +79,7 @@ def round_words(e, count, total, below):
         high[t], low[t] = fast_two_sum(high[t], low[t])
 
 
-@njit
+@device
 def _absorb(e, total, rest, below):
     """The total is the nearest float of e and all that was added before; the rest is its error.
 
@@ -99,7 +98,7 @@ def _absorb(e, total, rest, below):
         below[t] = r if r != 0 else b
 
 
-@njit
+@device
 def finish(words, plain):
     """NaN and infinity alone in the first word; a zero with the sign of ordinary arithmetic."""
     first, zero = words[0], words.dtype.type(0)

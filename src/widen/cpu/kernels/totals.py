@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from widen.cpu.kernels.cache import BITS4, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BITS4, BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.limbs import (
     LIMBS,
     ZERO,
@@ -19,7 +18,7 @@ from widen.cpu.kernels.limbs import (
 )
 
 
-@njit
+@device
 def _add_up(limbs, x, y, sign, o, low, high):
     """Add sign x y for all words and elements of output o (x alone if y is empty)."""
     for i in range(x.shape[0]):
@@ -40,7 +39,7 @@ def _add_up(limbs, x, y, sign, o, low, high):
     return low, high
 
 
-@njit
+@device
 def _top(limbs, low, high):
     """Place of the highest bit of a magnitude."""
     while high > low and limbs[high, 0] == 0:

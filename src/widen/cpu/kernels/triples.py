@@ -7,12 +7,11 @@ lines in Triton (`gpu.kernels.triton.triples`): neither compiler reads the other
 
 from __future__ import annotations
 
-from numba import njit
-
+from widen.cpu.kernels.cache import device
 from widen.cpu.kernels.floats import two_product, two_sum
 
 
-@njit
+@device
 def three_sum(a, b, c):
     """Listing 6: three numbers of the same sum, largest first."""
     t, u = two_sum(a, b)
@@ -21,7 +20,7 @@ def three_sum(a, b, c):
     return a, b, c
 
 
-@njit
+@device
 def added_words(a0, a1, a2, b0, b1, b2):
     """Three terms of a sum, and three of the order of a fourth."""
     s0, t0 = two_sum(a0, b0)
@@ -32,7 +31,7 @@ def added_words(a0, a1, a2, b0, b1, b2):
     return s0, s1, s2, t0, t1, t2
 
 
-@njit
+@device
 def multiplied_words(a0, a1, b0, b1):
     """Three terms of the products of first and second words, and three of the order of a fourth."""
     p0, q0 = two_product(a0, b0)
@@ -43,14 +42,14 @@ def multiplied_words(a0, a1, b0, b1):
     return p0, p1, p2, q0, q1, q2
 
 
-@njit
+@device
 def sum_terms(a0, a1, a2, b0, b1, b2):
     """Listing 8, TS_Add, as far as the last line: four terms."""
     s0, s1, s2, t0, t1, t2 = added_words(a0, a1, a2, b0, b1, b2)
     return s0, s1, s2, (t2 + t0) + t1
 
 
-@njit
+@device
 def product_terms(a0, a1, a2, b0, b1, b2):
     """Listing 10, TS_Prod, as far as the last line: four terms."""
     p0, p1, p2, q0, q1, q2 = multiplied_words(a0, a1, b0, b1)

@@ -7,9 +7,8 @@ words before it; so |rest after a word| <= half a unit in its last place, and ze
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from widen.cpu.kernels.cache import BITS2, BITS3, BITS4, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BITS2, BITS3, BITS4, BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.encode import balance, half_is_negative
 from widen.cpu.kernels.expansions import TILE
 from widen.cpu.kernels.limbs import (
@@ -20,6 +19,7 @@ from widen.cpu.kernels.limbs import (
     times_power,
     whole_mantissa,
 )
+from widen.cpu.kernels.loops import copy, largest_of
 from widen.cpu.kernels.reconstruct import (
     ARGUMENTS,
     gather,
@@ -65,7 +65,7 @@ def heads(begin, end, first, second, out):
             target[j] = x + (rest if (x ^ y) >= 0 else -rest)
 
 
-@njit
+@device
 def _split(bits, row_shift, column_shift, b, i, start, width, chunks):
     """chunks[c, at] = chunk c of RN(x 2^shift) of neighbouring entries; how many there are.
 
@@ -90,7 +90,7 @@ def _split(bits, row_shift, column_shift, b, i, start, width, chunks):
     return size
 
 
-@njit
+@device
 def _add_float(source, below, more, row_shift, column_shift, width, chunks):
     """`_add_word` in float64, exactly, for integers below 2^1000: neighbours are done together.
 
@@ -121,7 +121,7 @@ def _add_float(source, below, more, row_shift, column_shift, width, chunks):
         target[at] += y[at]
 
 
-@njit
+@device
 def _add_word(source, below, more, row_shift, column_shift, width, chunks):
     """Add one word of neighbouring entries to their chunks; there are `more` below it."""
     mask = (np.int64(1) << width) - 1
@@ -149,7 +149,7 @@ def _add_word(source, below, more, row_shift, column_shift, width, chunks):
             rest >>= width
 
 
-@njit
+@device
 def _add_two(x, y, a, b, c, d, e, f, g, h, one, two, three, four):
     """Add two chunks to the sums of four moduli: a third of the time of one modulus by itself."""
     for at in range(one.shape[0]):
@@ -159,7 +159,7 @@ def _add_two(x, y, a, b, c, d, e, f, g, h, one, two, three, four):
         four[at] += x[at] * g + y[at] * h
 
 
-@njit
+@device
 def _weigh(chunks, p, totals):
     """totals[i, at] = sum(chunks[c, at] p[i, c]) for four moduli."""
     totals[:] = 0.0
@@ -224,7 +224,7 @@ def digits(begin, end, bits, row_shift, column_shift, offset, width, length, bet
                     held -= beta
 
 
-@njit
+@device
 def _leave_all(limbs, last, size, precision, length, up, sign):
     """Leave of magnitudes in limbs 0..last what their rounding has dropped, |magnitude - value|.
 
@@ -244,7 +244,7 @@ def _leave_all(limbs, last, size, precision, length, up, sign):
         sign[at] = -sign[at] if up[at] else sign[at]
 
 
-@njit
+@device
 def _round_all(limbs, size, base, nudge, fmt, room, words, sure):
     """Round magnitudes word by word into `words`, (words, size), where all words are normal.
 
@@ -267,7 +267,7 @@ def _round_all(limbs, size, base, nudge, fmt, room, words, sure):
             sure[at] &= easy[at]
         if w + 1 < count:
             _leave_all(limbs, last, size, fmt[w, 0], length, up, sign)
-            last = min(last, max(length[:size].max() - fmt[w, 0], 0) >> 5)
+            last = min(last, max(largest_of(length[:size]) - fmt[w, 0], 0) >> 5)
     high, low = words[count - 2], words[count - 1]
     narrow = fmt[count - 2, 0] == 24
     for at in range(size):
@@ -283,7 +283,7 @@ def rounded(
     row_exponent, column_exponent, row_bits, column_bits, row_exact, column_exact,
     always, fmt, out, unsettled,
 ):  # fmt: skip
-    """`reconstruct.plain` into several words, (words, parts, batch, rows, columns).
+    """`reconstruct.in_limbs` into several words, (words, parts, batch, rows, columns).
 
     A tile begins as it does there: Numba has no records to hand so many arrays on in.
     """
@@ -309,7 +309,9 @@ def rounded(
             )
             settle_all(limbs, size, sign)
             if together:
-                whole[:], room[0] = limbs, sign
+                for l in range(width):
+                    copy(limbs[l], whole[l])
+                copy(sign, room[0])
                 _round_all(whole, size, base, nudge, fmt, room, tile, sure)
             j, i, b = start % columns, start // columns % rows, start // columns // rows
             for at in range(size):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from widen.cpu.kernels.cache import device
 from widen.cpu.kernels.floats import (
     fast_two_sum,
     fma,
@@ -21,7 +22,7 @@ from widen.cpu.kernels.floats import (
 )
 
 
-@njit
+@device
 def finished(high, low, plain, zero):
     """NaN and infinity alone in the first word; a zero with the sign of ordinary arithmetic."""
     ordinary = (not is_finite(plain)) | (high != high) | ((high == 0) & (plain == 0))
@@ -29,7 +30,7 @@ def finished(high, low, plain, zero):
     return high, (low if is_finite(high) & is_finite(low) else zero) + zero
 
 
-@njit
+@device
 def added(xh, xl, yh, yl):
     """Algorithm 6, AccurateDWPlusDW."""
     sh, sl = two_sum(xh, yh)
@@ -38,7 +39,7 @@ def added(xh, xl, yh, yl):
     return fast_two_sum(vh, tl + vl)
 
 
-@njit
+@device
 def multiplied(xh, xl, yh, yl):
     """Algorithm 10, DWTimesDW1: of the three in the paper, the one where x y and y x are alike."""
     ch, cl = two_product(xh, yh)
@@ -66,7 +67,7 @@ def rooted(xh, xl):
 # ── rows of high and low words: z = x op y ───────────────────────────────────
 
 
-@njit
+@device
 def add(xh, xl, yh, yl, zh, zl, sign):
     """Sums x + sign y."""
     zero = zh.dtype.type(0)
@@ -76,7 +77,7 @@ def add(xh, xl, yh, yl, zh, zl, sign):
         zh[t], zl[t] = finished(high, low, xh[t] + b, zero)
 
 
-@njit
+@device
 def multiply(xh, xl, yh, yl, zh, zl):
     """Products."""
     zero = zh.dtype.type(0)
@@ -85,7 +86,7 @@ def multiply(xh, xl, yh, yl, zh, zl):
         zh[t], zl[t] = finished(high, low, xh[t] * yh[t], zero)
 
 
-@njit
+@device
 def multiply_both(xh, xl, yh, yl, v, w, sign, zh, zl):
     """Sums of two products, x y + sign v w: a part of a complex product."""
     zero = zh.dtype.type(0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from widen.cpu.kernels.cache import device
 from widen.cpu.kernels.floats import power_like, scale_exponent
 from widen.cpu.kernels.rows import (
     add_rows,
@@ -26,7 +27,7 @@ from widen.cpu.kernels.rows import (
 from widen.cpu.kernels.triples import product_terms, sum_terms
 
 
-@njit
+@device
 def _rounded(sums, z, plain, spare):
     """Make z the canonical words of the sum of the rows."""
     grow(sums)
@@ -36,14 +37,14 @@ def _rounded(sums, z, plain, spare):
     finish(z, plain)
 
 
-@njit
+@device
 def clear(sums):
     """Set all rows to zero."""
     for l in range(sums.shape[0]):
         fill_row(sums[l], sums.dtype.type(0))
 
 
-@njit
+@device
 def add(x, y, z, sums, spare):
     """Sums, rounded once: `sums` has room for all words of both."""
     count = x.shape[0]
@@ -56,7 +57,7 @@ def add(x, y, z, sums, spare):
     _rounded(sums, z, plain, spare)
 
 
-@njit
+@device
 def deposit_products(x, y, sign, sums, spare):
     """Add sign x y to the sums, its terms of orders 0 to count, for the count words of x and y."""
     count, bottom = x.shape[0], sums.shape[0] - 1
@@ -70,7 +71,7 @@ def deposit_products(x, y, sign, sums, spare):
             deposit(sums, last, count, bottom)
 
 
-@njit
+@device
 def multiply(x, y, v, w, sign, z, sums, spare):
     """Products x y, or x y + sign v w if the sign is not 0: `sums` has count + 1 rows or more."""
     clear(sums)
@@ -85,7 +86,7 @@ def multiply(x, y, v, w, sign, z, sums, spare):
     _rounded(sums, z, plain, spare)
 
 
-@njit
+@device
 def _lead(sums):
     """Bring what the rows hold to the top: sums[0] is nearly all of it."""
     for _ in range(2):
@@ -152,7 +153,7 @@ def root(x, z, sums, digits, spare):
     _rounded(digits, z, plain, spare)
 
 
-@njit
+@device
 def combine_triples(product, x, y, z, sums, spare):
     """Products or sums of three words of float32, listings 10 and 8: `sums` has four rows."""
     plain = spare[2]

@@ -8,10 +8,9 @@ which is empty but for the pair of a float64 and a float32. Results do not lie w
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from widen.cpu.kernels import word_pairs, word_rows
-from widen.cpu.kernels.cache import compiled
+from widen.cpu.kernels.cache import compiled, device
 from widen.cpu.kernels.floats import fast_two_sum, is_finite
 from widen.cpu.kernels.rows import copy_row, fill_row
 
@@ -21,7 +20,7 @@ TILE = 512
 ADD, SUBTRACT, MULTIPLY, DIVIDE = range(4)  # and 4, a root
 
 
-@njit
+@device
 def _fetch(a, b, part, start, rows):
     """Copy a tile into rows, and ones where there are no more elements."""
     size, part = a.shape[2], min(part, a.shape[1] - 1)
@@ -33,7 +32,7 @@ def _fetch(a, b, part, start, rows):
             _copy(b[l - a.shape[0], part], start, size, row)
 
 
-@njit
+@device
 def _copy(source, start, size, row):
     if size == 1:
         fill_row(row, row.dtype.type(source[0]))
@@ -43,7 +42,7 @@ def _copy(source, start, size, row):
     fill_row(row[width:], row.dtype.type(1))
 
 
-@njit
+@device
 def _store(rows, a, b, part, start):
     """Copy rows where they belong, the last of a pair rounded to float32."""
     width = min(a.shape[2] - start, rows.shape[1])
@@ -54,7 +53,7 @@ def _store(rows, a, b, part, start):
         _narrow(rows[0], rows[1], a[0, part, start : start + width], b[0, part, start:])
 
 
-@njit
+@device
 def _narrow(high, low, first, second):
     """Make first and second high + low, the second rounded to float32."""
     largest, zero = high.dtype.type(np.finfo(np.float32).max), second.dtype.type(0)
@@ -66,12 +65,12 @@ def _narrow(high, low, first, second):
         second[t] = (np.float32(rest) if fine else zero) + zero
 
 
-@njit
+@device
 def _room(rows, like):
     return np.empty((rows, TILE), like.dtype)
 
 
-@njit
+@device
 def _negate(rows):
     for l in range(rows.shape[0]):
         row = rows[l]
@@ -79,7 +78,7 @@ def _negate(rows):
             row[t] = -row[t]
 
 
-@njit
+@device
 def _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w):
     """Fetch what a part of the result needs; the sign of v w in it, 0 if there is none.
 
@@ -96,7 +95,7 @@ def _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w):
     return 2 * part - 1
 
 
-@njit
+@device
 def _pair_rows(operation, sign, xh, xl, yh, yl, v, w, zh, zl):
     one = zh.dtype.type(1)
     if operation == ADD:

@@ -1,16 +1,22 @@
 """What the logger "widen" says of kernels being compiled: who waits shall know what for.
 
 Level INFO, which nobody sees who does not ask for it; warnings go where Python's logging sends
-them. A record says in `record.compiling` what it is about, so that a program can show it: "first"
-(nothing was compiled before it), "start" (level DEBUG) or "finish"; `record.done` counts kernels.
+them. Who has not asked and sits at a terminal reads one line on stderr, after a second in all. A
+record says in `record.compiling` what it is about, so that a program can show it: "first" (nothing
+was compiled before it), "start" (level DEBUG) or "finish"; `record.done` counts kernels.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
+from threading import Timer
 from time import perf_counter
 
 logger = logging.getLogger("widen")
+
+PATIENCE = 1.0
+"""Seconds of compiling in all before a line on a terminal says so."""
 
 
 class Notices:
@@ -19,7 +25,8 @@ class Notices:
     def __init__(self, first: str) -> None:
         self.first = first
         self.count, self.seconds = 0, 0.0
-        self.announced = False
+        self.announced = self.told = False
+        self._timer: Timer | None = None
 
     def start(self, kernel: str) -> float:
         """Say that a kernel is being compiled now; give the time."""
@@ -27,10 +34,22 @@ class Notices:
             self.announced = True
             logger.info(self.first, extra=self._about("first"))
         logger.debug("compiling %s", kernel, extra=self._about("start"))
+        if not self.told and not logger.isEnabledFor(logging.INFO) and _at_a_terminal():
+            self._timer = Timer(max(PATIENCE - self.seconds, 0), self._tell)
+            self._timer.daemon = True
+            self._timer.start()
         return perf_counter()
+
+    def _tell(self) -> None:
+        if not self.told:
+            self.told = True
+            print(f"widen: {self.first} …", file=sys.stderr, flush=True)
 
     def finish(self, kernel: str, started: float) -> None:
         """Say that it is done."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         seconds = perf_counter() - started
         self.count, self.seconds = self.count + 1, self.seconds + seconds
         logger.info(
@@ -42,6 +61,10 @@ class Notices:
         return {"compiling": what, "done": self.count}
 
 
-CPU = Notices("compiling kernels, once (about half a minute)")
+def _at_a_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+CPU = Notices("compiling kernels, once (some seconds)")
 GPU = Notices("compiling GPU kernels, or reading them from Triton's cache")
 CUDA = Notices("compiling CUDA kernels, once (some seconds each)")

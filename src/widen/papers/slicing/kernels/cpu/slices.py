@@ -8,9 +8,9 @@ integers t, and the rest is left for the next slice. Products of slices are inte
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
-from widen.cpu.kernels.cache import BITS1, BITS2, BOOL, FLOAT, INT, kernel
+from widen.cpu.kernels.cache import BITS1, BITS2, BOOL, FLOAT, INT, device, kernel
 from widen.cpu.kernels.limbs import (
     FRACTION,
     MAGNITUDE,
@@ -31,7 +31,7 @@ LANES = 128
 ROW_LANES = 32
 
 
-@njit
+@device
 def ceil_log2(bits):
     """ceil(log2 |x|) of a float64 that is not 0, from its bits: a logarithm would misround."""
     field, fraction = (bits >> 52) & 0x7FF, bits & FRACTION
@@ -50,7 +50,7 @@ def tops(begin, end, bits, out):
         out[i] = ceil_log2(largest) if largest else NOTHING
 
 
-@njit
+@device
 def cut(bits, grid, coarse):
     """(t, bits of x - t 2^grid) for the t nearest to x 2^-grid, in integers only.
 

@@ -7,9 +7,8 @@ paper leaves out overflow, underflow and subnormal numbers; here they are as in 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from widen.cpu.kernels.cache import BITS2, INT, kernel
+from widen.cpu.kernels.cache import BITS2, INT, device, kernel
 from widen.cpu.kernels.limbs import FRACTION, INFINITY, MAGNITUDE
 
 HIDDEN = np.int64(1 << 52)
@@ -18,7 +17,7 @@ SIGN = np.int64(-(1 << 63))
 LOW32 = np.int64(0xFFFFFFFF)
 
 
-@njit
+@device
 def length(x):
     """Number of bits of a non-negative int64."""
     count = np.int64(0)
@@ -28,7 +27,7 @@ def length(x):
     return count + np.int64((x >> count) != 0)
 
 
-@njit
+@device
 def compose(negative, m, e, sticky):
     """Bits of +-m 2^e, m a non-negative int64, rounded once; `sticky` is what lies below m."""
     sign = SIGN if negative else np.int64(0)
@@ -51,14 +50,14 @@ def compose(negative, m, e, sticky):
     return sign | min(((unit + 1074) << 52) + whole, INFINITY)  # a carry moves up
 
 
-@njit
+@device
 def parts(bits):
     """(m, e) of |x| = m 2^e."""
     field = (bits >> 52) & 0x7FF
     return (bits & FRACTION) | (HIDDEN if field else np.int64(0)), max(field, 1) - 1075
 
 
-@njit
+@device
 def normalised(bits):
     """(m, e) of |x| = m 2^e > 0 with m of 53 bits."""
     m, e = parts(bits)
@@ -66,7 +65,7 @@ def normalised(bits):
     return m << up, e - up
 
 
-@njit
+@device
 def add(x, y):
     """Bits of x + y."""
     if (x & MAGNITUDE) < (y & MAGNITUDE):
@@ -91,7 +90,7 @@ def add(x, y):
     return compose(x < 0, m, e, lost)
 
 
-@njit
+@device
 def multiply(x, y):
     """Bits of x y, by the four products of halves of Listing 1."""
     sign = (x ^ y) & SIGN

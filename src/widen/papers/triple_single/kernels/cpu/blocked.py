@@ -8,10 +8,10 @@ change no bit. Loops run along rows, so that the compiler turns them into vector
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from widen.cpu.kernels.cache import compiled
+from widen.cpu.kernels.cache import compiled, device
 from widen.cpu.kernels.floats import fast_two_sum, fma
+from widen.cpu.kernels.loops import copy
 from widen.cpu.kernels.word_pairs import added, multiplied
 from widen.papers.triple_single.kernels.cpu.triples import (
     fused_product,
@@ -24,34 +24,34 @@ ONE, MIXED, PAIR, TRIPLE, FUSED = 0, 1, 2, 3, 4
 ROWS, DEPTH, COLUMNS = 32, 32, 128  # paper 003 has 32 x 32 on a GPU; rows are vectors here
 
 
-@njit
+@device
 def _copy(source, top, start, rows, columns, tile):
     """Copy a tile of (words, rows, columns)."""
     for l in range(source.shape[0]):
         for i in range(rows):
-            tile[l, i, :columns] = source[l, top + i, start : start + columns]
+            copy(source[l, top + i, start : start + columns], tile[l, i, :columns])
 
 
-@njit
+@device
 def _add_ones(c0, a0, b0):
     for j in range(c0.shape[0]):
         c0[j] = fma(a0, b0[j], c0[j])
 
 
-@njit
+@device
 def _add_pairs(c0, c1, a0, a1, b0, b1):
     for j in range(c0.shape[0]):
         p0, p1 = multiplied(a0, a1, b0[j], b1[j])
         c0[j], c1[j] = added(c0[j], c1[j], p0, p1)
 
 
-@njit
+@device
 def _narrowed(high, low):
     """A double double as a double and a float32."""
     return fast_two_sum(high, np.float64(np.float32(low)))
 
 
-@njit
+@device
 def _add_mixed(c0, c1, a0, a1, b0, b1):
     for j in range(c0.shape[0]):
         p0, p1 = multiplied(a0, a1, b0[j], b1[j])
@@ -60,14 +60,14 @@ def _add_mixed(c0, c1, a0, a1, b0, b1):
         c0[j], c1[j] = _narrowed(s0, s1)
 
 
-@njit
+@device
 def _add_triples(c0, c1, c2, a0, a1, a2, b0, b1, b2):
     for j in range(c0.shape[0]):
         p0, p1, p2 = triple_product(a0, a1, a2, b0[j], b1[j], b2[j])
         c0[j], c1[j], c2[j] = triple_sum(c0[j], c1[j], c2[j], p0, p1, p2)
 
 
-@njit
+@device
 def _add_fused(c0, c1, c2, a0, a1, a2, b0, b1, b2):
     for j in range(c0.shape[0]):
         p0, p1, p2 = fused_product(a0, a1, a2, b0[j], b1[j], b2[j])
@@ -107,10 +107,10 @@ def multiply(begin, end, kind, a, b, c):
                         _add_ones(c0, a0, b0)
         for l in range(words):
             for i in range(rows):
-                c[l, top + i, start : start + width] = kept[l, i, :width]
+                copy(kept[l, i, :width], c[l, top + i, start : start + width])
 
 
-@njit
+@device
 def _accumulate(c0, c1, c2, x):
     """Add x to c along rows."""
     for e in range(x.shape[0]):
