@@ -25,6 +25,7 @@ from widen.gpu.kernels.triton.numbers import (
 )
 from widen.gpu.multiply import are_small, descriptor, launch_small
 from widen.gpu.operands import Tensor
+from widen.gpu.replay.driver import is_gpu
 from widen.gpu.replay.launch import launch, programs
 from widen.gpu.replay.recording import listener
 from widen.stages.error_bounds import Losses, Terms, bound_of, losses_of
@@ -54,7 +55,7 @@ def certify(
             **common, "open_terms": open_terms, "down": 1 - error,
             "up": (1 + error) * (1 + 2.0**-6), "entry": _above(test.entry, -unit),
             "both": _above(test.both, -2 * unit), "dropped": _above(test.dropped, -2 * unit),
-            "PLAIN": left.is_cuda,
+            "PLAIN": is_gpu(left.device),
         }  # fmt: skip
         marks = torch.zeros((batch, m, n), dtype=torch.uint8, device=left.device)
         if are_small(left, right, k):

@@ -43,5 +43,5 @@ class Notices:
 
 
 CPU = Notices("compiling kernels, once (about half a minute)")
-GPU = Notices("compiling GPU kernels, or reading them from Triton's cache")
+GPU = Notices("compiling GPU kernels, once (seconds each)")
 CUDA = Notices("compiling CUDA kernels, once (some seconds each)")

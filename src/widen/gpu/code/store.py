@@ -1,0 +1,43 @@
+"""Where machine code is found: what came with the package, then what was kept on disk.
+
+Both are keyed by content (`variants`), and no byte of a file is used before its digest was checked.
+What cannot be written is compiled by every process anew; what is damaged is compiled and replaced.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from widen.stages.compiling import kept
+from widen.stages.compiling.packs import Pack
+
+SHIPPED = Path(__file__).parent.parent / "shipped"
+"""Packs that came with the package, one for each compute capability; none in a checkout."""
+
+
+@cache
+def pack_of(architecture: int) -> Pack:
+    """The pack for a compute capability, 90 for 9.0; there may be nothing in it."""
+    return Pack(SHIPPED / f"sm_{architecture}.pack")
+
+
+def directory() -> Path:
+    """Where code is kept that was compiled here."""
+    return Path.home() / ".cache" / "widen" / "gpu"
+
+
+def find(key: str, architecture: int) -> bytes | None:
+    """What is kept under a key, whole and unchanged, or None."""
+    found = pack_of(architecture).get(key)
+    if found is None:
+        with suppress(RuntimeError):  # there is no home at all
+            found = kept.read(directory() / key, stamp=key.encode())
+    return found
+
+
+def keep(key: str, data: bytes) -> None:
+    """Keep what was compiled for other processes, if there is a place to write."""
+    with suppress(OSError, RuntimeError):
+        kept.write(directory() / key, key.encode(), data)
