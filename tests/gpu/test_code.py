@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from widen.gpu.replay import driver
 from widen.gpu.replay import launch as gpu_launch
 from widen.stages.compiling import packs
 
+STARTED = variants.STARTED
 HOW = Compilation(4, 3, False, None)
 CODE = Code("double", 128, 0, ((0, ""), (2, "")), {}, 2, b"machine code")
 
@@ -88,7 +90,7 @@ def test_a_key_is_of_all_that_code_depends_on(kernel):
 def test_a_file_written_since_it_was_imported_has_no_lasting_key(kernel):
     variant = Variant(kernel("return 2 * x"), ("i32",), (), HOW)
     found = variant.key(90)
-    kernel("return 2 * x", age=-1000.0)
+    kernel("return 2 * x", age=STARTED - time.time())
     first = variant.key(90)
     variants.sources.cache_clear()
     assert len({found, first, variant.key(90)}) == 3
@@ -193,8 +195,8 @@ def made(places, monkeypatch):
     """What is compiled, by a compiler that makes `b"new"`."""
     seen = []
 
-    def compiled(variant, architecture):
-        seen.append((variant, architecture))
+    def compiled(variant, architecture, refused):
+        seen.append((variant, architecture, refused))
         data = Code("double", 128, 0, (), {}, 0, b"new").to_bytes()
         store.keep(variant.key(architecture), data)
         return data
@@ -222,7 +224,19 @@ def test_code_is_compiled_where_none_is_found_that_is_right(kernel, made, monkey
     loaded = gpu_launch.ready(variant, 0)
     found = state in ("shipped", "kept")
     assert device.loaded == [loaded.code.binary] == [CODE.binary if found else b"new"]
+    assert made == ([] if found else [(variant, 90, [data] if state == "refused" else [])])
+    assert gpu_launch.ready(variant, 0).code == loaded.code, "it was kept, and is found"
     assert len(made) == (not found)
+
+
+def test_code_that_does_not_load_is_made_anew_and_replaced(kernel, places, monkeypatch):
+    variant = Variant(kernel("return 2 * x"), ("i32",), (), HOW)
+    key, new = variant.key(90), Code("double", 64, 0, (), {}, 0, b"new")
+    monkeypatch.setattr("widen.gpu.code.compiler.compiled", lambda *given: new)
+    store.keep(key, CODE.to_bytes())
+    assert workers.compiled(variant, 90) == CODE.to_bytes(), "another process was first"
+    assert workers.compiled(variant, 90, [CODE.to_bytes()]) == new.to_bytes()
+    assert store.find(key, 90) == new.to_bytes()
 
 
 # ── records ──────────────────────────────────────────────────────────────────

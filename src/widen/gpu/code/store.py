@@ -6,6 +6,7 @@ What cannot be written is compiled by every process anew; what is damaged is com
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -28,13 +29,26 @@ def directory() -> Path:
     return Path.home() / ".cache" / "widen" / "gpu"
 
 
+def found(key: str, architecture: int) -> Iterator[bytes]:
+    """What is there under a key, whole and unchanged: in the package, on disk."""
+    shipped = pack_of(architecture).get(key)
+    if shipped is not None:
+        yield shipped
+    here = read(key)
+    if here is not None:
+        yield here
+
+
 def find(key: str, architecture: int) -> bytes | None:
-    """What is kept under a key, whole and unchanged, or None."""
-    found = pack_of(architecture).get(key)
-    if found is None:
-        with suppress(RuntimeError):  # there is no home at all
-            found = kept.read(directory() / key, stamp=key.encode())
-    return found
+    """The first of these, or None."""
+    return next(found(key, architecture), None)
+
+
+def read(key: str) -> bytes | None:
+    """What is kept on disk under a key, or None."""
+    with suppress(RuntimeError):  # there is no home at all
+        return kept.read(directory() / key, stamp=key.encode())
+    return None
 
 
 def keep(key: str, data: bytes) -> None:

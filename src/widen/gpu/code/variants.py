@@ -94,7 +94,8 @@ def sources(module: str) -> str:
     texts: dict[str, bytes] = {}
     _gather(module, texts)
     digest = hashlib.sha256()
-    if any(os.stat(str(sys.modules[name].__file__)).st_mtime > STARTED for name in texts):
+    written = [os.stat(str(sys.modules[name].__file__)).st_mtime for name in texts]
+    if any(STARTED < when <= time.time() for when in written):  # later: clocks differ
         digest.update(os.urandom(32))
     for name, text in sorted(texts.items()):
         digest.update(f"{name} {len(text)}\n".encode() + text)

@@ -14,7 +14,7 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -146,16 +146,17 @@ def _ask(others: Callable[[], Iterable[Variant]], architecture: int) -> None:
         logger.debug("the kernels of a call could not be foreseen", exc_info=True)
 
 
-def compiled(variant: Variant, architecture: int) -> bytes:
-    """The code of a kernel that is nowhere, as it is kept."""
+def compiled(variant: Variant, architecture: int, refused: Sequence[bytes] = ()) -> bytes:
+    """The code of a kernel that is nowhere, as it is kept; or that the driver `refused` to load."""
     key = variant.key(architecture)
     end = _workers.take(key)
     if end is not None:
         end.wait()
-        found = store.find(key, architecture)
-        if found is not None:
-            return found
-    elif (others := _foresight()) is not None:
+    found = store.read(key)  # it may have come there meanwhile
+    if found is not None and found not in refused:
+        return found
+    others = _foresight()
+    if others is not None:
         # By a thread of its own: whoever listens to this one's operations does not to that one's.
         threading.Thread(target=_ask, args=(others, architecture), daemon=True).start()
     from widen.gpu.code.compiler import compiled as compiled_here  # what others never import

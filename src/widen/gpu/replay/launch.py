@@ -237,18 +237,19 @@ def ready(variant: Variant, device: int) -> Loaded:
     architecture = architecture_of(device)
     driver.enter(device)
     key = variant.key(architecture)
-    found = store.find(key, architecture)
-    if found is not None:
-        code = Code.from_bytes(found)
+    refused = []
+    for data in store.found(key, architecture):
+        code = Code.from_bytes(data)
         try:
             function = _load(code)
         except RuntimeError as error:  # made by an assembler that the driver does not know
-            logger.warning("%s is compiled: what was kept does not load (%s)", variant.name, error)
+            logger.warning("%s is not loaded from where it was kept (%s)", variant.name, error)
+            refused.append(data)
         else:
             logger.debug("loaded %s", variant.name)
             return Loaded(code, function)
     started = GPU.start(variant.name)
-    code = Code.from_bytes(workers.compiled(variant, architecture))
+    code = Code.from_bytes(workers.compiled(variant, architecture, refused))
     function = _load(code)
     GPU.finish(variant.name, started)
     return Loaded(code, function)
