@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ import torch
 
 pytest.importorskip("triton")
 from helpers import ROOT
-from widen.gpu.code import records, store, variants, workers
+from widen.gpu.code import compiler, records, store, variants, workers
 from widen.gpu.code.records import Code, TensorMap, Unsuitable
 from widen.gpu.code.variants import Compilation, Variant
 from widen.gpu.replay import driver
@@ -232,11 +233,29 @@ def test_code_is_compiled_where_none_is_found_that_is_right(kernel, made, monkey
 def test_code_that_does_not_load_is_made_anew_and_replaced(kernel, places, monkeypatch):
     variant = Variant(kernel("return 2 * x"), ("i32",), (), HOW)
     key, new = variant.key(90), Code("double", 64, 0, (), {}, 0, b"new")
-    monkeypatch.setattr("widen.gpu.code.compiler.compiled", lambda *given: new)
+    monkeypatch.setattr(compiler, "compiled", lambda *given: new)
     store.keep(key, CODE.to_bytes())
     assert workers.compiled(variant, 90) == CODE.to_bytes(), "another process was first"
     assert workers.compiled(variant, 90, [CODE.to_bytes()]) == new.to_bytes()
     assert store.find(key, 90) == new.to_bytes()
+
+
+def test_who_begins_at_once_compiles_a_kernel_once(kernel, places, monkeypatch):
+    """Turns are locks of files, so threads stand for processes here."""
+    variant = Variant(kernel("return 2 * x"), ("i32",), (), HOW)
+    seen = []
+
+    def compiled(*given):
+        seen.append(given)
+        time.sleep(0.1)
+        return CODE
+
+    monkeypatch.setattr(compiler, "compiled", compiled)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: compiler.made(variant, 90), range(8)))
+    assert made == [CODE.to_bytes()] * 8
+    assert seen == [(variant, 90)]
+    assert [path.name for path in store.directory().iterdir()] == [variant.key(90)]
 
 
 # ── records ──────────────────────────────────────────────────────────────────

@@ -72,9 +72,8 @@ class Watch:
                 row = self._row(arguments, at)
                 arguments[f"{side}_needs"].copy_(torch.tensor(row))
             self._scaled += 1
-        elif variant.kernel.fn.__name__ in ("round_residues", "round_any"):
-            marks = arguments["marks"]
-            marks.fill_(int(reconstruct.UNSETTLED) if self.numbers.many_open else 0)
+        elif self.numbers.many_open and "marks" in arguments:
+            arguments["marks"].fill_(int(reconstruct.UNSETTLED))
 
     def _row(self, arguments: dict[str, Any], side: int) -> list[int]:
         """Needs of a side, as `quantise.scale` leaves them."""

@@ -6,12 +6,14 @@ what it made; here the key is our own (`variants`), and so is what is kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
 
+from widen.gpu.code import store
 from widen.gpu.code.records import Code, TensorMap, Unsuitable, passing
 from widen.gpu.code.variants import DIVISIBLE, ONE, Variant
 
@@ -63,6 +65,20 @@ def compiled(variant: Variant, architecture: int) -> Code:
     passed, hidden = passing(variant.types, maps, made["ptx"], entry)
     threads = 32 * facts["num_warps"]
     return Code(entry, threads, facts["shared"], passed, maps, hidden, made["cubin"])
+
+
+def made(variant: Variant, architecture: int, refused: Sequence[bytes] = ()) -> bytes:
+    """The same as it is kept, and kept; unless another process has made it meanwhile.
+
+    What the driver `refused` to load is made again.
+    """
+    key = variant.key(architecture)
+    with store.turn(key):
+        found = store.read(key)
+        if found is None or found in refused:
+            found = compiled(variant, architecture).to_bytes()
+            store.keep(key, found)
+    return found
 
 
 def _maps(variant: Variant, facts: dict[str, Any]) -> dict[int, TensorMap]:

@@ -2,17 +2,19 @@
 
 Both are keyed by content (`variants`), and no byte of a file is used before its digest was checked.
 What cannot be written is compiled by every process anew; what is damaged is compiled and replaced.
+Processes that begin at once compile a kernel once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 from widen.stages.compiling import kept
 from widen.stages.compiling.packs import Pack
+from widen.stages.compiling.turns import Turn
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
 """Packs that came with the package, one for each compute capability; none in a checkout."""
@@ -55,3 +57,18 @@ def keep(key: str, data: bytes) -> None:
     """Keep what was compiled for other processes, if there is a place to write."""
     with suppress(OSError, RuntimeError):
         kept.write(directory() / key, key.encode(), data)
+
+
+@contextmanager
+def turn(key: str) -> Iterator[None]:
+    """A context for making what is kept under a key: one process at a time, others wait."""
+    try:
+        ours = Turn(directory() / key)
+    except RuntimeError:  # there is no home at all
+        yield
+        return
+    ours.take(wait=True)
+    try:
+        yield
+    finally:
+        ours.leave()

@@ -159,8 +159,6 @@ def compiled(variant: Variant, architecture: int, refused: Sequence[bytes] = ())
     if others is not None:
         # By a thread of its own: whoever listens to this one's operations does not to that one's.
         threading.Thread(target=_ask, args=(others, architecture), daemon=True).start()
-    from widen.gpu.code.compiler import compiled as compiled_here  # what others never import
+    from widen.gpu.code.compiler import made  # which whoever finds all it needs never imports
 
-    data = compiled_here(variant, architecture).to_bytes()
-    store.keep(key, data)
-    return data
+    return made(variant, architecture, refused)
