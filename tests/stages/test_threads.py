@@ -153,7 +153,7 @@ class Driver:
             raise MemoryError("no room for a kernel")
         return 7
 
-    def start(self, function, grid, threads, shared_bytes, *, arguments, device):
+    def start(self, function, grid, threads, shared_bytes, *, arguments, long, device):
         self.started.append((function, grid, threads, arguments))
 
 

@@ -22,13 +22,17 @@ NOWHERE = torch.device("cpu")
 
 @dataclass(frozen=True)
 class UsualCall:
-    """A kind of call: the format of operands and result, (batch, m, k, n), and the contract."""
+    """A kind of call: the format of operands, (batch, m, k, n), the contract, and so on.
+
+    The result has the operands' format unless another is given.
+    """
 
     dtype: str
     shape: tuple[int, int, int, int]
     accuracy: str = "standard"
     numbers: Numbers = ORDINARY
     transposed: tuple[bool, bool] = (False, False)
+    result: str | None = None
 
 
 # ── the calls ────────────────────────────────────────────────────────────────────────────────────
@@ -46,7 +50,9 @@ TURNED = ((True, False), (False, True), (True, True))
 MORE_BITS = range(-12, 25, 4)
 """Beside these, integers of as many moduli come along as ordinary numbers may need."""
 
-HARD_BITS = range(28, 101, 12)
+HARD_BITS = {"float64": range(28, 229, 4), "float32": range(28, 101, 4),
+             "complex128": range(28, 101, 4)}  # fmt: skip
+"""Of numbers that range widely, by format: one list of moduli after the other."""
 
 
 def usual_calls() -> Iterator[UsualCall]:
@@ -55,6 +61,8 @@ def usual_calls() -> Iterator[UsualCall]:
         yield from (UsualCall(dtype, (1, n, n, n), accuracy) for n in (*SIZES, 100, 64, 4096))
     for accuracy, n in product(CONTRACTS, (1000, 1024, 100)):
         yield UsualCall("float64x2", (1, n, n, n), accuracy)
+        yield UsualCall("float64", (1, n, n, n), accuracy, result="float64x2")
+        yield UsualCall("float32", (1, n, n, n), accuracy, result="float64")
     for dtype, accuracy, (batch, n) in product(DTYPES, CONTRACTS, BATCHES):
         yield UsualCall(dtype, (batch, n, n, n), accuracy)
     for accuracy, (m, k, n) in product(CONTRACTS, product(SMALL_SIZES, repeat=3)):
@@ -68,8 +76,9 @@ def usual_calls() -> Iterator[UsualCall]:
         if n > 100:
             many = Numbers(hard=True, zeros=True, many_open=True)
             yield UsualCall(dtype, (1, n, n, n), accuracy, many)
-    for more, n in product(HARD_BITS, (1000, 1024)):
-        yield UsualCall("float64", (1, n, n, n), "standard", Numbers(more, hard=True))
+    for dtype, more_bits in HARD_BITS.items():
+        for more, n in product(more_bits, (1000, 1024)):
+            yield UsualCall(dtype, (1, n, n, n), "standard", Numbers(more, hard=True))
     for dtype, accuracy, transposed in product(DTYPES, CONTRACTS, TURNED):
         for n in (1000, 1024, 100):
             yield UsualCall(dtype, (1, n, n, n), accuracy, transposed=transposed)
@@ -85,7 +94,7 @@ def variants_of(call: UsualCall) -> list[Variant]:
         _operand(call.dtype, (*lead, *sides), transposed)
         for sides, transposed in zip(((m, k), (k, n)), call.transposed, strict=True)
     )
-    contract, fmt = as_contract(call.accuracy), FORMATS[call.dtype]
+    contract, fmt = as_contract(call.accuracy), FORMATS[call.result or call.dtype]
     made = Call(ours, theirs, lead, m, n, contract, fmt, None, None, WORKSPACE)
     return kernels_of(made, products.run_nowhere, call.numbers)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
 from typing import Any
 
 from widen.gpu.code.variants import DIVISIBLE, ONE
@@ -103,25 +103,26 @@ class Code:
         """Whether no argument is a descriptor."""
         return all(field == "" for _, field in self.passed)
 
-    def words(self, given: Any) -> list[int | bytes]:
-        """What the kernel is given for these arguments: words, and tensor maps."""
+    def words(self, given: Sequence[Any]) -> tuple[list[int], dict[int, bytes]]:
+        """What the kernel is given for these arguments: words, and tensor maps by their places."""
         if self.plain:
-            made: list[int | bytes] = [_value(given[at]) for at, _ in self.passed]
-        else:
-            parts = (self._field(at, field, given[at]) for at, field in self.passed)
-            made = list(chain.from_iterable(parts))
-        return made + [0] * self.hidden
-
-    def _field(self, at: int, field: str, argument: Any) -> list[int | bytes]:
-        if field == "":
-            return [_value(argument)]
-        if field == "no":
-            return [0]
-        if field == "base":
-            return [argument.base.data_ptr()]
-        if field == "map":
-            return [self.maps[at].of(argument)]
-        return list(getattr(argument, field))
+            plain = [given[at] for at, _ in self.passed]
+            return [x if type(x) is int else _value(x) for x in plain] + [0] * self.hidden, {}
+        made: list[int] = []
+        maps: dict[int, bytes] = {}
+        for at, field in self.passed:
+            argument = given[at]
+            if field == "":
+                made.append(_value(argument))
+            elif field == "base":
+                made.append(argument.base.data_ptr())
+            elif field in ("shape", "strides"):
+                made += getattr(argument, field)
+            else:  # "map", or "no"
+                if field == "map":
+                    maps[len(made)] = self.maps[at].of(argument)
+                made.append(0)
+        return made + [0] * self.hidden, maps
 
 
 def _value(argument: Any) -> int:

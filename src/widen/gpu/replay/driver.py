@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from struct import pack, unpack
@@ -197,29 +197,22 @@ def word(value: float) -> int:
 
 def start(
     function: int, grid: tuple[int, int, int], threads: int, shared_bytes: int, *,
-    arguments: Sequence[int | bytes], device: int,
+    arguments: Sequence[int], long: Mapping[int, bytes], device: int,
 ) -> None:  # fmt: skip
     """Launch a kernel on the current stream of the current device.
 
-    Arguments are words, or bytes where they are longer.
+    Arguments are words, but for those that are longer, by their places.
     """
     count = len(arguments)
-    words = (ctypes.c_uint64 * count)()
+    words = (ctypes.c_uint64 * count)(*arguments)
     first = ctypes.addressof(words)
-    places = list(range(first, first + 8 * count, 8))
-    rooms = []
-    for at, argument in enumerate(arguments):
-        if isinstance(argument, int):
-            words[at] = argument
-        else:
-            room = ctypes.create_string_buffer(argument, len(argument))
-            rooms.append(room)
-            places[at] = ctypes.addressof(room)
-    config = _Config((ctypes.c_uint32 * 3)(*grid), (threads, 1, 1), shared_bytes)
-    config.stream = stream(device)
-    pointers = (ctypes.c_void_p * count)(*places)
-    run = calls().cuLaunchKernelEx
+    pointers = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
+    rooms = [(at, ctypes.create_string_buffer(data, len(data))) for at, data in long.items()]
+    for at, room in rooms:
+        pointers[at] = ctypes.addressof(room)
+    config = _Config(grid, (threads, 1, 1), shared_bytes, stream(device))
     given = ctypes.byref(config), ctypes.c_void_p(function), pointers, None
+    run = calls().cuLaunchKernelEx
     status = run(*given)
     if status == INVALID_CONTEXT:  # a thread that has not used the device
         open_context(device)

@@ -277,9 +277,10 @@ class _Issue:
     def __call__(self, *given: Any) -> None:
         """Launch it with these arguments; addresses will do for tensors."""
         code = self._code
+        words, maps = code.words(given)
         driver.start(
-            self._function, self._grid, code.threads, code.shared_bytes,
-            arguments=code.words(given), device=self._device,
+            self._function, self._grid, code.threads, code.shared_bytes, arguments=words, long=maps,
+            device=self._device,
         )  # fmt: skip
 
     def bind(
@@ -289,7 +290,7 @@ class _Issue:
         code = self._code
         if not code.plain:
             return None
-        words = [x for x in code.words(arguments) if isinstance(x, int)]
+        words, _ = code.words(arguments)
         places = {at: place for place, (at, _) in enumerate(code.passed)}
         return Launch(
             self._function, self._grid, code.threads, code.shared_bytes, arguments=words,
