@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-page test-gpu soak sanitize lint format bench clean
+.PHONY: help demo test test-slow test-page test-gpu soak sanitize lint format bench wheel clean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demonstration"
@@ -24,6 +24,7 @@ help:
 	@echo "make test-gpu  the tests that need a GPU, and the kernels' own tests on it"
 	@echo "make soak      2,000 random products on the GPU against the CPU (ARGS='--cases 100')"
 	@echo "make sanitize  the GPU kernels under compute-sanitizer (memcheck, racecheck)"
+	@echo "make wheel     the package in dist/, with machine code for GPUs, compiled without one"
 	@echo "make clean     remove $(VENV), caches and build outputs"
 	@echo "PYTHON=python3.12 make ... chooses the interpreter"
 
@@ -67,6 +68,11 @@ format: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test
 	$(BIN)/python bench/cpu.py $(ARGS)
 
+# What is compiled stays in build/machine_code: the next time, what did not change is taken from there.
+wheel: $(VENV)/.installed-wheel
+	$(BIN)/python -m widen.gpu.ship --processes $(JOBS) $(ARGS)
+	$(BIN)/python -m build --wheel
+
 # One stamp per set of extras: a second run installs nothing until pyproject.toml changes.
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -90,6 +96,10 @@ $(VENV)/.installed-gpu: pyproject.toml | $(VENV)/.created
 	$(PIP) -e '.[test,torch]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
+$(VENV)/.installed-wheel: pyproject.toml | $(VENV)/.created
+	$(PIP) -e '.[test,wheel]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist src/widen/gpu/shipped .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

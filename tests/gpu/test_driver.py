@@ -19,22 +19,24 @@ def number_of(name):
     """The number of a name of cuda.h: its own, or one more than that of the name before it."""
     text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(encoding="utf-8"), flags=re.DOTALL)
     before = text[: re.search(rf"\b{name}\b", text).end()]
-    entries = re.findall(r"(\w+)(?:\s*=\s*(\d+))?\s*(?=,|$)", before.rpartition("{")[2])
-    own = re.match(r"\s*=\s*(\d+)", text[len(before) :])
+    entries = re.findall(r"(\w+)(?:\s*=\s*(\w+))?\s*(?=,|$)", before.rpartition("{")[2])
+    own = re.match(r"\s*=\s*(\w+)", text[len(before) :])
     if own:
-        return int(own.group(1))
+        return int(own.group(1), 0)
     number = -1
     for _, given in entries:
-        number = int(given) if given else number + 1
+        number = int(given, 0) if given else number + 1
     return number
 
 
 def test_numbers_are_those_of_the_header():
     for name, ours in {
         "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES": driver.MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        "CU_FUNC_CACHE_PREFER_SHARED": driver.PREFER_SHARED,
         "CUDA_ERROR_INVALID_CONTEXT": driver.INVALID_CONTEXT,
         "CU_TENSOR_MAP_DATA_TYPE_UINT8": driver.UINT8,
         "CU_TENSOR_MAP_SWIZZLE_128B": driver.SWIZZLE_128B,
+        "CU_TENSOR_MAP_L2_PROMOTION_L2_128B": driver.L2_128B,
         "CU_TENSOR_MAP_L2_PROMOTION_L2_256B": driver.L2_256B,
         "CU_TENSOR_MAP_INTERLEAVE_NONE": 0,
         "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE": 0,

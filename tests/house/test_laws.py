@@ -31,14 +31,16 @@ ORDER = [
     ["planner"],
     ["encoded"],
     ["stages"],
-    ["definition", "gpu.tiles", "gpu.replay.private"],
+    ["definition", "gpu.tiles", "gpu.replay.private", "gpu.code.store"],
     ["gpu.replay.driver"],
     ["cpu.kernels", "gpu.kernels"],
     ["cpu", "gpu"],
     ["words"],
     ["cpu.batches", "gpu.batches"],  # the doors of the wings, which know of Words
+    ["gpu.foresight"],
     ["cpu.products", "gpu.products"],
-    ["gpu.measuring"],
+    ["gpu.measuring", "gpu.usual"],
+    ["gpu.ship", "gpu.warm"],
     ["calls"],
     ["api"],
     ["papers"],
@@ -60,7 +62,10 @@ LIBRARIES = {
     "gpu": {"torch", "triton"},
     "gpu.batches": {"torch"},
     "gpu.products": {"torch"},
+    "gpu.foresight": {"torch"},
     "gpu.measuring": {"torch"},
+    "gpu.usual": {"torch"},
+    "gpu.ship": {"triton"},
     "gpu.kernels": {"torch", "triton", "cuda"},
     "words": {"torch", "mpmath", "gmpy2", "flint"},  # numbers that words become
     "cli": {"typer", "rich", "matplotlib"},
@@ -223,6 +228,7 @@ def test_kernels_are_launched_by_their_own_wing(path):
     if part == "kernels":
         held = {f"{wing}.kernels", "gpu.tiles", "stages.compiling"}
         held |= {"gpu.replay.private", "gpu.replay.driver"}  # what CUDA kernels are launched by
+        held |= {"gpu.code.store"}  # where they are found, if they came with the package
         assert rooms_imported(path) <= held, "kernels hold no policy"
     elif wing == "words":
         assert not kernels or path.stem.startswith("elementwise")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+
 import numpy as np
 import pytest
 import torch
@@ -177,13 +180,16 @@ def test_fp8_products_are_exact(digits, k):
 
 
 @pytest.mark.gpu
-def test_emulation_has_no_float64_instruction(monkeypatch):
+def test_emulation_has_no_float64_instruction(monkeypatch, tmp_path):
     from widen.gpu.replay import launch as gpu_launch
 
     monkeypatch.setattr(gpu_launch, "_compiled", Once())
     a, b = (1 + torch.rand((64, 64), dtype=torch.float64, device=ON) for _ in range(2))
     dgemm_fp8.dgemm_fp8tc(a, b, fp64emu=True, k_block=32, alpha=0.3, beta=0.5, c=a)
     assert len(gpu_launch._compiled) >= 4
-    for kernel in gpu_launch._compiled.values():
-        words = kernel.asm["ptx"].split()
-        assert not [word for word in words if ".f64" in word and "mov" not in word]
+    for at, loaded in enumerate(gpu_launch._compiled.values()):
+        path = tmp_path / f"{at}.cubin"
+        path.write_bytes(loaded.code.binary)
+        done = subprocess.run(["cuobjdump", "-sass", path], capture_output=True, text=True)
+        assert "EXIT" in done.stdout
+        assert not re.findall(r"\b(DADD|DMUL|DFMA|DSETP|DMMA)\b", done.stdout), loaded.code.entry

@@ -287,19 +287,21 @@ def test_the_logger_tells_of_gpu_kernels(caplog, monkeypatch):
     launches = importlib.import_module("widen.gpu.replay.launch")
     caplog.set_level(logging.INFO, "widen")
     monkeypatch.setattr(launches, "GPU", Notices("compiling GPU kernels"))
-    monkeypatch.setattr(launches, "_Issue", lambda found, *given: found)
     monkeypatch.setattr(launches.torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(launches, "_open_driver", lambda: None)
+    monkeypatch.setattr(launches, "architecture_of", lambda device: 90)
+    driver = SimpleNamespace(enter=lambda device: None, load=lambda *given, **named: 7)
+    monkeypatch.setattr(launches, "driver", driver)
+    monkeypatch.setattr(launches.store, "found", lambda key, architecture: ())
+    code = launches.Code("doubled", 128, 0, (), {}, 0, b"")
+    monkeypatch.setattr(launches.workers, "compiled", lambda *given: code.to_bytes())
     names = ("begin", "end", "x")
     params = [SimpleNamespace(do_not_specialize=True)] * 3
     kernel = SimpleNamespace(fn=doubled, params=params, arg_names=names, __name__="doubled")
-    kernel.warmup = lambda *given, **options: SimpleNamespace(run=options["num_warps"], function=1)
     for warps in (4, 4, 8):
         how = launches.Compilation(warps, 3, False, None)
-        found = launches._loaded(kernel, (1,), (1, 2, 3), (), how)
-        assert found.run == warps
+        assert launches._loaded(kernel, (1,), (1, 2, 3), (), how)._function == 7
     texts = [record.getMessage().split(" is ready")[0] for record in caplog.records]
-    assert texts == ["compiling GPU kernels", "doubled", "doubled"]
+    assert texts == ["compiling GPU kernels", *["test_compiling.doubled"] * 2]
 
 
 def test_a_damaged_cuda_kernel_is_compiled_again(tmp_path, caplog, monkeypatch):

@@ -21,6 +21,7 @@ from widen.contract import CONTRACTS
 from widen.formats import FORMATS
 from widen.gpu import constants as gpu_constants
 from widen.gpu import products as gpu_products
+from widen.gpu.code.records import Code
 from widen.gpu.products import CallRecordings, Recordings
 from widen.gpu.replay import launch as gpu_launch
 from widen.stages.compiling.once import Once, once
@@ -135,34 +136,25 @@ def test_a_child_process_does_not_wait_for_its_parents_threads():
 # ── kernels and tables of a GPU ──────────────────────────────────────────────
 
 
-class Compiled:
-    """A compiled kernel as Triton makes it: its launcher is there before its function is."""
-
-    metadata = packed_metadata = None
+class Driver:
+    """A GPU that takes its time to load code, and fails to at first if it is told so."""
 
     def __init__(self, failures=0):
-        self.function = self._run = None
         self.failures, self.loads, self.asked = failures, 0, threading.Event()
+        self.started = []
 
-    def _init_handles(self):
-        if self.function is not None:
-            return
-        self._run = self.launch
+    def enter(self, device):
+        pass
+
+    def load(self, binary, name, shared_bytes, *, prefer_shared):
         self.loads += 1
         self.asked.wait(PATIENCE)
         if self.loads <= self.failures:
             raise MemoryError("no room for a kernel")
-        self.function = 7
+        return 7
 
-    @property
-    def run(self):
-        if self._run is None:
-            self._init_handles()
-        return self._run
-
-    def launch(self, x, y, z, stream, function, *more):
-        if function is None:
-            raise TypeError("argument 5 must be int, not None")
+    def start(self, function, grid, threads, shared_bytes, *, arguments, long, device):
+        self.started.append((function, grid, threads, arguments))
 
 
 def with_a_constant(argument, CONSTANT: tl.constexpr):
@@ -174,24 +166,21 @@ class Kernel:
 
     params = (SimpleNamespace(do_not_specialize=False),)
     arg_names = ("argument", "CONSTANT")
-
-    def __init__(self, compiled):
-        self.compiled, self.compilations = compiled, 0
-        self.fn, self.__name__ = with_a_constant, "fake"
-
-    def warmup(self, *arguments, **named):
-        self.compilations += 1
-        return self.compiled
+    fn, __name__ = staticmethod(with_a_constant), "fake"
 
 
 @pytest.fixture
-def no_device(monkeypatch):
-    """As if there were a GPU, and nothing compiled for it."""
-    active = SimpleNamespace(get_current_stream=lambda device: 0, utils=None)
-    monkeypatch.setattr(gpu_launch, "driver", SimpleNamespace(active=active))
+def compilations(monkeypatch):
+    """As if there were a GPU, and nothing compiled for it: what is compiled."""
+    seen = []
+    code = Code("fake", 128, 0, ((0, ""),), {}, 2, b"binary").to_bytes()
+    monkeypatch.setattr(gpu_launch.workers, "compiled", lambda *given: seen.append(given) or code)
+    monkeypatch.setattr(gpu_launch.store, "found", lambda key, architecture: ())
+    monkeypatch.setattr(gpu_launch, "architecture_of", lambda device: 90)
     monkeypatch.setattr(gpu_launch, "_compiled", type(gpu_launch._compiled)())
     monkeypatch.setattr(gpu_launch, "_parameters", {})
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    return seen
 
 
 def launch(kernel, constant):
@@ -200,29 +189,31 @@ def launch(kernel, constant):
 
 
 @pytest.mark.parametrize("keys", [1, THREADS])
-@pytest.mark.usefixtures("no_device")
-def test_no_kernel_is_launched_that_another_thread_still_loads(keys):
-    """Nor where Triton gives what it compiled once for several of our keys."""
-    kernel = Kernel(Compiled())
+def test_a_kernel_is_compiled_and_loaded_once_whatever_threads_do(monkeypatch, compilations, keys):
+    device = Driver()
+    monkeypatch.setattr(gpu_launch, "driver", device)
+    kernel = Kernel()
 
     def work(index):
         try:
             launch(kernel, index % keys)
         finally:
-            kernel.compiled.asked.set()
+            device.asked.set()
 
     at_once(work)
-    assert kernel.compiled.loads == 1
-    assert kernel.compilations == keys
+    assert device.loads == len(compilations) == keys
+    assert device.started == [(7, (1, 1, 1), 128, [5, 0, 0])] * THREADS
 
 
-@pytest.mark.usefixtures("no_device")
-def test_a_kernel_that_was_not_loaded_is_loaded_the_next_time():
-    kernel = Kernel(Compiled(failures=1))
+def test_a_kernel_that_was_not_loaded_is_loaded_the_next_time(monkeypatch, compilations):
+    device, kernel = Driver(failures=1), Kernel()
+    monkeypatch.setattr(gpu_launch, "driver", device)
     with pytest.raises(MemoryError):
         launch(kernel, 0)
+    assert device.started == []
     launch(kernel, 0)
-    assert kernel.compiled.loads == 2
+    assert device.loads == len(compilations) == 2
+    assert len(device.started) == 1
 
 
 LAYOUT = residues(128, 60, 1)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from widen.cli.errors import CommandError
+from widen.cli.machines import machine
 
 Steps = list[tuple[str, Callable[[], bool]]]
 """Pieces of work: a name, and a function that does it and says whether that was missing."""
@@ -13,7 +13,7 @@ Steps = list[tuple[str, Callable[[], bool]]]
 
 def warm(
     device: Annotated[
-        str, typer.Option("--device", "-d", metavar="NAME", help="cpu or cuda.")
+        str, typer.Option("--device", "-d", metavar="NAME", help="cpu, cuda or cuda:1.")
     ] = "cpu",
 ) -> None:
     """Compile the kernels of products that are not on disk yet.
@@ -40,7 +40,7 @@ def _steps(device: str) -> Steps:
         from widen.cpu.warm import warm_steps
 
         return warm_steps()
-    raise CommandError(
-        f"--device {device}: kernels are compiled beforehand for cpu alone; on a GPU the first "
-        "call of each kind compiles them"
-    )
+    machine(device)  # which says why there is none
+    from widen.gpu.warm import warm_steps as gpu_warm_steps
+
+    return gpu_warm_steps(int(device.partition(":")[2] or 0))

@@ -27,6 +27,7 @@ from widen.gpu.kernels.triton.numbers import (
 from widen.gpu.lines import MAGNITUDES, SATURATED, leads_again
 from widen.gpu.multiply import are_small, descriptor, launch_small
 from widen.gpu.operands import Lines, Tensor
+from widen.gpu.replay.driver import is_gpu
 from widen.gpu.replay.launch import launch, programs
 from widen.gpu.replay.recording import listener
 from widen.stages.error_bounds import Losses, Terms, bound_of, losses_of
@@ -98,7 +99,7 @@ def look(
             **common, "open_terms": counts.open_terms, "down": 1 - error,
             "up": (1 + error) * (1 + (fmt.parts - 1) * 2.0**-6), "entry": _above(test.entry, -unit),
             "both": _above(test.both, -2 * unit), "dropped": _above(test.dropped, -2 * unit),
-            "PLAIN": left.is_cuda,
+            "PLAIN": is_gpu(left.device),
         }  # fmt: skip
         if before is None:
             before = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device), -1

@@ -58,9 +58,23 @@ class EncodedLines(Held):
 def encode_bytes(
     operands: Sequence[Lines], tables: Sequence[Tensor], layout: Residues
 ) -> list[Tensor]:
-    """Planes of int8 of one or both operands, (planes, batch, lines, pitch)."""
-    left, right = operands[0].paired, operands[-1].paired
+    """Planes of int8 of one or both operands, (planes, batch, lines, pitch).
+
+    Of complex numbers one after the other: a kernel for both takes 5 s to compile, one for each
+    1.5 s, and they take the GPU longer than another launch does.
+    """
     planes = [room_for(operand, layout.planes[0]) for operand in operands]
+    at_once = len(operands) if layout.parts == 1 else 1
+    for at in range(0, len(operands), at_once):
+        now = slice(at, at + at_once)
+        _encode_bytes(operands[now], tables[now], planes[now], layout)
+    return planes
+
+
+def _encode_bytes(
+    operands: Sequence[Lines], tables: Sequence[Tensor], planes: Sequence[Tensor], layout: Residues
+) -> None:
+    left, right = operands[0].paired, operands[-1].paired
     moduli, weights = constants.encoding(layout.moduli, left.bits.device)
     parts, inner = left.bits.shape[0], left.shape[2]
     sides, blocks, warps = [], [], 0
@@ -79,11 +93,10 @@ def encode_bytes(
             **on_sides(*sides), "left_blocks": blocks[0], "constants": moduli,
             "weights": weights, "inner": inner, "moduli": len(layout.moduli), "pitch": left.pitch,
             "PARTS": parts, "BYTES": constants.LONGEST_BYTES,
-            "ASSEMBLY": assembly(left.bits.device),
+            "ASSEMBLY": assembly(left.bits.device), "BOTH": len(operands) > 1,
         },
         warps=warps,
     )  # fmt: skip
-    return planes
 
 
 def room_for(operand: Lines, planes: int, dtype: torch.dtype = torch.int8) -> Tensor:

@@ -266,14 +266,16 @@ def survey_all(
     device = held(first).planes.device if isinstance(first, Encoded) else first.bits.device
     if any(source.count >= MOST_LINES for source in fresh):
         raise ValueError(f"{MOST_LINES} rows or columns in all are too many; give parts of them")
-    sizes = [ROWS_OF_TABLE * source.count for source in fresh]
+    # Even: what follows begins at multiples of 16 bytes, and kernels are not compiled for others.
+    sizes = [ROWS_OF_TABLE * source.count // 2 * 2 + 2 for source in fresh]
     several = any(x.block is not None for x in fresh)
     short = bool(fresh) and not several and are_short(fresh)
     take = torch.empty if short else torch.zeros
     arena = take(sum(sizes) + len(goals) * 2 * NEEDS + 1, dtype=torch.int64, device=device)
     starts = [0, *itertools.accumulate(sizes)]
     tables = [
-        arena[start:stop].view(ROWS_OF_TABLE, -1) for start, stop in itertools.pairwise(starts)
+        arena[start : start + ROWS_OF_TABLE * source.count].view(ROWS_OF_TABLE, -1)
+        for start, source in zip(starts, fresh, strict=False)
     ]
     leads = None if test is None else _room_for_leads(fresh, kept)
     if short:

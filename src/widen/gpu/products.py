@@ -30,7 +30,10 @@ from widen.gpu.batches import (
     zeros,
 )
 from widen.gpu.clock import Clock
+from widen.gpu.code.variants import Variant
+from widen.gpu.code.workers import foreseeing
 from widen.gpu.encode import held
+from widen.gpu.foresight import Needs, kernels_of
 from widen.gpu.operands import Tensor
 from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay import private
@@ -270,7 +273,7 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
     """
     where, info = call.device, options.info
     recordings = _recordings_of(call, scalars, out, options)
-    with ready(call, options):
+    with ready(call, options), foreseeing(lambda needs: _foreseen(call, options, needs)):
         scaling = None if scalars.trivial else _scaling(call, scalars, out, where)
         target = _target(call, out, where)
         bound = None
@@ -289,6 +292,11 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
     if not info:
         return result
     return result, info_of(ran, bound, account, math.prod(call.dims))
+
+
+def _foreseen(call: Call, options: Options, needs: Needs | None) -> list[Variant]:
+    """The kernels that a call will need, as far as can be told."""
+    return kernels_of(call, run_nowhere, needs=needs) if options.plan is None else []
 
 
 def _scaling(call: Call, scalars: Scalars, out: Any, where: torch.device) -> Scaling:
@@ -353,3 +361,9 @@ def _run(
     if not share_memory(flat, out):
         copy_into(out, reshaped(flat, call.dims))
     return replace(ran, result=call.fmt.name, shape=(*ran.shape[:2], call.k, ran.shape[3]))
+
+
+def run_nowhere(call: Call) -> None:
+    """A product of a CPU's tensors, whose launches are watched (`gpu.foresight`)."""
+    out = empty(call.fmt, call.dims, torch.device("cpu"))
+    _run(call, None, out, None, Options(), Clock(timed=False))

@@ -70,7 +70,8 @@ class ResultBlock:
     def named_test(self) -> dict[str, Any]:
         """The certificate of single elements, as kernels name it."""
         test = self.test
-        numbers = (0.0,) * 3 if test is None else (test.entry, test.both, test.dropped)
+        # Where nothing is tested, numbers of the usual type: kernels are compiled for types.
+        numbers = (1.0, 1.0, 0.0) if test is None else (test.entry, test.both, test.dropped)
         entry, both, dropped = map(float64_bits, numbers)
         return {"tested": test is not None, "entry": entry, "both": both, "dropped": dropped}
 

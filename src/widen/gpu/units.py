@@ -27,6 +27,7 @@ from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, NORM, SIGMA, STEP, 
 from widen.gpu.lines import ROWS_OF_TABLE
 from widen.gpu.multiply import descriptor, multiply, multiply_by_halves, planes_at_once
 from widen.gpu.operands import Groups, Lines, Tensor
+from widen.gpu.replay.driver import is_gpu
 from widen.gpu.replay.launch import general, launch, programs
 from widen.plan import Layout, Plan
 from widen.planner import Room, choose_blocks
@@ -229,7 +230,7 @@ class Engine:
                 "firsts": firsts, "pairs": pairs, "m": m, "n": n, "k": k, "pitch": pitch,
                 "groups": layout.groups, "batch": batch, "left_batch": left_batch,
                 "right_batch": right_batch, "depth": depth, "one": 1.0,
-                "SHORT": tile.inner * shallow, "PLAIN": left.device.type == "cuda",
+                "SHORT": tile.inner * shallow, "PLAIN": is_gpu(left.device),
             },
             warps=tile.warps, stages=tile.stages,
         )  # fmt: skip

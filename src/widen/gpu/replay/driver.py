@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from struct import pack, unpack
 from typing import Any
@@ -108,6 +109,28 @@ def version() -> int:
     return number.value
 
 
+class _Pretending(threading.local):
+    gpu = False
+
+
+_pretending = _Pretending()
+
+
+@contextmanager
+def pretended() -> Iterator[None]:
+    """A context in which this thread asks for a GPU, wherever tensors are."""
+    _pretending.gpu = True
+    try:
+        yield
+    finally:
+        _pretending.gpu = False
+
+
+def is_gpu(device: Any) -> bool:
+    """Whether kernels for tensors on a device run on a GPU, and not in Triton's interpreter."""
+    return _pretending.gpu or bool(device.type == "cuda")
+
+
 @lru_cache(maxsize=16)
 def processors(device: Any) -> int:
     """Multiprocessors of a GPU; in Triton's interpreter, one."""
@@ -119,51 +142,50 @@ def processors(device: Any) -> int:
 
 # Numbers of cuda.h, which a test compares with it.
 MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-UINT8, SWIZZLE_128B, L2_256B = 0, 3, 3
+PREFER_SHARED = 1
+UINT8, SWIZZLE_128B, L2_128B, L2_256B = 0, 3, 2, 3
 INVALID_CONTEXT = 201
 
+FREE_SHARED_BYTES = 48 * 1024
+"""Shared memory that a block may have unasked."""
 
-def load(binary: bytes, name: bytes, shared_bytes: int) -> int:
-    """A kernel of a compiled module, loaded in the current context for good."""
+
+def load(binary: bytes, name: bytes, shared_bytes: int, *, prefer_shared: bool = False) -> int:
+    """A kernel of a compiled module, loaded in the current context for good.
+
+    With `prefer_shared`, memory that is cache or shared becomes shared, as Triton has it for blocks
+    that need much.
+    """
     library, module, function = calls(), ctypes.c_void_p(), ctypes.c_void_p()
     _check(library.cuModuleLoadData(ctypes.byref(module), binary))
     _check(library.cuModuleGetFunction(ctypes.byref(function), module, name))
+    if prefer_shared and shared_bytes > FREE_SHARED_BYTES:
+        _check(library.cuFuncSetCacheConfig(function, PREFER_SHARED))
     _check(library.cuFuncSetAttribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes))
     assert function.value is not None
     return function.value
 
 
 def tensor_map(
-    address: int, sizes: Sequence[int], strides: Sequence[int], box: Sequence[int]
-) -> bytes:
-    """How TMA reads a tensor of bytes in boxes, fastest dimension first; beyond `sizes`, zeros."""
+    address: int, sizes: Sequence[int], strides: Sequence[int], box: Sequence[int], *,
+    kind: int = UINT8, swizzle: int = SWIZZLE_128B, promotion: int = L2_256B,
+) -> bytes:  # fmt: skip
+    """How TMA reads a tensor of bytes in boxes, fastest dimension first; beyond `sizes`, zeros.
+
+    Strides are in bytes; of another `kind` of numbers, sizes and boxes count these.
+    """
     rank = len(sizes)
     room = ctypes.create_string_buffer(256)  # a map is 128 bytes, and begins at a multiple of that
     start = -(-ctypes.addressof(room) // 128) * 128
     _check(
         calls().cuTensorMapEncodeTiled(
-            ctypes.c_void_p(start), UINT8, rank, ctypes.c_void_p(address),
+            ctypes.c_void_p(start), kind, rank, ctypes.c_void_p(address),
             (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides),
             (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank),
-            0, SWIZZLE_128B, L2_256B, 0,
+            0, swizzle, promotion, 0,
         )
     )  # fmt: skip
     return ctypes.string_at(start, 128)
-
-
-def parameter_sizes(function: int) -> list[int] | None:
-    """Bytes of a kernel's parameters; None from a driver that does not tell (before 12.4)."""
-    ask = getattr(calls(), "cuFuncGetParamInfo", None)
-    if ask is None:
-        return None
-    sizes: list[int] = []
-    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
-    while not ask(
-        ctypes.c_void_p(function), ctypes.c_size_t(len(sizes)), ctypes.byref(offset),
-        ctypes.byref(size),
-    ):  # fmt: skip
-        sizes.append(size.value)
-    return sizes
 
 
 def word(value: float) -> int:
@@ -171,6 +193,31 @@ def word(value: float) -> int:
     if isinstance(value, float):
         return int(unpack("I", pack("f", value))[0])
     return value & 0xFFFFFFFFFFFFFFFF
+
+
+def start(
+    function: int, grid: tuple[int, int, int], threads: int, shared_bytes: int, *,
+    arguments: Sequence[int], long: Mapping[int, bytes], device: int,
+) -> None:  # fmt: skip
+    """Launch a kernel on the current stream of the current device.
+
+    Arguments are words, but for those that are longer, by their places.
+    """
+    count = len(arguments)
+    words = (ctypes.c_uint64 * count)(*arguments)
+    first = ctypes.addressof(words)
+    pointers = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
+    rooms = [(at, ctypes.create_string_buffer(data, len(data))) for at, data in long.items()]
+    for at, room in rooms:
+        pointers[at] = ctypes.addressof(room)
+    config = _Config(grid, (threads, 1, 1), shared_bytes, stream(device))
+    given = ctypes.byref(config), ctypes.c_void_p(function), pointers, None
+    run = calls().cuLaunchKernelEx
+    status = run(*given)
+    if status == INVALID_CONTEXT:  # a thread that has not used the device
+        open_context(device)
+        status = run(*given)
+    _check(status)
 
 
 class Launch:

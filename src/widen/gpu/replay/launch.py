@@ -2,48 +2,51 @@
 
 Triton's own launch looks at every argument, every constant and every global each time, some 100 us
 with kernels like these; here a kernel that was compiled for arguments of one kind is found by a
-short key.
+short key, and launched by the driver. Its machine code came with the package, or is on disk, or is
+compiled (`gpu.code`).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
 import triton
-from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from widen.gpu.replay import private
-from widen.gpu.replay.driver import Launch, parameter_sizes, processors, word
+from widen.gpu.code import store, workers
+from widen.gpu.code.records import Code
+from widen.gpu.code.variants import DIVISIBLE, ONE, Compilation, Variant
+from widen.gpu.replay import driver, private
+from widen.gpu.replay.driver import Launch, processors
 from widen.gpu.replay.recording import listener, quietly
-from widen.stages.compiling.notices import GPU
+from widen.stages.compiling.notices import GPU, logger
 from widen.stages.compiling.once import Lock, Once, once
 
-_compiled: Once[Any] = Once()
+TYPES = {
+    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
+    torch.uint8: "u8", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
+    torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32",
+    torch.float64: "fp64", torch.float8_e4m3fn: "fp8e4nv", torch.bool: "i1",
+}  # fmt: skip
+"""Triton's words for what tensors hold."""
+
+
+class Loaded(NamedTuple):
+    """Machine code on a device."""
+
+    code: Code
+    function: int
+
+
+_compiled: Once[Loaded] = Once()
 """Compiled kernels, loaded."""
-
-
-class Compilation(NamedTuple):
-    """How a kernel is compiled: part of what tells it from others."""
-
-    warps: int
-    stages: int
-    exact: bool
-    registers: int | None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """As Triton names it."""
-        limits = {} if self.registers is None or torch.version.hip else {"maxnreg": self.registers}
-        return {
-            "num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": not self.exact,
-            **limits,
-        }  # fmt: skip
 
 
 class Parameters:
@@ -103,7 +106,13 @@ def launch(
     values = known.values(arguments)
     given, constants = values[: known.given], values[known.given :]
     how = Compilation(warps, stages, exact, registers)
-    run = _loaded if isinstance(kernel, JITFunction) and private.available() else _by_triton
+    watcher = _watching.watcher
+    if watcher is not None:
+        watcher(Variant(kernel, _types(known, given), constants, how), dict(arguments))
+        return
+    run = _by_triton
+    if isinstance(kernel, JITFunction) and private.available() and not torch.version.hip:
+        run = _loaded
     recorder = listener()
     if recorder is None:
         run(kernel, grid, given, constants, how)(*given)
@@ -115,15 +124,38 @@ def launch(
     recorder.launched(given, issue, tensors=run is not _loaded, bind=bind)
 
 
+Watcher = Callable[[Variant, dict[str, Any]], None]
+
+
+class _Watching(threading.local):
+    watcher: Watcher | None = None
+
+
+_watching = _Watching()
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """A context in which this thread launches nothing, as if for a GPU that may not be there.
+
+    The watcher gets what would have been launched, and its arguments by name.
+    """
+    _watching.watcher = watcher
+    try:
+        with driver.pretended():
+            yield
+    finally:
+        _watching.watcher = None
+
+
 def programs(device: torch.device, tile_count: int, warps: int) -> int:
     """Programs of a persistent launch."""
     return min(tile_count, processors(device) * max(1, 8 // warps))
 
 
-@lru_cache(maxsize=16)
 def assembly(device: torch.device) -> bool:
     """Whether kernels may use NVIDIA's instructions on a device."""
-    return device.type == "cuda" and torch.version.hip is None
+    return driver.is_gpu(device) and torch.version.hip is None
 
 
 @once
@@ -149,7 +181,8 @@ def _by_triton(
     """What runs a kernel in Triton's own way: interpreted, or where that alone is known to work."""
     named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
     if isinstance(kernel, JITFunction):
-        return lambda *given: kernel[grid](*given, **named, **how.options)
+        options = (how._replace(registers=None) if torch.version.hip else how).options
+        return lambda *given: kernel[grid](*given, **named, **options)
 
     def interpret(*given: Any) -> None:
         with _interpreting:
@@ -158,107 +191,122 @@ def _by_triton(
     return interpret
 
 
+def type_of(argument: Any, plain: bool) -> str:
+    """The type of an argument, and what code for it may take for granted.
+
+    Nothing else, where it is `plain`.
+    """
+    own = type(argument)
+    if own is int:
+        name = "i32" if -(1 << 31) <= argument < 1 << 31 else "i64"
+        if plain:
+            return name
+        return ONE if argument == 1 else name + DIVISIBLE * (argument % 16 == 0)
+    if own is float:
+        return "fp32"
+    if own is bool:
+        return "u1"
+    if own is torch.Tensor:
+        aligned = not plain and argument.data_ptr() % 16 == 0
+        return f"*{TYPES[argument.dtype]}{DIVISIBLE * aligned}"
+    return f"tensordesc<{TYPES[argument.base.dtype]}{list(argument.block_shape)}>"
+
+
+def _types(known: Parameters, arguments: Sequence[Any]) -> tuple[str, ...]:
+    """Types of arguments, and what code for them may take for granted."""
+    return tuple(map(type_of, arguments, known.plain))
+
+
 def _loaded(
     kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
     how: Compilation,
 ) -> Any:  # fmt: skip
     """What launches a kernel compiled for arguments like these; addresses will do for tensors."""
-    device = torch.cuda.current_device()
-    types = tuple(map(_type_key, arguments, _parameters_of(kernel).plain))
-    key = (id(kernel), device, constants, how, types)
-    compiled = _compiled.get(key)
-    if compiled is None:
-        # By turns: Triton's own tables of a kernel are not made for several threads, and what it
-        # compiled may serve more keys than one.
-        compiled = _compiled.made(
-            key, lambda: _ready(kernel, grid, arguments, constants, how), turn=id(kernel)
-        )
-    return _Issue(compiled, grid, constants, device)
+    device, known = torch.cuda.current_device(), _parameters_of(kernel)
+    key = (id(kernel), device, constants, how, tuple(map(_type_key, arguments, known.plain)))
+    loaded = _compiled.get(key)
+    if loaded is None:
+        variant = Variant(kernel, _types(known, arguments), constants, how)
+        # By turns: what is compiled for one key may serve others.
+        loaded = _compiled.made(key, lambda: ready(variant, device), turn=id(kernel))
+    return _Issue(loaded, grid, device)
 
 
-def _ready(
-    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    how: Compilation,
-) -> Any:  # fmt: skip
-    """A kernel compiled for arguments like these, and loaded."""
-    _open_driver()
-    named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
-    started = GPU.start(kernel.fn.__name__)
-    compiled = kernel.warmup(*arguments, grid=grid, **how.options, **named)
-    compiled.run  # noqa: B018  (loads it)
-    if compiled.function is None:  # a load that failed half way, for want of memory, left no more
-        compiled._init_handles()
-    GPU.finish(kernel.fn.__name__, started)
-    return compiled
+def ready(variant: Variant, device: int) -> Loaded:
+    """Machine code of a kernel, found or made, and loaded on the current device."""
+    architecture = architecture_of(device)
+    driver.enter(device)
+    key = variant.key(architecture)
+    refused = []
+    for data in store.found(key, architecture):
+        code = Code.from_bytes(data)
+        try:
+            function = _load(code)
+        except RuntimeError as error:  # made by an assembler that the driver does not know
+            logger.warning("%s is not loaded from where it was kept (%s)", variant.name, error)
+            refused.append(data)
+        else:
+            logger.debug("loaded %s", variant.name)
+            return Loaded(code, function)
+    started = GPU.start(variant.name)
+    code = Code.from_bytes(workers.compiled(variant, architecture, refused))
+    function = _load(code)
+    GPU.finish(variant.name, started)
+    return Loaded(code, function)
 
 
-@once
-def _open_driver() -> Any:
-    """What Triton compiles and loads for itself when it is first used."""
-    return driver.active.utils
+def _load(code: Code) -> int:
+    return driver.load(code.binary, code.entry.encode(), code.shared_bytes, prefer_shared=True)
+
+
+@lru_cache(maxsize=64)
+def architecture_of(device: int) -> int:
+    """A GPU's compute capability, 90 for 9.0."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
 
 
 class _Issue:
     """What launches a compiled kernel."""
 
-    def __init__(
-        self, compiled: Any, grid: tuple[int, ...], constants: tuple[Any, ...], device: int
-    ) -> None:
+    def __init__(self, loaded: Loaded, grid: tuple[int, ...], device: int) -> None:
         x, y, z = (*grid, 1, 1)[:3]
-        self._compiled, self._constants, self._device = compiled, constants, device
+        self._code, self._function, self._device = loaded.code, loaded.function, device
         self._grid = (x, y, z)
-        self._run, self._function = compiled.run, compiled.function
-        self._stream = driver.active.get_current_stream
 
     def __call__(self, *given: Any) -> None:
         """Launch it with these arguments; addresses will do for tensors."""
-        self._run(
-            *self._grid, self._stream(self._device), self._function, self._compiled.packed_metadata,
-            None, None, None, *given, *self._constants,
+        code = self._code
+        words, maps = code.words(given)
+        driver.start(
+            self._function, self._grid, code.threads, code.shared_bytes, arguments=words, long=maps,
+            device=self._device,
         )  # fmt: skip
 
     def bind(
         self, arguments: Sequence[Any], moved: Sequence[tuple[int, int, int]]
     ) -> Launch | None:
-        """The same for arguments that stay but for addresses, past Triton's launcher.
-
-        It adds addresses of scratch memory after the arguments. None if it adds anything else, or
-        these kernels use any.
-        """
-        facts = self._compiled.metadata
-        if torch.version.hip or facts.global_scratch_size or facts.profile_scratch_size:
+        """The same for arguments that stay but for addresses; None if some are descriptors."""
+        code = self._code
+        if not code.plain:
             return None
-        types = list(self._compiled.src.signature.values())[: len(arguments)]
-        passed = [at for at, name in enumerate(types) if name != "constexpr"]
-        sizes = parameter_sizes(self._function)
-        expected = [BYTES.get(types[at], 8 if types[at][0] == "*" else 0) for at in passed]
-        if facts.num_ctas > 1 or not sizes or sizes[: len(passed)] != expected:
-            return None
-        hidden = len(sizes) - len(passed)
-        if sizes[len(passed) :] != [8] * hidden:
-            return None
-        words = [0 if arguments[at] is None else word(arguments[at]) for at in passed]
-        places = {at: place for place, at in enumerate(passed)}
+        words, _ = code.words(arguments)
+        places = {at: place for place, (at, _) in enumerate(code.passed)}
         return Launch(
-            self._function, self._grid, 32 * facts.num_warps, facts.shared,
-            arguments=words + [0] * hidden,
+            self._function, self._grid, code.threads, code.shared_bytes, arguments=words,
             moved=[(places[at], block, offset) for at, block, offset in moved],
             device=self._device,
         )  # fmt: skip
 
 
-BYTES = {"i64": 8, "i32": 4, "fp32": 4, "i1": 1, "u1": 1}
-"""Of arguments, by the compiler's word for their type."""
-
-
 def _type_key(argument: Any, plain: bool) -> Any:
-    """All that Triton's compiler knows of an argument."""
+    """As `type_of`, sooner worked out."""
     own = type(argument)
     if own is int:
         short = -(1 << 31) <= argument < 1 << 31
         return short if plain else (short, argument == 1, argument % 16 == 0)
     if own is torch.Tensor:
-        return argument.dtype, argument.data_ptr() % 16 == 0
+        return argument.dtype, plain or argument.data_ptr() % 16 == 0
     if own is float or own is bool:
         return own
     return argument.base.dtype, tuple(argument.block_shape)

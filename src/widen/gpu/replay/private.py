@@ -30,18 +30,16 @@ PYTORCH = {
 """Of `torch`, and what each is for."""
 
 TRITON = {
-    "runtime.driver.active": "the driver in use",
-    "runtime.jit.JITFunction.warmup": "a kernel compiled, not launched",
     "runtime.jit.JITFunction.arg_names": "a kernel's parameters, in order",
     "runtime.jit.JITFunction.params": "which of them are constants, which it specialises on",
-    "compiler.CompiledKernel.run": "what launches a compiled kernel, which loads it",
-    "compiler.CompiledKernel._init_handles": "loading it again after it failed",
     "tools.tensor_descriptor.TensorDescriptor": "a matrix as bulk copies read it",
+    "_C.libtriton.ir": "what kernels are compiled in",
+    "backends.compiler.GPUTarget": "which GPUs they are compiled for",
+    "compiler.compiler.ASTSource": "a kernel for arguments of some types",
+    "compiler.compiler.ASTSource.make_ir": "its first form",
+    "compiler.compiler.make_backend": "the stages that make machine code of it",
 }
-"""Of `triton`, likewise; what is set on instances is looked for in `ON_KERNELS`."""
-
-ON_KERNELS = ("function", "metadata", "packed_metadata", "src")
-"""Attributes of a compiled kernel that is loaded."""
+"""Of `triton`, likewise."""
 
 
 def missing() -> list[str]:

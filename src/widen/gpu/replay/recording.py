@@ -22,6 +22,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from widen.gpu.code import workers
 from widen.gpu.replay import driver
 from widen.gpu.replay.reading import Reading
 
@@ -301,7 +302,9 @@ def quietly() -> Any:
 def decided(numbers: Tensor, decide: Callable[[Any], Any]) -> Any:
     """``decide(numbers.tolist())``: waits for the device, once."""
     with quietly():
-        choice = decide(numbers.tolist())
+        known = numbers.tolist()
+        choice = decide(known)
+    workers.decided_from(known)
     recorder = listener()
     if recorder is not None and not recorder.lost:
         view = recorder.view(numbers)

@@ -66,5 +66,5 @@ def _at_a_terminal() -> bool:
 
 
 CPU = Notices("compiling kernels, once (some seconds)")
-GPU = Notices("compiling GPU kernels, or reading them from Triton's cache")
+GPU = Notices("compiling GPU kernels, once (seconds each)")
 CUDA = Notices("compiling CUDA kernels, once (some seconds each)")

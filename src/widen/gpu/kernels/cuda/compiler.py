@@ -12,9 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from widen.gpu.code import store
 from widen.gpu.replay import driver
 from widen.stages.compiling import kept
-from widen.stages.compiling.notices import CUDA
+from widen.stages.compiling.notices import CUDA, logger
 from widen.stages.compiling.once import Once
 
 
@@ -59,6 +60,17 @@ def _sources(end: Path) -> dict[str, str]:
     return {**texts, "end.cuh": end.read_text(encoding="utf-8")}
 
 
+def shipped_key(end: Path, options: tuple[str, ...]) -> str:
+    """What a kernel that came with the package is known by: all that was compiled."""
+    return hashlib.sha256(repr((_sources(end), options)).encode()).hexdigest()
+
+
+def compiled(end: Path, options: tuple[str, ...]) -> bytes:
+    """The kernel with one of its ends, compiled now."""
+    texts = _sources(end)
+    return _compiled(texts.pop("multiply.cu"), texts, options)
+
+
 def _binary(end: Path, options: tuple[str, ...]) -> bytes:
     """The compiled kernel, from the cache on disk where it is there: keyed by all that made it."""
     texts = _sources(end)
@@ -71,12 +83,25 @@ def _binary(end: Path, options: tuple[str, ...]) -> bytes:
         if stored is not None:
             return stored
     started = CUDA.start("multiply.cu")
-    binary = _compiled(texts.pop("multiply.cu"), texts, options)
+    binary = compiled(end, options)
     CUDA.finish("multiply.cu", started)
     with suppress(OSError, RuntimeError):  # then the next process compiles again
         kept.write(_cache_directory() / name, b"", binary)
     return binary
 
+
+def _loaded(end: Path, options: tuple[str, ...], shared_bytes: int) -> int:
+    """The kernel in the current context, a Hopper GPU's."""
+    shipped = store.pack_of(ARCHITECTURE).get(shipped_key(end, options))
+    if shipped is not None:
+        try:
+            return driver.load(shipped, b"multiply", shared_bytes)
+        except RuntimeError as error:  # made by an assembler that the driver does not know
+            logger.warning("multiply.cu is compiled: what was kept does not load (%s)", error)
+    return driver.load(_binary(end, options), b"multiply", shared_bytes)
+
+
+ARCHITECTURE = 90
 
 _functions: Once[int] = Once()
 
@@ -84,6 +109,4 @@ _functions: Once[int] = Once()
 def function(end: Path, options: tuple[str, ...], shared_bytes: int, device: int) -> int:
     """The kernel with one of its ends (a header), loaded on a device, whose context is current."""
     key = end, options, shared_bytes, device
-    return _functions.made(
-        key, lambda: driver.load(_binary(end, options), b"multiply", shared_bytes), turn=key
-    )
+    return _functions.made(key, lambda: _loaded(end, options, shared_bytes), turn=key)

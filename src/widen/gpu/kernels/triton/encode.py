@@ -187,17 +187,17 @@ def residues(
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, BYTES: tl.constexpr,
     ASSEMBLY: tl.constexpr, LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr,
     LEFT_INNER: tl.constexpr, RIGHT_NEAR: tl.constexpr, RIGHT_LINES: tl.constexpr,
-    RIGHT_INNER: tl.constexpr,
+    RIGHT_INNER: tl.constexpr, BOTH: tl.constexpr,
 ):  # fmt: skip
     """planes[c] = balanced residues modulo p_c of round(x 2^s), (planes, batch, lines, pitch).
 
     Planes are words of four bytes. `constants` are (-p, 1/p) of every modulus, the latter a float's
     bits; `weights`, (moduli, BYTES, 4), are the residues of 256^(j + i) for i = 0 to 3 and for 4
     to 7, a byte each, that of -BIAS 256^j, and of -MIDDLE_BIAS. Complex numbers have planes of real
-    parts, imaginary parts and their sums.
+    parts, imaginary parts and their sums. Without BOTH there is left alone.
     """
     block = tl.program_id(0)
-    if block < left_blocks:
+    if not BOTH or block < left_blocks:
         _residues(
             block, left_bits, left_table, left_count, constants, weights, left_planes, left_lines,
             inner, moduli, pitch, left_plane_stride, left_batch_stride, left_line_stride,

@@ -1,0 +1,107 @@
+"""The kernels that a call will need, told before anything is computed, and without a GPU.
+
+The stages of a product are run on tensors of a CPU that nothing is computed from: instead of being
+launched, kernels are noted (`gpu.replay.launch.watched`). What a plan is decided from is made up,
+or is what the call itself has read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from widen.encoded import Encoded
+from widen.gpu.code.variants import Variant
+from widen.gpu.kernels.triton import quantise, reconstruct
+from widen.gpu.replay.launch import watched
+from widen.planner import typical_needs
+from widen.stages.problem import Call
+from widen.words import Words
+
+Needs = list[list[list[int]]]
+"""(caps, sides, 7): what `quantise.scale` leaves for each goal that lines are scaled to."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What operands are made of, as far as a plan asks.
+
+    Attributes
+    ----------
+    more_bits
+        Bits of X beyond what numbers of similar magnitudes need.
+    exact
+        Whether "correct" keeps every bit of them.
+    hard
+        Whether lines spread so widely that magnitudes are looked at.
+    zeros
+        Whether some are 0.
+    many_open
+        Whether so many elements are not certified that they are computed again together.
+    """
+
+    more_bits: int = 0
+    exact: bool = False
+    hard: bool = False
+    zeros: bool = False
+    many_open: bool = False
+
+
+ORDINARY = Numbers()
+
+
+@dataclass
+class Watch:
+    """Notes kernels, and leaves what they would have found."""
+
+    call: Call
+    numbers: Numbers = ORDINARY
+    needs: Needs | None = None
+    variants: dict[Variant, None] = field(default_factory=dict)
+    _scaled: int = 0
+
+    def __call__(self, variant: Variant, arguments: dict[str, Any]) -> None:
+        """Instead of a launch."""
+        self.variants[variant] = None
+        if variant.kernel is quantise.scale:
+            for at, side in enumerate(("left", "right")):
+                row = self._row(arguments, at)
+                arguments[f"{side}_needs"].copy_(torch.tensor(row))
+            self._scaled += 1
+        elif self.numbers.many_open and "marks" in arguments:
+            arguments["marks"].fill_(int(reconstruct.UNSETTLED))
+
+    def _row(self, arguments: dict[str, Any], side: int) -> list[int]:
+        """Needs of a side, as `quantise.scale` leaves them."""
+        if self.needs is not None and self._scaled < len(self.needs):
+            return self.needs[self._scaled][side]
+        numbers, call = self.numbers, self.call
+        bits = typical_needs(call.contract, call.work, call.k).bits + numbers.more_bits
+        if arguments["root"] == 1 and arguments["goal_shift"] == 0:  # every bit of the operands
+            bits += 0 if numbers.exact else 128
+        kinds = int(quantise.HARD) * numbers.hard + int(quantise.ZEROS) * numbers.zeros
+        terms = 1 << 40 if numbers.many_open else 0
+        return [round(128 * bits), math.ceil(bits / 2), 0, 1, 1 << 16, kinds, terms]
+
+
+def kernels_of(
+    call: Call, run: Callable[[Call], Any], numbers: Numbers = ORDINARY, needs: Needs | None = None
+) -> list[Variant]:
+    """The kernels that a call launches, in their order; `run` computes it, on a CPU's tensors."""
+    if any(isinstance(x, Encoded) for x in (call.left, call.right)):
+        return []  # whose planes are on the GPU
+    watch = Watch(call, numbers, needs)
+    with watched(watch), torch.no_grad():
+        run(replace(call, left=_alike(call.left), right=_alike(call.right)))
+    return list(watch.variants)
+
+
+def _alike(x: Any) -> Any:
+    """An operand of the same kind and layout, on a CPU."""
+    if isinstance(x, Words):
+        return Words.of(x.format, [_alike(plane) for plane in x.planes])
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
