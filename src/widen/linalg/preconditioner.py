@@ -1,0 +1,154 @@
+"""An approximate inverse R of A with proof: the row sums of |I - R A| are below 1.
+
+Then A and R are nonsingular, for R A = I - G has an inverse (Neumann's series). One inverse in
+float64 does for condition numbers up to 1e13. Beyond, R is multiplied by the inverse of R A, with
+one word more at a time: each step takes a factor of about 1e15 from the condition number, since the
+computed inverse of a nearly singular matrix is that of a neighbour, which is all that is needed
+(Rump's observation; whether it worked is what the row sums prove).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from widen import api
+from widen.formats.arrays import library_of
+from widen.linalg import arrays
+from widen.linalg.bounds import (
+    FORMATS,
+    U,
+    above,
+    first_words,
+    magnitudes,
+    product,
+    product_above,
+    row_sums,
+    word_count,
+)
+from widen.linalg.errors import NotProvenError
+from widen.linalg.singular import check_nonsingular
+from widen.words import Words
+
+FEW, MANY = 0.25, 2.0**-7
+"""Largest row sums to go on with: a step of refinement gains -log2 of this in bits. One right-hand
+side takes cheap steps; as many as unknowns take steps that cost as much as a better R."""
+HOPEFUL = 2.0**10
+"""Times the goal: above, the bound of the ordinary product says that R is not close at all."""
+WORDS_OF_STEP = (1, 2, 3, 4, 8, 8, 8, 8, 16)
+"""Words of R after each step of the ladder; 16 from then on."""
+STEPS = 18
+
+
+@dataclass(frozen=True)
+class Preconditioner:
+    """The matrix R and proven row sums of |I - R A|.
+
+    Attributes
+    ----------
+    inverse
+        R, an array of float64 or `Words`.
+    rows
+        alpha_i >= sum_j |I - R A|_ij.
+    alpha
+        The largest of them, below 1.
+    words
+        Words of R.
+    condition
+        Estimate of the condition number.
+    """
+
+    inverse: Any
+    rows: Any
+    alpha: float
+    words: int
+    condition: float
+
+
+def _ordinary_row_sums(r: Any, a: Any) -> Any:
+    """Row sums of |I - R A| from an ordinary product and its bound.
+
+    |fl(R A) - R A| <= n u |R||A| + ulp/2, and a rounding of the difference: together at most
+    (n + 2) u (|R||A| + |I|).
+    """
+    n = a.shape[0]
+    g = arrays.eye_like(a, n) - product(r, a)
+    sizes = row_sums(abs(a))
+    slack = above(product_above(abs(r), sizes[:, None])[:, 0] + 1, 4)
+    return above(abs(g).sum(1) + (n + 2) * U * 1.01 * slack, n)
+
+
+def _exact_row_sums(r: Any, a: Any) -> tuple[Any, Any]:
+    """Row sums of |I - R A|, and I - R A itself, from the correctly rounded one."""
+    n = a.shape[0]
+    identity = arrays.eye_like(first_words(a), n)
+    g, info = api.gemm(
+        r, a, identity, alpha=-1.0, beta=1.0, accuracy="correct", dtype="float64", info=True
+    )
+    return above((abs(g) + info.bound).sum(1), n), g
+
+
+def _perturbed_inverse(p: Any, step: int) -> Any:
+    """The inverse of p, or of a matrix near it that is not singular in float64; None if there
+    is none."""
+    found = arrays.inverse(p)
+    scale = float(abs(p).max())
+    if found is not None or not math.isfinite(scale):
+        return found
+    noise = np.random.default_rng(step).standard_normal(tuple(p.shape))
+    size = 16 * U * scale
+    while found is None and size <= scale:
+        found = arrays.inverse(p + size * arrays.moved_like(noise, p))
+        size *= 16
+    return found
+
+
+def precondition(a: Any, goal: float) -> Preconditioner:
+    """An approximate inverse of a scaled matrix whose row sums are at most `goal`."""
+    n = a.shape[0]
+    first = first_words(a)
+    is_words = isinstance(a, Words)
+
+    def ready(r: Any, rows: Any) -> Preconditioner:
+        norm = float(row_sums(magnitudes(r)).max()) * float(row_sums(magnitudes(a)).max())
+        return Preconditioner(r, rows, float(rows.max()), word_count(r), norm)
+
+    with np.errstate(all="ignore"):
+        r = arrays.inverse(first)
+        if r is not None and not is_words:
+            rows = _ordinary_row_sums(r, a)
+            if float(rows.max()) <= goal:
+                return ready(r, rows)
+            if not float(rows.max()) <= HOPEFUL:
+                check_nonsingular(a)
+        elif r is None:
+            check_nonsingular(a)
+            r = _perturbed_inverse(first, 1)
+        is_checked = False
+        best = math.inf
+        for step in range(1, STEPS + 1):
+            if r is None or not bool(library_of(first).isfinite(first_words(r)).all()):
+                break
+            rows, g = _exact_row_sums(r, a)
+            alpha = float(rows.max())
+            best = min(best, alpha)
+            if alpha <= goal:
+                return ready(r, rows)
+            if not is_checked:
+                check_nonsingular(a)
+                is_checked = True
+            y = _perturbed_inverse(arrays.eye_like(first, n) - g, step)
+            if y is None:
+                break
+            count = WORDS_OF_STEP[min(step, len(WORDS_OF_STEP) - 1)]
+            r = api.matmul(y, r, dtype=FORMATS[max(count, 2)])
+    raise NotProvenError(
+        f"a is nonsingular, but |I - R a| < 1 was not reached with an approximate inverse R of up "
+        f"to 16 words (the smallest row sum found was {best:.1e}): its condition number is beyond "
+        "1e250 or so"
+    )
+
+

@@ -1,0 +1,60 @@
+"""What a function of `linalg` tells about its answer: a frozen, printable record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from widen.formats.arrays import is_tensor
+
+
+@dataclass(frozen=True)
+class SolveInfo:
+    """What was proven about the solution of a system, and what it took.
+
+    Attributes
+    ----------
+    radius
+        Upper bound of the error of every element of the result, an array or tensor of its shape
+        (of both parts of complex ones). It is at most half a unit in the last place with
+        ``accuracy="correct"``, and infinite where the result overflowed.
+    condition
+        Estimate of the condition number in the maximum norm, after rows and columns were scaled by
+        powers of two. NaN where the answer came from integer arithmetic.
+    words
+        Words of float64 of the approximate inverse and of the solution that was refined; zeros
+        where integer arithmetic alone was used.
+    iterations
+        Steps of refinement.
+    lifted
+        Elements that needed exact integer lifting: zeros, ties, and what is close to them.
+    seconds
+        Wall-clock time by part.
+    proven
+        A sentence that says what was proven.
+    """
+
+    radius: Any
+    condition: float
+    words: tuple[int, int]
+    iterations: int
+    lifted: int
+    seconds: dict[str, float]
+    proven: str
+
+    def __str__(self) -> str:
+        radius = np.asarray(self.radius.cpu() if is_tensor(self.radius) else self.radius)
+        finite = radius[np.isfinite(radius)]
+        total = sum(self.seconds.values())
+        parts = ", ".join(f"{name} {1e3 * value:.1f}" for name, value in self.seconds.items())
+        return "\n".join(
+            [
+                f"proven    {self.proven}",
+                f"radius    at most {float(finite.max(initial=0.0)):.3g}",
+                f"condition {self.condition:.1e}; words of the inverse {self.words[0]}, of the "
+                f"solution {self.words[1]}; {self.iterations} iterations, {self.lifted} lifted",
+                f"time      {1e3 * total:.1f} ms ({parts})",
+            ]
+        )

@@ -1,0 +1,155 @@
+"""Exact solutions by python-flint, rounded by MPFR, and systems that are hard in known ways."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import flint
+import gmpy2
+import numpy as np
+
+import widen
+from widen.formats import FORMATS
+
+CONTEXTS = {"float64": gmpy2.ieee(64), "float32": gmpy2.ieee(32)}
+
+
+def fractions_of(x):
+    """Exact values of a real array or of real words, in an object array."""
+    if isinstance(x, widen.Words):
+        return x.to_fraction()
+    values = np.empty(x.shape, object)
+    values.reshape(-1)[:] = [Fraction(float(v)) for v in x.reshape(-1)]
+    return values
+
+
+def rational_matrix(x):
+    """A matrix of flint's rationals."""
+    exact = fractions_of(x)
+    entries = [flint.fmpq(v.numerator, v.denominator) for v in exact.reshape(-1)]
+    return flint.fmpq_mat(*exact.shape, entries)
+
+
+def as_mpq(q):
+    """A rational of flint as one of gmpy2."""
+    return gmpy2.mpq(int(q.p), int(q.q))
+
+
+def nearest(q, name):
+    """The nearest float of a rational, by MPFR; zeros are +0."""
+    with gmpy2.context(CONTEXTS[name]):
+        return float(gmpy2.mpfr(q)) + 0.0
+
+
+def nearest_words(q, name):
+    """Canonical words of a rational."""
+    words = []
+    for word in FORMATS[name].words:
+        value = nearest(q, word.name)
+        words.append(value)
+        if not np.isfinite(value):
+            return (value, *(0.0,) * (len(FORMATS[name].words) - 1))
+        q = q - gmpy2.mpq(value)
+    return tuple(words)
+
+
+def exact_solution(a, b):
+    """The exact solution of a real system, as gmpy2's rationals."""
+    found = rational_matrix(a).solve(rational_matrix(b))
+    values = np.empty(b.shape, object)
+    for i in range(b.shape[0]):
+        for j in range(b.shape[1]):
+            values[i, j] = as_mpq(found[i, j])
+    return values
+
+
+def rounded(exact, name="float64"):
+    """Exact values rounded to a format: an array, or one for every word."""
+    flat = [nearest_words(q, name) for q in exact.reshape(-1)]
+    words = [np.array([w[k] for w in flat]).reshape(exact.shape)
+             for k in range(len(FORMATS[name].words))]  # fmt: skip
+    return words[0] if len(words) == 1 else words
+
+
+# ── systems ──────────────────────────────────────────────────────────────────
+
+
+def gaussian(rng, n):
+    return rng.standard_normal((n, n)), rng.standard_normal((n, 2))
+
+
+def conditioned(rng, n, digits):
+    """Condition number of about 10^digits."""
+    u, v = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    return (u * np.logspace(0, -digits, n)) @ v, rng.standard_normal((n, 1))
+
+
+def integers(rng, n, size=9):
+    """Integer solutions of integer systems."""
+    a = rng.integers(-size, size + 1, (n, n)).astype(float)
+    return a, a @ rng.integers(-size, size + 1, (n, 2)).astype(float)
+
+
+def graded(rng, n):
+    """Rows and columns of very different sizes."""
+    powers = 2.0 ** rng.integers(-60, 60, (2, n))
+    a = rng.standard_normal((n, n)) * powers[0][:, None] * powers[1]
+    return a, rng.standard_normal((n, 2)) * 2.0 ** rng.integers(-100, 100, (n, 2))
+
+
+def tied(rng, n):
+    """Solutions halfway between two floats, next to thirds: a permuted block triangle."""
+    whole = rng.integers(1 << 52, 1 << 53, n).astype(object) * 2 + 1  # 54 bits
+    a = np.zeros((n, n))
+    b = np.zeros((n, 1))
+    for i in range(n):
+        if i % 3 == 2:
+            a[i, i], a[i, i - 1], b[i] = 3.0, 1.0, 1.0
+        else:  # (2^53 + 1) / 2 style: 2 x = whole needs two floats on the right: x_i - 2^53 y
+            a[i, i], b[i] = 2.0, float(int(whole[i]) // 2 * 2)
+    order = rng.permutation(n)
+    return a[order][:, rng.permutation(n)], b[order]
+
+
+def triangular(rng, n):
+    """A permuted triangle, whose inverse has zeros."""
+    a = np.tril(rng.integers(-4, 5, (n, n)).astype(float), -1) + np.diag(
+        rng.integers(1, 4, n).astype(float)
+    )
+    return a[rng.permutation(n)][:, rng.permutation(n)], np.eye(n)
+
+
+def hilbert(n):
+    """The Hilbert matrix times the least common multiple of its denominators: integers."""
+    return np.array([[float(Fraction(np.lcm.reduce(np.arange(1, 2 * n)).item(), i + j + 1))
+                      for j in range(n)] for i in range(n)])  # fmt: skip
+
+
+def pascal(n):
+    """Binomials."""
+    a = np.ones((n, n))
+    for i in range(1, n):
+        for j in range(1, n):
+            a[i, j] = a[i - 1, j] + a[i, j - 1]
+    return a
+
+
+def vandermonde(n):
+    return np.vander(np.arange(1.0, n + 1) / n)
+
+
+def unimodular(rng, n, steps):
+    """Integers of determinant 1 with a huge inverse."""
+    a = np.eye(n)
+    for _ in range(steps):
+        i, j = rng.choice(n, 2, replace=False)
+        new = a[i] + rng.integers(-3, 4) * a[j]
+        if abs(new).max() < 2.0**50:
+            a[i] = new
+    return a
+
+
+def bidiagonal(rng, n, factor):
+    """A hidden bidiagonal matrix: condition about factor^n."""
+    a = np.eye(n) - factor * np.eye(n, k=1)
+    return a[rng.permutation(n)][:, rng.permutation(n)]
