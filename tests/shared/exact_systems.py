@@ -98,15 +98,16 @@ def graded(rng, n):
 
 
 def tied(rng, n):
-    """Solutions halfway between two floats, next to thirds: a permuted block triangle."""
-    whole = rng.integers(1 << 52, 1 << 53, n).astype(object) * 2 + 1  # 54 bits
-    a = np.zeros((n, n))
-    b = np.zeros((n, 1))
-    for i in range(n):
-        if i % 3 == 2:
-            a[i, i], a[i, i - 1], b[i] = 3.0, 1.0, 1.0
-        else:  # (2^53 + 1) / 2 style: 2 x = whole needs two floats on the right: x_i - 2^53 y
-            a[i, i], b[i] = 2.0, float(int(whole[i]) // 2 * 2)
+    """Solutions halfway between two floats, next to thirds, rows and columns permuted.
+
+    Rows in threes: y = 1; 2 x - y = an even integer of 54 bits, so that x has 54; 3 z - x = 1.
+    """
+    a, b = np.eye(n), np.ones((n, 1))
+    for i in range(1, n, 3):
+        a[i, i], a[i, i - 1] = 2.0, -1.0
+        b[i] = 2.0 * rng.integers(1 << 52, 1 << 53)
+        if i + 1 < n:
+            a[i + 1, i + 1], a[i + 1, i] = 3.0, -1.0
     order = rng.permutation(n)
     return a[order][:, rng.permutation(n)], b[order]
 

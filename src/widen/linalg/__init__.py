@@ -1,0 +1,12 @@
+"""Linear algebra with exact answers, rounded once: `solve`, `inv`, and what else is proven.
+
+>>> import numpy as np, widen
+>>> widen.linalg.solve(np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([9.0, 8.0]))
+array([2., 3.])
+"""
+
+from widen.linalg.errors import NotProvenError, SingularMatrixError
+from widen.linalg.functions import inv, solve
+from widen.linalg.records import SolveInfo
+
+__all__ = ["NotProvenError", "SingularMatrixError", "SolveInfo", "inv", "solve"]
