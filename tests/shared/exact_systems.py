@@ -71,6 +71,32 @@ def rounded(exact, name="float64"):
     return words[0] if len(words) == 1 else words
 
 
+def rational(x):
+    """A float as a rational."""
+    return gmpy2.mpq(float(x))
+
+
+def as_rational(x):
+    """A fraction of Python as a rational of gmpy2."""
+    return gmpy2.mpq(x.numerator, x.denominator)
+
+
+def power_of_two(e):
+    return gmpy2.mpq(2) ** e
+
+
+def inverse_of_fractions(x):
+    """The exact inverse of an object array of fractions."""
+    n = len(x)
+    entries = [flint.fmpq(v.numerator, v.denominator) for v in x.reshape(-1)]
+    found = flint.fmpq_mat(n, n, entries).inv()
+    values = np.empty((n, n), object)
+    for i in range(n):
+        for j in range(n):
+            values[i, j] = as_mpq(found[i, j])
+    return values
+
+
 # ── systems ──────────────────────────────────────────────────────────────────
 
 
@@ -86,7 +112,9 @@ def conditioned(rng, n, digits):
 
 def integers(rng, n, size=9):
     """Integer solutions of integer systems."""
-    a = rng.integers(-size, size + 1, (n, n)).astype(float)
+    a = np.zeros((n, n))
+    while rational_matrix(a).det() == 0:
+        a = rng.integers(-size, size + 1, (n, n)).astype(float)
     return a, a @ rng.integers(-size, size + 1, (n, 2)).astype(float)
 
 
@@ -142,7 +170,7 @@ def vandermonde(n):
 def unimodular(rng, n, steps):
     """Integers of determinant 1 with a huge inverse."""
     a = np.eye(n)
-    for _ in range(steps):
+    for _ in range(steps if n > 1 else 0):
         i, j = rng.choice(n, 2, replace=False)
         new = a[i] + rng.integers(-3, 4) * a[j]
         if abs(new).max() < 2.0**50:
@@ -154,3 +182,42 @@ def bidiagonal(rng, n, factor):
     """A hidden bidiagonal matrix: condition about factor^n."""
     a = np.eye(n) - factor * np.eye(n, k=1)
     return a[rng.permutation(n)][:, rng.permutation(n)]
+
+
+def hidden(rng, a):
+    """Rows and columns of integers added to one another: the same condition, no structure."""
+    a = a.copy()
+    n = len(a)
+    for _ in range(n):
+        i, j = rng.choice(n, 2, replace=False)
+        a[i] += a[j]
+    return a
+
+
+def subnormal(rng, n):
+    """Results around the smallest numbers of float64."""
+    a = rng.standard_normal((n, n)) * 2.0 ** rng.integers(300, 500)
+    return a, rng.standard_normal((n, 2)) * 2.0 ** rng.integers(-720, -560, (n, 2))
+
+
+def huge(rng, n):
+    """Results around the largest numbers of float64."""
+    a = rng.standard_normal((n, n)) * 2.0**-500
+    return a, rng.standard_normal((n, 2)) * 2.0**522
+
+
+def far_apart(rng, n):
+    """Exponents that no powers of two bring together."""
+    return (
+        rng.standard_normal((n, n)) * 2.0 ** rng.integers(-1000, 1000, (n, n)),
+        rng.standard_normal((n, 1)),
+    )
+
+
+def near_ties(rng, n):
+    """2^-30 to 2^-300 away from being halfway between two floats: 2 x - y = even, y = 1 + tiny."""
+    a, b = tied(rng, n)
+    ones = (a != 0).sum(1) == 1
+    b[ones] += 2.0 ** -rng.integers(30, 53, (int(ones.sum()), 1))
+    a[ones] *= 1 + 2.0**-50
+    return a, b
