@@ -7,6 +7,7 @@ are shared: the ratios are what counts. `--no-save` prints without writing bench
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -59,7 +60,7 @@ def main():
         ours(*operands)
         _, info = ours(*operands, info=True)
         parts = ", ".join(f"{part} {value:.2f}" for part, value in info.seconds.items())
-        theirs, own = compared(lambda: ordinary(*operands), lambda: ours(*operands), count)
+        theirs, own = compared(partial(ordinary, *operands), partial(ours, *operands), count)
         print(
             f"| {name} | {theirs:.3f} s | {own:.3f} s | {own / theirs:.1f} | {parts}; "
             f"{info.words[0]} and {info.words[1]} words, {info.iterations} iterations |",

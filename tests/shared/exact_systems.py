@@ -42,15 +42,26 @@ def nearest(q, name):
 
 
 def nearest_words(q, name):
-    """Canonical words of a rational."""
+    """Canonical words of a rational: those of the sum of its own words.
+
+    A word that is half a unit of the one before it has the sign that makes that one even, and a
+    float32 behind a large float64 is the largest there is.
+    """
+    words, rest = _words(q, name)
+    return _words(q - rest, name)[0] if rest and len(words) > 1 and words[0] else words
+
+
+def _words(q, name):
     words = []
     for word in FORMATS[name].words:
         value = nearest(q, word.name)
+        if np.isinf(value) and not words:
+            return (value, *(0.0,) * (len(FORMATS[name].words) - 1)), 0
+        if np.isinf(value):
+            value = np.copysign(float(np.finfo(word.name).max), value)
         words.append(value)
-        if not np.isfinite(value):
-            return (value, *(0.0,) * (len(FORMATS[name].words) - 1))
         q = q - gmpy2.mpq(value)
-    return tuple(words)
+    return tuple(words), q
 
 
 def exact_solution(a, b):

@@ -5,8 +5,18 @@
 array([2., 3.])
 """
 
+from widen.linalg.determinants import det, matrix_rank, slogdet
 from widen.linalg.errors import NotProvenError, SingularMatrixError
 from widen.linalg.functions import inv, solve
 from widen.linalg.records import SolveInfo
 
-__all__ = ["NotProvenError", "SingularMatrixError", "SolveInfo", "inv", "solve"]
+__all__ = [
+    "NotProvenError",
+    "SingularMatrixError",
+    "SolveInfo",
+    "det",
+    "inv",
+    "matrix_rank",
+    "slogdet",
+    "solve",
+]

@@ -34,9 +34,9 @@ def above(x: Any, terms: int = 4) -> Any:
     """At least the exact value of what float64 arithmetic found to be x.
 
     x is made of numbers that are not negative by additions, multiplications and divisions, with at
-    most `terms` roundings on the way of each. Proof: a rounding loses a factor of 1 - u at most, and
-    (1 - u)^-(m + 15) <= 1 + 2 (m + 8) u - u for 4 <= m, (m + 8) u < 2^-20; what is flushed to zero
-    or subnormal is below 2^-1022 a term, so less than TINY for all of 2^20 terms.
+    most `terms` roundings on the way of each. Proof: a rounding loses a factor of 1 - u at most,
+    and (1 - u)^-(m + 15) <= 1 + 2 (m + 8) u - u for 4 <= m, (m + 8) u < 2^-20; what is flushed to
+    zero or subnormal is below 2^-1022 a term, so less than TINY for all of 2^20 terms.
     """
     return x * (1 + (terms + 8) * 2 * U) + TINY
 

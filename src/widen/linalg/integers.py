@@ -9,10 +9,8 @@ import numpy as np
 
 from widen.linalg.errors import NotProvenError, SingularMatrixError
 from widen.linalg.modular import planes_of
-from widen.linalg.singular import last_exponents
+from widen.linalg.singular import row_exponents
 
-NONE = 1 << 20
-"""The exponent of the last bit of zero."""
 WORK = 1e8
 """n^3 (bits / 1000)^1.5 of an elimination that is tried: about a minute of one core."""
 
@@ -29,16 +27,9 @@ def to_integers(planes: list[Any], low: Any) -> Any:
     return total
 
 
-def lowest_of(x: Any) -> Any:
-    """The exponent of the last bit of every row, a large one for rows of zeros."""
-    low = np.min([last_exponents(plane) for plane in planes_of(x)], axis=0)
-    return low.min(axis=1, initial=NONE)
-
-
 def integer_rows(*matrices: Any) -> tuple[list[Any], Any]:
-    """Matrices of as many rows as integers, and exponents: row i of each is theirs 2^exponents_i."""
-    low = np.min([lowest_of(x) for x in matrices], axis=0)
-    low = np.where(low == NONE, 0, low)
+    """Matrices of integers, and exponents: row i of each matrix is that of its own 2^-exponents."""
+    low = row_exponents(*matrices)
     return [to_integers(planes_of(x), low[:, None]) for x in matrices], low
 
 

@@ -170,8 +170,10 @@ def candidate(low: Fraction, high: Fraction, fmt: Part) -> Fraction | None:
             return agreed
         ends = [round_once(end - agreed, word) for end in (low, high)]
         if ends[0] != ends[1]:
-            largest = Fraction(2) ** word.highest
-            tie = largest - largest / 2 ** (word.precision + 1)  # between the largest and infinity
+            largest = Fraction(1 << word.highest)
+            tie: Fraction = largest - largest / 2 ** (
+                word.precision + 1
+            )  # between the largest and infinity
             if math.isinf(ends[0]) or math.isinf(ends[1]):
                 return tie if high > 0 else -tie
             return agreed + (Fraction(ends[0]) + Fraction(ends[1])) / 2

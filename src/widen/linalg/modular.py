@@ -49,7 +49,7 @@ def planes_of(a: Any) -> list[Any]:
 
 def residues(a: Any, p: int) -> Any:
     """The numbers of a matrix modulo p, as floats in [0, p)."""
-    total = 0
+    total: Any = 0
     for plane in planes_of(a):
         mantissa, exponent = np.frexp(plane)
         integers = (mantissa * 2.0**53).astype(np.int64) % p

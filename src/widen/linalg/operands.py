@@ -188,14 +188,18 @@ def assembled(pieces: list[list[Any]], shape: tuple[int, ...], call: Given, like
             flat[:, at] = piece[k]
     if fmt.name not in PLAIN:
         result: Any = Words.of(fmt, planes)  # type: ignore[arg-type]
-    elif fmt.parts == 1:
-        result = planes[0][0]
-    elif is_tensor(like):
-        result = library_of(like).complex(planes[0][0], planes[0][1])
     else:
-        result = np.empty(shape, fmt.name)
-        result.real, result.imag = planes[0]
+        result = planes[0][0] if fmt.parts == 1 else complex_of(planes[0])
     return returned(result, call)
+
+
+def complex_of(plane: Any) -> Any:
+    """Complex numbers from a plane of both parts."""
+    if is_tensor(plane):
+        return library_of(plane).complex(plane[0], plane[1])
+    result = np.empty(plane.shape[1:], "complex64" if plane.itemsize == 4 else "complex128")
+    result.real, result.imag = plane
+    return result
 
 
 def returned(x: Any, call: Given) -> Any:
@@ -213,4 +217,3 @@ def joined_radius(radius: Any, parts: int, fmt: Format) -> Any:
         return radius
     both = split([radius], parts, fmt)[0]
     return above(library_of(radius).hypot(both[0], both[1]))
-

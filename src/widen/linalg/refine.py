@@ -4,7 +4,8 @@ With R from `preconditioner`, G = I - R A, |G| e <= alpha_i, alpha = max alpha_i
 approximation, rho the residual b - A x correctly rounded to k words (k those of R), z = R (b - A x)
 exactly, and d the computed R rho. Then x* - x = (I - G)^-1 z =: e, so e - z = G e, and
 
-    |x* - (x + d)|_i <= |e - z|_i + |z - d|_i <= alpha_i Z + E_i,   Z >= max_i (|d_i| + E_i) / (1 - alpha)
+    |x* - (x + d)|_i <= |e - z|_i + |z - d|_i <= alpha_i Z + E_i,
+    Z >= max_i (|d_i| + E_i) / (1 - alpha)
 
 where E_i >= |z - d|_i is the error of the product R rho, and of rho next to the exact residual. To
 this comes the rounding of x + d to the words of x. No interval arithmetic, and no second residual.

@@ -51,14 +51,14 @@ def each_plane(x: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _times_powers(x: Any, exponents: Any, axis: int) -> Any:
-    """x 2^exponents along an axis, -2 for rows and -1 for columns."""
+    """Numbers x 2^exponents along an axis, -2 for rows and -1 for columns."""
     first = first_words(x)
     for part in (exponents >> 1, exponents - (exponents >> 1)):
         if part.any():
             powers = moved_like(np.ldexp(1.0, part), first)
             powers = powers[:, None] if axis == -2 else powers
             with np.errstate(all="ignore"):
-                x = each_plane(x, lambda plane, powers=powers: plane * powers)
+                x = each_plane(x, powers.__mul__)
     return x
 
 

@@ -17,6 +17,8 @@ from widen.linalg.modular import TOP, eliminate, planes_of, primes, residues
 
 BITS = math.log2(TOP) - 1
 """Bits that each prime adds at least to their product."""
+NONE = 1 << 20
+"""The exponent of the last bit of zero."""
 WORK = 2.0**34
 """Multiplications modulo primes, half a minute of one core, that a proof may take."""
 
@@ -26,28 +28,30 @@ def last_exponents(plane: Any) -> Any:
     mantissa, exponent = np.frexp(plane)
     integers = np.abs(mantissa * 2.0**53).astype(np.int64)
     low = np.frexp((integers & -integers).astype(float))[1] - 1
-    return np.where(plane == 0, 1 << 20, exponent.astype(np.int64) - 53 + low)
+    return np.where(plane == 0, NONE, exponent.astype(np.int64) - 53 + low)
 
 
-def row_bits(a: Any) -> Any:
-    """Upper bounds of log2 of the rows' 2-norms, of a as a matrix of integers.
+def row_exponents(*parts: Any) -> Any:
+    """Exponents that make the rows of matrices, taken together, integers; 0 for rows of zeros."""
+    planes = [plane for part in parts for plane in planes_of(part)]
+    low = np.min([last_exponents(plane).min(axis=1, initial=NONE) for plane in planes], axis=0)
+    return np.where(low == NONE, 0, low)
 
-    Rows, then columns, are multiplied by the powers of two that make their numbers integers with a
-    gcd that is odd: that changes determinants by powers of two, which no odd prime sees.
+
+def row_bits(*parts: Any) -> Any:
+    """Upper bounds of log2 of the rows' 2-norms, of a matrix of integers 2^-row_exponents.
+
+    The parts are those of complex numbers. Powers of two change determinants in a way that no odd
+    prime sees.
     """
-    planes = planes_of(a)
-    low = np.min([last_exponents(plane) for plane in planes], axis=0)
-    low -= low.min(axis=1, keepdims=True)
-    columns = np.where(low.min(axis=0) > 1 << 19, 0, low.min(axis=0))
-    rows = np.min([last_exponents(plane) for plane in planes], axis=0).min(axis=1)
-    rows = np.where(rows > 1 << 19, 0, rows)
-    exponents = np.frexp(planes[0])[1].astype(np.int64)
-    exponents = exponents - rows[:, None] - columns
-    exponents = np.where(planes[0] == 0, -(1 << 20), exponents)
-    most = exponents.max(axis=1)
-    # Words behind the first may add a bit to it: 2^e bounds the sum of all words.
+    firsts = np.concatenate([planes_of(part)[0] for part in parts], axis=1)
+    exponents = np.frexp(firsts)[1].astype(np.int64) - row_exponents(*parts)[:, None]
+    exponents = np.where(firsts == 0, -NONE, exponents)
+    most = exponents.max(axis=1, initial=-NONE)
+    # A number is at most 2^e, e of its first word, whatever words follow.
     sums = np.square(np.ldexp(1.0, np.maximum(exponents - most[:, None], -1000))).sum(axis=1)
-    return np.where(most < -(1 << 19), 0.0, most + 0.5 * np.log2(sums) + 2.0**-20)
+    with np.errstate(all="ignore"):
+        return np.where(most == -NONE, 0.0, most + 0.5 * np.log2(sums) + 2.0**-20)
 
 
 def minor_bits(a: Any, size: int) -> float:

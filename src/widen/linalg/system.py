@@ -42,8 +42,11 @@ def solve_real(
         pre = precondition(system.a, FEW if m * FEW_SIDES <= n or m <= 1 else MANY)
         prepared = perf_counter()
         solution = Refiner(system, pre, fmt, enclosed).run()
-    except NotProvenError:
-        return _by_elimination(a, b, fmt), None  # which says so where it would take too long
+    except NotProvenError as reason:
+        try:
+            return _by_elimination(a, b, fmt), None
+        except NotProvenError:  # it would take too long
+            raise reason from None
     times = {"scale": scaled - started, "invert": prepared - scaled}
     solution.seconds = {**times, **solution.seconds}
     return solution, pre

@@ -5,9 +5,9 @@ numbers end: their words behind some point are zero. So a candidate c is what re
 enclosure's words when those within its radius are dropped.
 
 Let T be elements of a solution with candidates, S the others, and Q the rows of A that have zeros
-in the columns S and whose residual (b - A c)_i is exactly zero, with c = 0 on S. If |Q| >= |T| and A
-is nonsingular, then x_T = c_T. Proof: the rows Q are independent and live on the columns T, so |Q| =
-|T| and A_QT is nonsingular; A_QT x_T = b_Q = A_QT c_T.
+in the columns S and whose residual (b - A c)_i is exactly zero, with c = 0 on S. If |Q| >= |T| and
+A is nonsingular, then x_T = c_T. Proof: the rows Q are independent and live on the columns T, so
+|Q| = |T| and A_QT is nonsingular; A_QT x_T = b_Q = A_QT c_T.
 """
 
 from __future__ import annotations
