@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ ORDER = [
     ["gpu.measuring"],
     ["calls"],
     ["api"],
+    ["linalg"],
     ["papers"],
     ["cli"],
     ["__main__"],
@@ -81,7 +83,7 @@ STRANGE = {
 }  # fmt: skip
 
 PUBLIC = sorted(
-    ["Contract", "Encoded", "Info", "Plan", "Words", "encode", "gemm", "matmul", "plan"]
+    ["Contract", "Encoded", "Info", "Plan", "Words", "encode", "gemm", "linalg", "matmul", "plan"]
     + [name for name in FORMATS if name not in PLAIN]
 )
 
@@ -308,7 +310,9 @@ def test_public_names():
     assert sorted(widen.__all__) == PUBLIC
     assert re.fullmatch(r"\d+\.\d+\.\d+", widen.__version__)
     for name in PUBLIC:
-        assert getattr(widen, name).__module__.startswith("widen.")
+        thing = getattr(widen, name)
+        home = thing.__name__ if inspect.ismodule(thing) else thing.__module__
+        assert home.startswith("widen.")
 
 
 def test_nothing_else_is_made_public():
@@ -323,9 +327,12 @@ def test_nothing_else_is_made_public():
     assert not any(isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in tree.body)
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+DOCUMENTED = [*PUBLIC, *(f"linalg.{name}" for name in widen.linalg.__all__)]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_public_names_are_documented(name):
-    thing = getattr(widen, name)
+    thing = attrgetter(name)(widen)
     text = inspect.getdoc(thing)
     assert text
     assert len(text.splitlines()[0]) < 100

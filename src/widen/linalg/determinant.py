@@ -126,7 +126,9 @@ def enclosed_determinant(a: Any) -> Determinant | None:
 
 
 def _logarithm(g: Any, error: Any) -> tuple[Fraction, Fraction] | None:
-    """The logarithm of det(I - G) and a bound of its error, for G within `error`; None if G is not small.
+    """The logarithm of det(I - G) and a bound of its error; None if G is not small.
+
+    G is known within `error`.
 
     An error dG changes the logarithm by tr((I - G)^-1 dG), at most sum |dG| / (1 - alpha). Computed
     traces of powers are off by (n^2 + 3n + 8) u of those of |G|'s powers.

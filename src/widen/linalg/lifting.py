@@ -56,8 +56,8 @@ class Correction:
         """The nearest integers, floats where they are below 2^54."""
         if self.shift + math.frexp(self.largest)[1] < 54:
             return np.rint(np.ldexp(self.z, self.shift))
-        return np.array([int(math.ldexp(v, 53)) << max(self.shift - 53, 0) >> max(53 - self.shift, 0)
-                         for v in self.z], object)  # fmt: skip
+        up, down = max(self.shift - 53, 0), max(53 - self.shift, 0)
+        return np.array([int(math.ldexp(v, 53)) << up >> down for v in self.z], object)
 
 
 class Lifting:
@@ -170,10 +170,8 @@ def candidate(low: Fraction, high: Fraction, fmt: Part) -> Fraction | None:
             return agreed
         ends = [round_once(end - agreed, word) for end in (low, high)]
         if ends[0] != ends[1]:
-            largest = Fraction(1 << word.highest)
-            tie: Fraction = largest - largest / 2 ** (
-                word.precision + 1
-            )  # between the largest and infinity
+            # Between the largest number and infinity:
+            tie = Fraction((1 << word.highest) - (1 << (word.highest - word.precision - 1)))
             if math.isinf(ends[0]) or math.isinf(ends[1]):
                 return tie if high > 0 else -tie
             return agreed + (Fraction(ends[0]) + Fraction(ends[1])) / 2
