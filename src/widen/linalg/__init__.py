@@ -8,6 +8,7 @@ array([2., 3.])
 from widen.linalg.determinants import det, matrix_rank, slogdet
 from widen.linalg.errors import NotProvenError, SingularMatrixError
 from widen.linalg.functions import inv, solve
+from widen.linalg.least_squares import lstsq, pinv
 from widen.linalg.records import SolveInfo
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "SolveInfo",
     "det",
     "inv",
+    "lstsq",
     "matrix_rank",
+    "pinv",
     "slogdet",
     "solve",
 ]

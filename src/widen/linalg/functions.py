@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 from widen.formats.arrays import eager, empty, place_of
@@ -82,10 +81,9 @@ def solve(
         operands.each_matrix(left, batch), operands.each_matrix(right, batch), strict=True
     )
     shape = (*batch, n, right.shape[-1])
-    value, record = _solved(systems, shape, call, enclosed)
+    value, record = solved(systems, shape, call, enclosed)
     if is_vector:
-        value = value[..., 0]
-        record = replace(record, radius=record.radius[..., 0])
+        value, record = value[..., 0], record.of_vector()
     return (value, record) if info else value
 
 
@@ -113,18 +111,20 @@ def inv(a: Any, *, dtype: Any = None, accuracy: str = "correct", info: bool = Fa
     like = first_words(operands.real(left))
     identity = eye_like(like, n)
     systems = ((matrix, identity) for matrix in operands.each_matrix(left, batch))
-    value, record = _solved(systems, (*batch, n, n), call, enclosed)
+    value, record = solved(systems, (*batch, n, n), call, enclosed)
     return (value, record) if info else value
 
 
-def _solved(systems: Any, shape: tuple[int, ...], call: Given, enclosed: bool) -> Any:
-    """Every system of a batch, and a record of all of them."""
+def solved(
+    systems: Any, shape: tuple[int, ...], call: Given, enclosed: bool, solver: Any = solve_real
+) -> Any:
+    """Every system of a batch by a solver of real ones, and a record of all of them."""
     fmt, parts = call.fmt, call.parts
     pieces, radii, records = [], [], []
     like = first_words(operands.real(call.arrays[0]))
     for a, b in systems:
         sides = operands.real_sides(b, parts, fmt.parts)
-        solution, pre = solve_real(operands.real_matrix(a), sides, fmt.part, enclosed)
+        solution, pre = solver(operands.real_matrix(a), sides, fmt.part, enclosed)
         pieces.append(operands.split(solution.planes, parts, fmt))
         radii.append(operands.joined_radius(solution.radius, parts, fmt))
         records.append((solution, pre))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,10 @@ class SolveInfo:
     lifted: int
     seconds: dict[str, float]
     proven: str
+
+    def of_vector(self) -> SolveInfo:
+        """The same for a right-hand side that was a vector."""
+        return replace(self, radius=self.radius[..., 0])
 
     def __str__(self) -> str:
         radius = np.asarray(self.radius.cpu() if is_tensor(self.radius) else self.radius)

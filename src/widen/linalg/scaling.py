@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from widen.formats.arrays import library_of
-from widen.linalg.arrays import filled, moved_like, on_host
+from widen.linalg.arrays import moved_like, on_host
 from widen.linalg.bounds import first_words
 from widen.linalg.errors import SingularMatrixError
 from widen.words import Words
@@ -50,7 +50,7 @@ def each_plane(x: Any, function: Callable[[Any], Any]) -> Any:
     return function(x)
 
 
-def _times_powers(x: Any, exponents: Any, axis: int) -> Any:
+def times_powers(x: Any, exponents: Any, axis: int) -> Any:
     """Numbers x 2^exponents along an axis, -2 for rows and -1 for columns."""
     first = first_words(x)
     for part in (exponents >> 1, exponents - (exponents >> 1)):
@@ -62,7 +62,8 @@ def _times_powers(x: Any, exponents: Any, axis: int) -> Any:
     return x
 
 
-def _equal(x: Any, y: Any) -> bool:
+def is_equal(x: Any, y: Any) -> bool:
+    """Whether two arrays, or `Words`, are the same numbers."""
     if isinstance(x, Words):
         return all(bool((p == q).all()) for p, q in zip(x.planes, y.planes, strict=True))
     return bool((x == y).all())
@@ -83,16 +84,16 @@ def scale_matrix(a: Any) -> tuple[Any, Any, Any] | None:
     rows, empty = exponents_of(a, 1)
     if empty.any():
         raise SingularMatrixError(f"row {int(empty.argmax())} of a is zero: a is singular")
-    half = _times_powers(a, -rows, -2)
+    half = times_powers(a, -rows, -2)
     columns, empty = exponents_of(half, 0)
     if bool((first_words(a) == 0).all(0).any()):
         column = int(on_host((first_words(a) == 0).all(0)).argmax())
         raise SingularMatrixError(f"column {column} of a is zero: a is singular")
     if empty.any():  # it underflowed
         return None
-    whole = _times_powers(half, -columns, -1)
-    back = _times_powers(_times_powers(whole, columns, -1), rows, -2)
-    return (whole, -rows, -columns) if _equal(back, a) else None
+    whole = times_powers(half, -columns, -1)
+    back = times_powers(times_powers(whole, columns, -1), rows, -2)
+    return (whole, -rows, -columns) if is_equal(back, a) else None
 
 
 def scale_sides(b: Any, rows: Any) -> tuple[Any, Any] | None:
@@ -101,14 +102,14 @@ def scale_sides(b: Any, rows: Any) -> tuple[Any, Any] | None:
         return b, np.zeros(0, np.int64)
     first = abs(first_words(b))
     own, _ = exponents_of(first, 0)  # near 1 before the rows' powers, which may be large
-    near = _times_powers(b, -own, -1)
-    moved = _times_powers(near, rows, -2)
+    near = times_powers(b, -own, -1)
+    moved = times_powers(near, rows, -2)
     more, empty = exponents_of(moved, 0)
     if not bool(library_of(first).isfinite(first_words(moved)).all()):
         return None
-    whole = _times_powers(moved, -more, -1)
-    back = _times_powers(_times_powers(_times_powers(whole, more, -1), -rows, -2), own, -1)
-    if not _equal(back, b) or (empty & (own != 0)).any():
+    whole = times_powers(moved, -more, -1)
+    back = times_powers(times_powers(times_powers(whole, more, -1), -rows, -2), own, -1)
+    if not is_equal(back, b) or (empty & (own != 0)).any():
         return None
     return whole, -(own + more)
 
@@ -123,8 +124,3 @@ def scaled_system(a: Any, b: Any) -> System | None:
         return None
     sides = scale_sides(b, rows)
     return None if sides is None else System(whole, sides[0], rows, columns, sides[1])
-
-
-def ones(like: Any, n: int) -> Any:
-    """A column of ones where `like` is."""
-    return filled(like, (n, 1), 1.0)
