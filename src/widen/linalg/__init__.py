@@ -6,20 +6,27 @@ array([2., 3.])
 """
 
 from widen.linalg.determinants import det, matrix_rank, slogdet
+from widen.linalg.eigenvalues import cond, eigvalsh, is_positive_definite, norm, svdvals
 from widen.linalg.errors import NotProvenError, SingularMatrixError
 from widen.linalg.functions import inv, solve
 from widen.linalg.least_squares import lstsq, pinv
-from widen.linalg.records import SolveInfo
+from widen.linalg.records import EigenInfo, SolveInfo
 
 __all__ = [
+    "EigenInfo",
     "NotProvenError",
     "SingularMatrixError",
     "SolveInfo",
+    "cond",
     "det",
+    "eigvalsh",
     "inv",
+    "is_positive_definite",
     "lstsq",
     "matrix_rank",
+    "norm",
     "pinv",
     "slogdet",
     "solve",
+    "svdvals",
 ]

@@ -62,3 +62,34 @@ class SolveInfo:
                 f"time      {1e3 * total:.1f} ms ({parts})",
             ]
         )
+
+
+@dataclass(frozen=True)
+class EigenInfo:
+    """What was proven about eigenvalues or singular values, and what it took.
+
+    Attributes
+    ----------
+    radius
+        Upper bound of the error of every value, an array or tensor of the result's shape.
+    decided
+        Where the value is proven to be the nearest number of its format.
+    words
+        Words of the eigenvectors at the end.
+    seconds
+        Wall-clock time.
+    """
+
+    radius: Any
+    decided: Any
+    words: int
+    seconds: float
+
+    def __str__(self) -> str:
+        count = int(self.decided.sum())
+        total = int(np.prod(tuple(self.decided.shape)))
+        return (
+            f"proven    {total} values within their radii, {count} of them the nearest numbers\n"
+            f"radius    at most {float(self.radius.max()) if total else 0.0:.3g}\n"
+            f"words     {self.words}; {1e3 * self.seconds:.1f} ms"
+        )
