@@ -1,7 +1,7 @@
 """widen.linalg against NumPy (or PyTorch on a GPU) on this machine: `python bench/linalg.py`.
 
 Every time is the best of several, and each is taken right after the ordinary one, since machines
-are shared: the ratios are what counts. `--no-save` prints without writing bench/results.
+are shared: the ratios are what counts. `--flint` adds python-flint's exact solution at n = 400.
 """
 
 from __future__ import annotations
@@ -48,10 +48,32 @@ def cases(n, count):
     yield "inv, Gaussian", np.linalg.inv, widen.linalg.inv, (a,), max(1, count // 2)
 
 
+def flint_solve(a, b):
+    """The exact solution by python-flint, in integers: rows times powers of two."""
+    import flint
+
+    def integers(x):
+        return flint.fmpz_mat([[int(v) for v in np.ldexp(row, 60).tolist()] for row in x])
+
+    return integers(a).solve(integers(b))
+
+
+def against_flint(n=400):
+    rng = np.random.default_rng(2)
+    a, b = (np.round(rng.standard_normal(shape) * 2.0**52) * 2.0**-52 for shape in ((n, n), (n, 1)))
+    ours = min(timed(partial(widen.linalg.solve, a, b)) for _ in range(3))
+    theirs = timed(partial(flint_solve, a, b))
+    print(
+        f"\npython-flint's exact solve at n = {n}: {theirs:.1f} s, widen.linalg.solve {ours:.3f} s, "
+        f"{theirs / ours:.0f} times as fast"
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--count", type=int, default=6)
+    parser.add_argument("--flint", action="store_true")
     given = parser.parse_args()
     widen.linalg.solve(np.eye(3) + 1, np.ones(3))  # compiles
     print(f"| n = {given.n} | np.linalg | widen.linalg | ratio | what it took |")
@@ -66,6 +88,8 @@ def main():
             f"{info.words[0]} and {info.words[1]} words, {info.iterations} iterations |",
             flush=True,
         )
+    if given.flint:
+        against_flint()
 
 
 if __name__ == "__main__":

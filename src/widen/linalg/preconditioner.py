@@ -38,6 +38,10 @@ FEW, MANY = 0.25, 2.0**-7
 side takes cheap steps; as many as unknowns take steps that cost as much as a better R."""
 HOPEFUL = 2.0**10
 """Times the goal: above, the bound of the ordinary product says that R is not close at all."""
+SPARE = 12
+"""Bits beyond the goal to which I - R A is computed where only its size matters."""
+ROUGH = 4.0
+"""Row sums above which R A may be nearly singular."""
 WIDTHS = (1, 2, 3, 4, 8, 8, 8, 8, 16)
 """Words of R after each step of the ladder; 16 from then on."""
 STEPS = 24
@@ -82,13 +86,30 @@ def _ordinary_row_sums(r: Any, a: Any) -> Any:
     return above(abs(g).sum(1) + (n + 2) * U * 1.01 * slack, n)
 
 
-def _exact_row_sums(r: Any, a: Any) -> tuple[Any, Any]:
-    """Row sums of |I - R A|, and I - R A itself, from the correctly rounded one."""
+def _norms(x: Any, axis: int) -> float:
+    """log2 of the largest 2-norm of rows (axis 1) or columns (axis 0); nothing is proven by it."""
+    size = abs(first_words(x))
+    most = float(size.max())
+    if not 0 < most < math.inf:
+        return 0.0
+    near = size / most
+    return math.log2(most) + 0.5 * math.log2(float((near * near).sum(axis).max()))
+
+
+def _residual(r: Any, a: Any, spare: int | None) -> tuple[Any, Any]:
+    """Row sums of |I - R A|, and I - R A itself.
+
+    It is known to `spare` bits behind the point in all of a row, or correctly rounded with None:
+    the first is cheaper, and enough to see that row sums are small.
+    """
     n = a.shape[0]
-    identity = arrays.eye_like(first_words(a), n)
+    accuracy: Any = "correct"
+    if spare is not None:
+        accuracy = max(53, math.ceil(_norms(r, 1) + _norms(a, 0) + math.log2(n)) + spare)
     g, info = api.gemm(
-        r, a, identity, alpha=-1.0, beta=1.0, accuracy="correct", dtype="float64", info=True
-    )
+        r, a, arrays.eye_like(first_words(a), n), alpha=-1.0, beta=1.0, accuracy=accuracy,
+        dtype="float64", info=True,
+    )  # fmt: skip
     return above((abs(g) + info.bound).sum(1), n), g
 
 
@@ -107,23 +128,22 @@ def _ready(r: Any, rows: Any, a: Any) -> Preconditioner:
 def precondition(a: Any, goal: float) -> Preconditioner:
     """An approximate inverse of a scaled matrix whose row sums are at most `goal`."""
     first = first_words(a)
+    spare = math.ceil(-math.log2(goal)) + SPARE
     r = arrays.inverse(first)
     with np.errstate(all="ignore"):
         if r is not None and not isinstance(a, Words):
             rows = _ordinary_row_sums(r, a)
             if float(rows.max()) <= goal:
                 return _ready(r, rows, a)
-            if float(rows.max()) <= HOPEFUL * goal:
-                rows, _ = _exact_row_sums(r, a)
-                if float(rows.max()) <= goal:
-                    return _ready(r, rows, a)
-        check_nonsingular(a)
+            if float(rows.max()) > HOPEFUL * goal:
+                check_nonsingular(a)
         if r is None:
+            check_nonsingular(a)
             r = arrays.inverse(first + _noise(first, 0))
-        return _ladder(a, r, goal)
+        return _ladder(a, r, goal, spare)
 
 
-def _ladder(a: Any, r: Any, goal: float) -> Preconditioner:
+def _ladder(a: Any, r: Any, goal: float, spare: int) -> Preconditioner:
     """Better and better inverses, of more and more words."""
     first = first_words(a)
     identity = arrays.eye_like(first, a.shape[0])
@@ -131,10 +151,15 @@ def _ladder(a: Any, r: Any, goal: float) -> Preconditioner:
     for step in range(STEPS):
         if r is None or not bool(library_of(first).isfinite(first_words(r)).all()):
             break
-        rows, g = _exact_row_sums(r, a)
-        best = min(best, float(rows.max()))
-        if float(rows.max()) <= goal:
+        rows, g = _residual(r, a, spare)
+        alpha = float(rows.max())
+        best = min(best, alpha)
+        if alpha <= goal:
             return _ready(r, rows, a)
+        if not alpha <= ROUGH:  # R A may be nearly singular: its inverse needs all of its bits
+            if step < 2:
+                check_nonsingular(a)
+            _, g = _residual(r, a, None)
         y = arrays.inverse(identity - g)
         if y is None:  # a singular R stays so whatever it is multiplied by
             r = r + _noise(r, step)
