@@ -180,6 +180,32 @@ def test_batches_and_tensors():
     assert linalg.svdvals(np.zeros((2, 0, 3))).shape == (2, 0)
 
 
+@pytest.mark.parametrize("family", ["random", "cond 1e12", "clusters", "hilbert", "equal"])
+@pytest.mark.parametrize("name", ["float64", "float64x2"])
+def test_vectors_are_accurate_to_the_format(family, name):
+    a = MATRICES[family]()
+    values, vectors = linalg.eigh(a, dtype=name)
+    n, unit = len(a), 2.0**-52 if name == "float64" else 2.0**-104
+    wide = widen.Words(vectors, "float64x4")
+    off = widen.gemm(wide.T, wide, np.eye(n), alpha=-1.0, beta=1.0, accuracy="correct")
+    rest = widen.gemm(a, wide, wide * values, alpha=1.0, beta=-1.0, accuracy="correct")
+    assert abs(off.to_numpy()).max() < 4 * unit
+    assert abs(rest.to_numpy()).max() < 4 * n * unit * abs(a).max()
+    assert (vectors[abs(wide.to_numpy()).argmax(0), range(n)] > 0).all()
+
+
+def test_vectors_of_batches_and_tensors():
+    a = np.stack([np.diag([2.0, 1.0]), np.array([[2.0, 1.0], [1.0, 2.0]])])
+    values, vectors, info = linalg.eigh(torch.from_numpy(a), info=True)
+    assert isinstance(vectors, torch.Tensor)
+    assert values.tolist() == [[1.0, 2.0], [1.0, 3.0]]
+    assert vectors[0].tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert info.decided.all()
+    assert linalg.eigh(np.zeros((0, 0)))[1].shape == (0, 0)
+    with pytest.raises(TypeError, match="real"):
+        linalg.eigh(np.eye(2) * (1 + 0j))
+
+
 def test_info_is_readable():
     _, info = linalg.eigvalsh(np.diag([1.0, 2.0]), info=True)
     assert "2 values within their radii, 2 of them" in str(info)

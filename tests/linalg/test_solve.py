@@ -373,6 +373,19 @@ def test_what_is_refused(call, error, text):
         call()
 
 
+@pytest.mark.parametrize("lower", [True, False])
+def test_triangles(lower):
+    a, b = systems.gaussian(rng_of(3), 7)
+    triangle = np.tril(a) if lower else np.triu(a)
+    wanted = systems.rounded(systems.exact_solution(triangle, b))
+    for given_matrix in (a, triangle):
+        assert_same_bits(linalg.solve_triangular(given_matrix, b, lower=lower), wanted)
+    words = linalg.solve_triangular(widen.Words(a, "float64x2"), b, lower=lower)
+    assert_same_bits(words.to_numpy(), wanted)
+    with pytest.raises(SingularMatrixError):
+        linalg.solve_triangular(a - np.diag(np.diagonal(a)), b, lower=lower)
+
+
 def test_info_says_what_was_proven():
     a, b = systems.conditioned(rng_of(1), 20, 5)
     _, info = linalg.solve(a, b, info=True)

@@ -6,9 +6,17 @@ array([2., 3.])
 """
 
 from widen.linalg.determinants import det, matrix_rank, slogdet
-from widen.linalg.eigenvalues import cond, eigvalsh, is_positive_definite, norm, svdvals
+from widen.linalg.eigenvalues import (
+    cond,
+    eigh,
+    eigvalsh,
+    is_positive_definite,
+    norm,
+    svdvals,
+)
 from widen.linalg.errors import NotProvenError, SingularMatrixError
-from widen.linalg.functions import inv, solve
+from widen.linalg.factors import cholesky
+from widen.linalg.functions import inv, solve, solve_triangular
 from widen.linalg.least_squares import lstsq, pinv
 from widen.linalg.records import EigenInfo, SolveInfo
 
@@ -17,8 +25,10 @@ __all__ = [
     "NotProvenError",
     "SingularMatrixError",
     "SolveInfo",
+    "cholesky",
     "cond",
     "det",
+    "eigh",
     "eigvalsh",
     "inv",
     "is_positive_definite",
@@ -28,5 +38,6 @@ __all__ = [
     "pinv",
     "slogdet",
     "solve",
+    "solve_triangular",
     "svdvals",
 ]

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from widen.formats import BINARY, PLAIN, Format, Part
-from widen.formats.arrays import eager
+from widen.formats.arrays import cast, eager
 from widen.linalg import eigen, operands
-from widen.linalg.arrays import filled, moved_like
-from widen.linalg.bounds import as_words, first_words
+from widen.linalg.arrays import filled, moved_like, on_host
+from widen.linalg.bounds import PRECISION, as_words, first_words
 from widen.linalg.decide import decide_exactly, rounded
 from widen.linalg.errors import NotProvenError
 from widen.linalg.operands import Given
 from widen.linalg.records import EigenInfo
-from widen.linalg.scaling import is_equal, times_powers
+from widen.linalg.scaling import each_plane, is_equal, times_powers
 from widen.linalg.singular import proven_rank
 from widen.stages.rounding import round_once
 from widen.words import Words
@@ -33,18 +33,22 @@ RANK_WORK = 700
 
 @dataclass(frozen=True)
 class Values:
-    """Intervals of values in order, and the words that the eigenvectors had."""
+    """Intervals of values in order, the words that the eigenvectors had, and these vectors."""
 
     lows: list[Fraction]
     highs: list[Fraction]
     words: int
+    vectors: Any = None
 
 
 Done = Callable[[list[Fraction], list[Fraction]], bool]
 
 
-def symmetric_values(a: Any, done: Done) -> Values:
-    """Intervals of the eigenvalues of a real symmetric matrix, as narrow as `done` wants them."""
+def symmetric_values(a: Any, done: Done, least: int = 2) -> Values:
+    """Intervals of the eigenvalues of a real symmetric matrix, as narrow as `done` wants them.
+
+    Eigenvectors get `least` words or more.
+    """
     n = a.shape[0]
     if n == 0:
         return Values([], [], 0)
@@ -70,8 +74,8 @@ def symmetric_values(a: Any, done: Done) -> Values:
             for i in around:
                 pairs[i] = (Fraction(0), Fraction(0))
         lows, highs = ([(m + sign * r) * scale for m, r in pairs] for sign in (-1, 1))
-        found = Values(lows, highs, width)
-        if done(lows, highs):
+        found = Values(lows, highs, width, enclosed.vectors)
+        if width >= least and done(lows, highs):
             break
     if not found.words:
         raise NotProvenError("eigenvectors that are nearly orthonormal were not found")
@@ -86,7 +90,7 @@ def _all_decided(fmt: Part) -> Done:
     return done
 
 
-def _check_symmetric(a: Any) -> None:
+def check_symmetric(a: Any) -> None:
     """Whether a real matrix is symmetric, to the last bit."""
     if not is_equal(eigen.transposed(a), a):
         raise ValueError("a is not symmetric (or Hermitian); give (a + a.T) / 2 if that is meant")
@@ -126,12 +130,75 @@ def eigvalsh(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
 
     def values(matrix: Any, part: Part) -> Values:
         whole = operands.real_matrix(matrix)
-        _check_symmetric(whole)
+        check_symmetric(whole)
         found = symmetric_values(whole, _all_decided(part))
         step = operands.parts_of(matrix)  # every eigenvalue of a Hermitian matrix twice
         return Values(found.lows[::step], found.highs[::step], found.words)
 
     return _results(call, _each(call, operands.check_square), values, info)
+
+
+@eager
+def eigh(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
+    """The eigenvalues of real symmetric matrices as `eigvalsh` has them, and their eigenvectors.
+
+    Vectors are refined in twice the words of the result and more, then rounded: they are as
+    accurate as the format where eigenvalues are apart, and orthogonal to its accuracy everywhere.
+    Nothing is proven about a vector. Its component of the largest size is positive.
+
+    Parameters
+    ----------
+    a
+        Real matrices (..., n, n), as for `solve`, symmetric to the last bit.
+    dtype, info
+        As for `eigvalsh`.
+
+    Returns
+    -------
+    (values, vectors), or (values, vectors, EigenInfo)
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> values, vectors = widen.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> values
+    array([1., 3.])
+    >>> vectors[:, 1]
+    array([0.70710678, 0.70710678])
+    """
+    call = _real_result(dtype, a)
+    if call.parts == 2:
+        raise TypeError("eigh takes real matrices; eigvalsh takes Hermitian ones")
+    kept = []
+
+    def values(matrix: Any, part: Part) -> Values:
+        check_symmetric(matrix)
+        found = symmetric_values(matrix, _all_decided(part), _words_for(part))
+        kept.append(_vectors(found.vectors, matrix, call.fmt))
+        return found
+
+    value, record = _results(call, _each(call, operands.check_square), values, True)
+    (array,) = call.arrays
+    vectors = operands.assembled(kept, tuple(array.shape), call, first_words(array))
+    return (value, vectors, record) if info else (value, vectors)
+
+
+def _words_for(part: Part) -> int:
+    """Words of eigenvectors that are then rounded to a format."""
+    return next((k for k in WIDTHS if PRECISION[k] >= part.precision + 40), WIDTHS[-1])
+
+
+def _vectors(x: Any, like: Any, fmt: Format) -> list[Any]:
+    """Planes (1, n, n) of vectors in the format of a result, with signs."""
+    if x is None:  # of an empty matrix
+        return [cast(first_words(like)[None], word.name) for word in fmt.part.words]
+    first = on_host(first_words(x))
+    largest = np.take_along_axis(first, abs(first).argmax(0)[None], 0)[0]
+    signs = moved_like(np.where(largest < 0, -1.0, 1.0), first_words(x))
+    turned = each_plane(x, lambda plane: plane * signs + 0.0)
+    if fmt.name in PLAIN:
+        return [cast(turned.planes[0], fmt.name)]
+    return list(turned.astype(fmt).planes)
 
 
 @eager
@@ -244,7 +311,7 @@ def is_positive_definite(a: Any) -> Any:
     answers = []
     for matrix in _each(call, operands.check_square):
         whole = operands.real_matrix(matrix)
-        _check_symmetric(whole)
+        check_symmetric(whole)
         found = symmetric_values(whole, lambda lows, highs: lows[0] > 0 or highs[0] <= 0)
         if found.lows and not (found.lows[0] > 0 or found.highs[0] <= 0):
             raise NotProvenError(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from widen.formats.arrays import eager, empty, place_of
+from widen.calls import check
+from widen.formats.arrays import eager, empty, library_of, place_of
 from widen.linalg import operands
 from widen.linalg.arrays import eye_like
 from widen.linalg.bounds import first_words
 from widen.linalg.operands import Given
 from widen.linalg.records import SolveInfo
+from widen.linalg.scaling import each_plane
 from widen.linalg.system import solve_real
 
 
@@ -113,6 +115,40 @@ def inv(a: Any, *, dtype: Any = None, accuracy: str = "correct", info: bool = Fa
     systems = ((matrix, identity) for matrix in operands.each_matrix(left, batch))
     value, record = solved(systems, (*batch, n, n), call, enclosed)
     return (value, record) if info else value
+
+
+@eager
+def solve_triangular(
+    a: Any, b: Any, *, lower: bool = False, dtype: Any = None, accuracy: str = "correct",
+    info: bool = False,
+) -> Any:  # fmt: skip
+    """The same as `solve` for one triangle of a; what stands in the other is not looked at.
+
+    Parameters
+    ----------
+    a, b, dtype, accuracy, info
+        As for `solve`.
+    lower
+        Take the lower triangle, not the upper one.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> a = np.array([[2.0, np.nan], [1.0, 4.0]])
+    >>> widen.linalg.solve_triangular(a, np.array([2.0, 3.0]), lower=True)
+    array([1. , 0.5])
+    """
+    plain = check.as_operand(a, "a")
+    operands.check_square(plain)
+    return solve(_triangle(plain, lower), b, dtype=dtype, accuracy=accuracy, info=info)
+
+
+def _triangle(x: Any, lower: bool) -> Any:
+    def cut(plane: Any) -> Any:
+        library = library_of(plane)
+        return (library.tril if lower else library.triu)(plane)
+
+    return each_plane(x, cut)
 
 
 def solved(
