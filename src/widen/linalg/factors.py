@@ -4,8 +4,8 @@ From an approximate factor L in words, D = A - LL', X about L^-1 in float64 and 
 E = L^-1 D L^-T the exact factor is L chol(I + E) = L (I + H), and |H|_F <= |E|_F for |E|_F <= 1/4:
 from H + H' + HH' = E, H is the lower triangle of E - HH' with half of its diagonal, so
 h <= (e + h^2) / sqrt(2), and h <= e by continuity from E = 0. Besides,
-|E|_F <= | |X||D||X'| |_F / (1 - |F|_F)^2. So every element is within |L_i|_2 |E|_F of the exact one.
-Refinement adds L times the lower triangle of X D X', with half of its diagonal.
+|E|_F <= | |X||D||X'| |_F / (1 - |F|_F)^2. So every element is within |L_i|_2 |E|_F of the exact
+one. Refinement adds L times the lower triangle of X D X', with half of its diagonal.
 
 Small matrices that this leaves open are done in integers: elements are minors over square roots of
 products of minors (Bareiss' elimination), and square roots of fractions round exactly.
