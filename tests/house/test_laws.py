@@ -68,7 +68,11 @@ LIBRARIES = {
     "cli": {"typer", "rich", "matplotlib"},
     "testing": {"flint", "gmpy2", "ml_dtypes"},
 }
-LIBRARIES_OF_FILES = {"calls/autograd": {"torch"}, "calls/cpu_tensors": {"ml_dtypes"}}
+LIBRARIES_OF_FILES = {
+    "calls/autograd": {"torch"},
+    "calls/cpu_tensors": {"ml_dtypes"},
+    "linalg/gradients": {"torch"},
+}
 # And which files of a paper, below its folder; its algorithm and its items name none.
 LIBRARIES_OF_PAPERS = {
     "gpu": {"torch"},

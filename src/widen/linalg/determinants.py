@@ -48,6 +48,10 @@ def det(a: Any, *, dtype: Any = None) -> Any:
     >>> widen.linalg.det(a)                          # np.linalg.det: -2.220446049250313
     np.float64(-2.0)
     """
+    if operands.wants_gradient(a):
+        from widen.linalg import gradients
+
+        return gradients.det(a, dtype)
     call = operands.given(dtype, a=a)
     each = [_rounded_parts(_parts(matrix), call.fmt) for matrix in _matrices(call)]
     words = [[parts[k] for parts in each] for k in range(call.fmt.parts)]

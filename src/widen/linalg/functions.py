@@ -55,7 +55,8 @@ def solve(
     -----
     The answer is a function of the numbers in a and b alone: devices, libraries and the inverse
     that was used on the way do not change its bits. Zeros are +0, numbers out of range infinite.
-    docs/linalg.md has the proofs.
+    docs/linalg.md has the proofs. Tensors have gradients, which are solutions of systems too, but
+    not with `info` or several words.
 
     Examples
     --------
@@ -65,6 +66,10 @@ def solve(
     >>> widen.linalg.solve(a, b)
     array([1., 1., 1.])
     """
+    if operands.wants_gradient(a, b):
+        from widen.linalg import gradients
+
+        return gradients.solve(a, b, dtype, accuracy, info)
     call = operands.given(dtype, a=a, b=b)
     enclosed = operands.check_accuracy(accuracy)
     left, right = call.arrays
@@ -105,6 +110,10 @@ def inv(a: Any, *, dtype: Any = None, accuracy: str = "correct", info: bool = Fa
     array([[ 4.50359963e+15, -4.50359963e+15],
            [-4.50359963e+15,  4.50359963e+15]])
     """
+    if operands.wants_gradient(a):
+        from widen.linalg import gradients
+
+        return gradients.inv(a, dtype, accuracy, info)
     call = operands.given(dtype, a=a)
     enclosed = operands.check_accuracy(accuracy)
     (left,) = call.arrays

@@ -62,6 +62,12 @@ def parts_of(x: Any) -> int:
     return check.format_of(x.dtype, "x").parts
 
 
+def wants_gradient(*tensors: Any) -> bool:
+    """Whether PyTorch shall differentiate what becomes of these."""
+    asked = [x for x in tensors if is_tensor(x) and x.requires_grad]
+    return bool(asked) and bool(library_of(asked[0]).is_grad_enabled())
+
+
 def given(dtype: Any, **operands: Any) -> Given:
     """Check operands: their library, formats, and that all numbers are finite."""
     place = check.library(**operands)
