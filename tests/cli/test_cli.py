@@ -504,7 +504,7 @@ def test_units_lists_every_unit_with_a_rate(capsys, monkeypatch, columns):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["matmul"], ["plan"], ["units"], ["demo"], ["solve"], ["det"]]
+    "command", [[], ["matmul"], ["plan"], ["units"], ["demo"], ["solve"], ["eig"], ["det"]]
 )
 def test_help_shows_an_example(capsys, command):
     assert main([*command, "--help"]) == 0

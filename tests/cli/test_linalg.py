@@ -54,6 +54,16 @@ def test_errors_are_one_line_and_write_nothing(files, capsys, words, text):
     assert not (files / "x.npy").exists()
 
 
+def test_eig_writes_eigenvalues(files, capsys):
+    a = np.load("A.npy")
+    np.save("H.npy", a + a.T)
+    assert main(["eig", "H.npy", "-o", "w.npy"]) == 0
+    assert (np.load("w.npy") == widen.linalg.eigvalsh(a + a.T)).all()
+    assert "5 values within their radii, 5 of them the nearest" in capsys.readouterr().out
+    assert main(["eig", "A.npy", "-o", "v.npy"]) == 2
+    assert "not symmetric" in capsys.readouterr().err
+
+
 def test_det_prints_a_number(files, capsys):
     assert main(["det", "A.npy"]) == 0
     assert float(capsys.readouterr().out) == widen.linalg.det(np.load("A.npy"))

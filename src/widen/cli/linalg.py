@@ -1,4 +1,4 @@
-"""`widen solve` and `widen det`: exact answers for matrices in .npy files."""
+"""`widen solve`, `widen eig` and `widen det`: exact answers for matrices in .npy files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,29 +52,65 @@ def solve(
     import numpy as np
 
     import widen
-    from widen.cli.files import STANDARD, map_matrix, new_matrix, standard_output
-    from widen.cli.shapes import words
+    from widen.cli.files import map_matrix
 
     started = perf_counter()
     left, right = np.asarray(map_matrix(a)), np.asarray(map_matrix(b))
     with waiting(f"solving {Path(a).name} x = {Path(b).name} ..."), library_errors():
         x, info = widen.linalg.solve(left, right, dtype=dtype, info=True)
-        if isinstance(x, widen.Words):
-            raise CommandError(
-                f"dtype={dtype} has several words, and .npy files hold plain floats; in Python, "
-                f"widen.linalg.solve(a, b, dtype={dtype!r}) gives widen.Words"
-            )
-    piped = output == STANDARD
-    with (
-        standard_output(x.shape, x.dtype) if piped else new_matrix(Path(output), x.shape, x.dtype)
-    ) as out:
-        out[...] = x
+        check_plain(x, dtype, "solve(a, b")
+    written(x, output, str(info), started)
+
+
+def eig(
+    a: Matrix,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", metavar="w.npy", help="Where the values go; - is standard output."
+        ),
+    ],
+    dtype: options.DType = None,
+) -> None:
+    """Find the eigenvalues of a symmetric (or Hermitian) matrix, within proven radii.
+
+    They are in ascending order, and the nearest numbers of their format wherever the radius decides
+    that: the line that is printed says how many are.
+    """
+    import numpy as np
+
+    import widen
+    from widen.cli.files import map_matrix
+
+    started = perf_counter()
+    with waiting(f"eigenvalues of {Path(a).name} ..."), library_errors():
+        values, info = widen.linalg.eigvalsh(np.asarray(map_matrix(a)), dtype=dtype, info=True)
+        check_plain(values, dtype, "eigvalsh(a")
+    written(values, output, str(info), started)
+
+
+def check_plain(values: Any, dtype: str | None, call: str) -> None:
+    """Whether a result fits a file."""
+    import widen
+
+    if isinstance(values, widen.Words):
+        raise CommandError(
+            f"dtype={dtype} has several words, and .npy files hold plain floats; in Python, "
+            f"widen.linalg.{call}, dtype={dtype!r}) gives widen.Words"
+        )
+
+
+def written(values: Any, output: str, said: str, started: float) -> None:
+    """Write a result, and say what was proven and what it took."""
+    from widen.cli.files import STANDARD, new_matrix, standard_output
+    from widen.cli.shapes import words
+
+    shape, kind, piped = values.shape, values.dtype, output == STANDARD
+    with standard_output(shape, kind) if piped else new_matrix(Path(output), shape, kind) as out:
+        out[...] = values
     name = "standard output" if piped else output
-    lines = [
-        *str(info).splitlines(),
-        f"wrote     {name}: {words(x.shape)}, {x.dtype}, in {perf_counter() - started:.3f} s",
-    ]
-    for line in lines:
+    seconds = perf_counter() - started
+    for line in (*said.splitlines(), f"wrote     {name}: {words(shape)}, {kind}, {seconds:.3f} s"):
         typer.echo(line, err=piped)
 
 
