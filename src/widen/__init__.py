@@ -1,5 +1,6 @@
 """Wide results from narrow units: matrix products that are right, certified and reproducible."""
 
+from widen import linalg
 from widen.api import encode, gemm, matmul, plan
 from widen.contract import Contract
 from widen.encoded import Encoded
@@ -54,6 +55,7 @@ __all__ = [
     "float64x8",
     "float64x16",
     "gemm",
+    "linalg",
     "matmul",
     "plan",
 ]

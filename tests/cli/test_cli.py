@@ -503,7 +503,9 @@ def test_units_lists_every_unit_with_a_rate(capsys, monkeypatch, columns):
         assert re.search(row, out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", [[], ["matmul"], ["plan"], ["units"], ["demo"]])
+@pytest.mark.parametrize(
+    "command", [[], ["matmul"], ["plan"], ["units"], ["demo"], ["solve"], ["eig"], ["det"]]
+)
 def test_help_shows_an_example(capsys, command):
     assert main([*command, "--help"]) == 0
     out = ANSI.sub("", capsys.readouterr().out)
@@ -567,12 +569,21 @@ def test_demo_bits_do_not_change():
     assert changed["widen standard"] == changed["widen correct"] == 0
 
 
+def test_demo_of_linear_systems_holds():
+    found = demo.digits_of_systems()
+    assert len(found) == 2
+    for digits, is_nearest in found.values():
+        assert digits < 10
+        assert is_nearest
+
+
 def test_demo_prints_a_table(capsys):
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
     for name in CASES:
         assert name in out
     assert out.count("all digits") >= len(CASES)
+    assert "widen.linalg.solve all" in " ".join(out.split())
 
 
 # ── the parts ─────────────────────────────────────────────────────────────────

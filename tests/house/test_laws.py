@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ ORDER = [
     ["gpu.ship", "gpu.warm"],
     ["calls"],
     ["api"],
+    ["linalg"],
     ["papers"],
     ["cli"],
     ["__main__"],
@@ -71,7 +73,11 @@ LIBRARIES = {
     "cli": {"typer", "rich", "matplotlib"},
     "testing": {"flint", "gmpy2", "ml_dtypes"},
 }
-LIBRARIES_OF_FILES = {"calls/autograd": {"torch"}, "calls/cpu_tensors": {"ml_dtypes"}}
+LIBRARIES_OF_FILES = {
+    "calls/autograd": {"torch"},
+    "calls/cpu_tensors": {"ml_dtypes"},
+    "linalg/gradients": {"torch"},
+}
 # And which files of a paper, below its folder; its algorithm and its items name none.
 LIBRARIES_OF_PAPERS = {
     "gpu": {"torch"},
@@ -87,7 +93,7 @@ STRANGE = {
 }  # fmt: skip
 
 PUBLIC = sorted(
-    ["Contract", "Encoded", "Info", "Plan", "Words", "encode", "gemm", "matmul", "plan"]
+    ["Contract", "Encoded", "Info", "Plan", "Words", "encode", "gemm", "linalg", "matmul", "plan"]
     + [name for name in FORMATS if name not in PLAIN]
 )
 
@@ -315,7 +321,9 @@ def test_public_names():
     assert sorted(widen.__all__) == PUBLIC
     assert re.fullmatch(r"\d+\.\d+\.\d+", widen.__version__)
     for name in PUBLIC:
-        assert getattr(widen, name).__module__.startswith("widen.")
+        thing = getattr(widen, name)
+        home = thing.__name__ if inspect.ismodule(thing) else thing.__module__
+        assert home.startswith("widen.")
 
 
 def test_nothing_else_is_made_public():
@@ -330,9 +338,12 @@ def test_nothing_else_is_made_public():
     assert not any(isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in tree.body)
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+DOCUMENTED = [*PUBLIC, *(f"linalg.{name}" for name in widen.linalg.__all__)]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_public_names_are_documented(name):
-    thing = getattr(widen, name)
+    thing = attrgetter(name)(widen)
     text = inspect.getdoc(thing)
     assert text
     assert len(text.splitlines()[0]) < 100

@@ -7,6 +7,7 @@ import typer
 
 from widen.cli.bench import bench
 from widen.cli.demo import demo
+from widen.cli.linalg import det, eig, solve
 from widen.cli.matmul import matmul
 from widen.cli.plan import plan
 from widen.cli.reproduce import reproduce
@@ -51,6 +52,9 @@ def widen(
 
 EXAMPLES: dict[Callable[..., None], str] = {
     matmul: "widen matmul A.npy B.npy -o C.npy --accuracy correct",
+    solve: "widen solve A.npy b.npy -o x.npy",
+    eig: "widen eig A.npy -o w.npy",
+    det: "widen det A.npy --dtype float64x2",
     plan: "widen plan 1024 1024 1024 --accuracy correct",
     units: "widen units",
     bench: "widen bench --device cuda --sizes 2048,4096 -a fast -a standard",

@@ -1,5 +1,7 @@
 """`widen demo`: the ordinary product against widen, where the ordinary one loses digits."""
 
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,11 +34,20 @@ def demo() -> None:
         changed = changed_bits()
         seconds, plan = speed()
         digits = digits_of_words()
+        systems = digits_of_systems()
     console.print(accuracy_table(scores))
     console.print(
         "[bold]More words.[/bold] P Q - P (Q + 2^-60 T) as one product of random 40×400 and "
         "400×40 matrices; correct digits of the worst element: "
         + ", ".join(f"{name} {count:.0f}" for name, count in digits.items())
+        + ".\n"
+    )
+    console.print(
+        "[bold]Linear systems.[/bold] Correct digits of the worst element of the solution: "
+        + "; ".join(
+            f"{name}: NumPy {numpy:.1f}, widen.linalg.solve {'all' if exact else 'not all'}"
+            for name, (numpy, exact) in systems.items()
+        )
         + ".\n"
     )
     console.print(
@@ -117,6 +128,26 @@ def digits_of_words() -> dict[str, float]:
         'float64x2 "correct"': list(widen.matmul(a, b, accuracy="correct").words),
     }
     return {name: worst_digits(words, p, t, -(2.0**-60)) for name, words in products.items()}
+
+
+def digits_of_systems() -> dict[str, tuple[float, bool]]:
+    """Return NumPy's correct digits of solutions, and whether widen's are the nearest floats."""
+    import numpy as np
+
+    import widen
+    from widen.cli.systems import exact_solution, systems
+
+    found = {}
+    for name, a, b in systems():
+        exact = exact_solution(a, b)
+        wrong = max(
+            abs(float((Fraction(float(x)) - q) / q))
+            for x, q in zip(np.linalg.solve(a, b), exact, strict=True)
+        )
+        ours = widen.linalg.solve(a, b)
+        is_nearest = all(float(q) == float(x) for x, q in zip(ours, exact, strict=True))
+        found[name] = (max(0.0, -math.log10(wrong)) if wrong else 16.0, is_nearest)
+    return found
 
 
 def speed(n: int = SPEED_SIZE) -> tuple[dict[str, float], str]:

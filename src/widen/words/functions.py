@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from widen.formats.arrays import library_of, new_planes, place_of
-from widen.words import arithmetic, products, sums
+from widen.formats.arrays import is_tensor, library_of, new_planes, place_of
+from widen.words import arithmetic, conversions, order, products, shaping, sums
 from widen.words.promotion import common_format
 
 if TYPE_CHECKING:
@@ -100,23 +100,100 @@ def _where(condition: Any, x: Any, y: Any) -> Words:
     return type(ours).of(fmt, planes)
 
 
+def _along(arrays: Sequence[Any], axis: int) -> Words:
+    return joined(arrays, axis, "concatenate")
+
+
+def _as_exponents(x: Words, exponent: Any) -> Any:
+    """Exponents as integers where x is, with an axis of parts."""
+    library = library_of(x.planes[0])
+    if library is np:
+        return np.asarray(exponent, np.int64)[None]
+    return library.as_tensor(exponent, dtype=library.int64, device=x.device)[None]
+
+
 def _array_equal(x: Words, y: Words) -> bool:
     return x.shape == y.shape and bool(arithmetic.compare("equal", x, y).all())
 
 
-def _norm_of_all(x: Words, order: Any, axis: Any, keepdims: bool) -> Words:
-    """The root of the sum of squares, the only norm there is."""
-    if order not in (None, 2, "fro"):
-        raise TypeError(f"words have 2-norms only; order {order!r} was asked for")
+def _norm_of_all(x: Words, ord: Any, axis: Any, keepdims: bool) -> Words:
+    """The root of the sum of squares; sums and largest ones of magnitudes."""
+    if ord == 1:
+        return sums.total(arithmetic.absolute(x), axis, keepdims)
+    if ord == np.inf:
+        return order.extreme(arithmetic.absolute(x), axis, keepdims, 1)
+    if ord not in (None, 2, "fro"):
+        raise TypeError(f"words have norms of orders 1, 2 and inf; {ord!r} was asked for")
     return sums.norm(x, axis, keepdims)
 
 
 def _norm(x: Words, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Words:
     """NumPy's: 2 is the largest singular value where it is asked of a matrix."""
     axes = x.ndim if axis is None else len(axis) if isinstance(axis, tuple) else 1
+    if ord in (1, np.inf) and axes == 1:
+        one = axis[0] if isinstance(axis, tuple) else axis
+        return _norm_of_all(x, ord, one, keepdims)
+    if ord in (1, np.inf) and axes == x.ndim == 2 and not keepdims:
+        lines = sums.total(arithmetic.absolute(x), int(ord == np.inf), False)
+        return order.extreme(lines, None, False, 1)
     if ord is not None and axes != {2: 1, "fro": 2}.get(ord, 0):
-        raise TypeError(f"words have 2-norms of elements only; ord={ord!r} was asked for")
+        raise TypeError(
+            f"words have norms 1, 2 and inf of elements only; ord={ord!r} was asked for"
+        )
     return _norm_of_all(x, ord, axis, keepdims)
+
+
+def _choose(operation: str) -> Callable[..., Any]:
+    """The larger or the smaller of two numbers; NaN if one of them is."""
+
+    def apply(x: Any, y: Any) -> Words:
+        ours, theirs = _words(x, y)
+        return _where(order.take_second(ours, theirs, operation), theirs, ours)
+
+    return apply
+
+
+def _outer(x: Words, y: Words) -> Words:
+    return arithmetic.binary("multiply", x.reshape(-1, 1), y.reshape(1, -1))
+
+
+def _mean(x: Words, axis: Any = None, keepdims: bool = False) -> Words:
+    """The exact sum, rounded, over the count."""
+    whole = sums.total(x, axis, keepdims)
+    count = _words(whole, x.size // max(whole.size, 1))[1]
+    return arithmetic.binary("divide", whole, count)
+
+
+def _product(x: Words, axis: Any = None) -> Words:
+    """A product of numbers along an axis, or of all, by halves."""
+    numbers = x.reshape(-1) if axis is None else x
+    at = 0 if axis is None else int(axis) % x.ndim
+    moved = numbers.transpose(at, *(k for k in range(numbers.ndim) if k != at))
+    if len(moved) == 0:
+        raise ValueError("a product of no numbers needs a shape; give at least one")
+    while len(moved) > 1:
+        half = len(moved) // 2
+        rest = moved[2 * half :]
+        moved = moved[:half] * moved[half : 2 * half]
+        moved = joined([moved, rest], 0, "concatenate") if len(rest) else moved
+    return moved[0]
+
+
+def _frexp(x: Words) -> tuple[Words, Any]:
+    """Numbers m 2^e with the first words of m in [1/2, 1)."""
+    if x.format.parts == 2:
+        raise TypeError("frexp takes real numbers; take .real and .imag")
+    exponents = library_of(x.planes[0]).frexp(x.planes[0][0])[1]
+    return arithmetic.times_power(x, -exponents[None]), exponents
+
+
+def _rounded(x: Words) -> Words:
+    """The nearest integers, ties to even, of finite real numbers, exactly."""
+    exact = np.asarray(conversions.to_fraction(x), object)
+    whole = np.empty(exact.shape, object)
+    whole.reshape(-1)[:] = [round(value) for value in exact.reshape(-1)]
+    made = type(x)(whole.reshape(-1).tolist(), x.format).reshape(x.shape)
+    return made.to_torch(x.device) if is_tensor(x.planes[0]) else made
 
 
 ALIKE: dict[str, Callable[..., Any]] = {
@@ -155,6 +232,20 @@ ALIKE: dict[str, Callable[..., Any]] = {
     "zeros_like": lambda x: x.zeros_like(),
     "where": _where,
     "ravel": lambda x: x.reshape(-1),
+    "tril": lambda x, k=0: shaping.triangle(x, "tril", k),
+    "triu": lambda x, k=0: shaping.triangle(x, "triu", k),
+    "diag": shaping.diag,
+    "diagonal": shaping.diagonal,
+    "trace": lambda x: sums.total(shaping.diagonal(x), None, False),
+    "outer": lambda x, y: _outer(*_words(x, y)),
+    "vstack": lambda arrays: shaping.stacked(_words(*arrays), _along, True),
+    "hstack": lambda arrays: shaping.stacked(_words(*arrays), _along, False),
+    "sign": order.sign,
+    "maximum": _choose("less"),
+    "minimum": _choose("greater"),
+    "ldexp": lambda x, exponent: arithmetic.times_power(x, _as_exponents(x, exponent)),
+    "frexp": _frexp,
+    "round": _rounded,
     "shape": lambda x: x.shape,
     "ndim": lambda x: x.ndim,
     "size": lambda x: x.size,
@@ -164,6 +255,18 @@ ALIKE: dict[str, Callable[..., Any]] = {
 NUMPY: dict[str, Callable[..., Any]] = {
     **ALIKE,
     "sum": lambda x, axis=None, keepdims=False: sums.total(x, axis, keepdims),
+    "mean": _mean,
+    "prod": _product,
+    "max": lambda x, axis=None, keepdims=False: order.extreme(x, axis, keepdims, 1),
+    "min": lambda x, axis=None, keepdims=False: order.extreme(x, axis, keepdims, -1),
+    "amax": lambda x, axis=None, keepdims=False: order.extreme(x, axis, keepdims, 1),
+    "amin": lambda x, axis=None, keepdims=False: order.extreme(x, axis, keepdims, -1),
+    "argmax": lambda x, axis=None: order.place(x, axis, 1),
+    "argmin": lambda x, axis=None: order.place(x, axis, -1),
+    "sort": lambda x, axis=-1: order.ordered(x, axis),
+    "argsort": lambda x, axis=-1: order.argument_order(x, axis),
+    "squeeze": shaping.squeeze,
+    "flip": shaping.flip,
     "linalg.norm": _norm,
     "stack": lambda arrays, axis=0: joined(arrays, axis, "stack"),
     "concatenate": lambda arrays, axis=0: joined(arrays, axis, "concatenate"),
@@ -190,6 +293,15 @@ TORCH: dict[str, Callable[..., Any]] = {
     "neg": arithmetic.negative,
     "pow": lambda x, y: x**y,
     "sum": lambda x, dim=None, keepdim=False: sums.total(x, dim, keepdim),
+    "mean": lambda x, dim=None, keepdim=False: _mean(x, dim, keepdim),
+    "prod": lambda x, dim=None: _product(x, dim),
+    "amax": lambda x, dim=None, keepdim=False: order.extreme(x, dim, keepdim, 1),
+    "amin": lambda x, dim=None, keepdim=False: order.extreme(x, dim, keepdim, -1),
+    "argmax": lambda x, dim=None: order.place(x, dim, 1),
+    "argmin": lambda x, dim=None: order.place(x, dim, -1),
+    "argsort": lambda x, dim=-1: order.argument_order(x, dim),
+    "squeeze": lambda x, dim=None: shaping.squeeze(x, dim),
+    "flip": lambda x, dims: shaping.flip(x, tuple(dims)),
     "norm": lambda x, p="fro", dim=None, keepdim=False: _norm_of_all(x, p, dim, keepdim),
     "linalg.norm": lambda x, ord=None, dim=None, keepdim=False: _norm(x, ord, dim, keepdim),
     "vector_norm": lambda x, ord=2, dim=None, keepdim=False: _norm_of_all(x, ord, dim, keepdim),

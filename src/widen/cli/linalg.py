@@ -1,0 +1,131 @@
+"""`widen solve`, `widen eig` and `widen det`: exact answers for matrices in .npy files."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from widen.cli import options
+from widen.cli.errors import CommandError, library_errors
+
+Matrix = Annotated[str, typer.Argument(metavar="A.npy", help="A square matrix, or a batch.")]
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show that something runs, on stderr, where that is a terminal."""
+    from rich.console import Console
+
+    from widen.cli.progress import compiling_told
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        with compiling_told():
+            yield
+        return
+    with (
+        console.status(what) as status,
+        compiling_told(lambda text: status.update(text or what)),
+    ):
+        yield
+
+
+def solve(
+    a: Matrix,
+    b: Annotated[str, typer.Argument(metavar="b.npy", help="Right-hand sides.")],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", metavar="x.npy", help="Where the solution goes; - is standard output."
+        ),
+    ],
+    dtype: options.DType = None,
+) -> None:
+    """Solve a linear system exactly, every element rounded once, and say what was proven.
+
+    Shapes as np.linalg.solve has them. A singular matrix is an error that says how it was found,
+    and no file is written then.
+    """
+    import numpy as np
+
+    import widen
+    from widen.cli.files import map_matrix
+
+    started = perf_counter()
+    left, right = np.asarray(map_matrix(a)), np.asarray(map_matrix(b))
+    with waiting(f"solving {Path(a).name} x = {Path(b).name} ..."), library_errors():
+        x, info = widen.linalg.solve(left, right, dtype=dtype, info=True)
+        check_plain(x, dtype, "solve(a, b")
+    written(x, output, str(info), started)
+
+
+def eig(
+    a: Matrix,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", metavar="w.npy", help="Where the values go; - is standard output."
+        ),
+    ],
+    dtype: options.DType = None,
+) -> None:
+    """Find the eigenvalues of a symmetric (or Hermitian) matrix, within proven radii.
+
+    They are in ascending order, and the nearest numbers of their format wherever the radius decides
+    that: the line that is printed says how many are.
+    """
+    import numpy as np
+
+    import widen
+    from widen.cli.files import map_matrix
+
+    started = perf_counter()
+    with waiting(f"eigenvalues of {Path(a).name} ..."), library_errors():
+        values, info = widen.linalg.eigvalsh(np.asarray(map_matrix(a)), dtype=dtype, info=True)
+        check_plain(values, dtype, "eigvalsh(a")
+    written(values, output, str(info), started)
+
+
+def check_plain(values: Any, dtype: str | None, call: str) -> None:
+    """Whether a result fits a file."""
+    import widen
+
+    if isinstance(values, widen.Words):
+        raise CommandError(
+            f"dtype={dtype} has several words, and .npy files hold plain floats; in Python, "
+            f"widen.linalg.{call}, dtype={dtype!r}) gives widen.Words"
+        )
+
+
+def written(values: Any, output: str, said: str, started: float) -> None:
+    """Write a result, and say what was proven and what it took."""
+    from widen.cli.files import STANDARD, new_matrix, standard_output
+    from widen.cli.shapes import words
+
+    shape, kind, piped = values.shape, values.dtype, output == STANDARD
+    with standard_output(shape, kind) if piped else new_matrix(Path(output), shape, kind) as out:
+        out[...] = values
+    name = "standard output" if piped else output
+    seconds = perf_counter() - started
+    for line in (*said.splitlines(), f"wrote     {name}: {words(shape)}, {kind}, {seconds:.3f} s"):
+        typer.echo(line, err=piped)
+
+
+def det(a: Matrix, dtype: options.DType = None) -> None:
+    """Print the determinant of a matrix in a .npy file, exact and rounded once.
+
+    With a batch, one line for every matrix. Formats of several words, such as float64x2, print all
+    of their digits.
+    """
+    import numpy as np
+
+    import widen
+    from widen.cli.files import map_matrix
+
+    with waiting(f"determinant of {Path(a).name} ..."), library_errors():
+        value: Any = widen.linalg.det(np.asarray(map_matrix(a)), dtype=dtype)
+    for one in value.reshape(-1):
+        typer.echo(str(one))

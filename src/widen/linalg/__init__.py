@@ -1,0 +1,43 @@
+"""Linear algebra with exact answers, rounded once: `solve`, `inv`, and what else is proven.
+
+>>> import numpy as np, widen
+>>> widen.linalg.solve(np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([9.0, 8.0]))
+array([2., 3.])
+"""
+
+from widen.linalg.determinants import det, matrix_rank, slogdet
+from widen.linalg.eigenvalues import (
+    cond,
+    eigh,
+    eigvalsh,
+    is_positive_definite,
+    norm,
+    svdvals,
+)
+from widen.linalg.errors import NotProvenError, SingularMatrixError
+from widen.linalg.factors import cholesky
+from widen.linalg.functions import inv, solve, solve_triangular
+from widen.linalg.least_squares import lstsq, pinv
+from widen.linalg.records import EigenInfo, SolveInfo
+
+__all__ = [
+    "EigenInfo",
+    "NotProvenError",
+    "SingularMatrixError",
+    "SolveInfo",
+    "cholesky",
+    "cond",
+    "det",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "is_positive_definite",
+    "lstsq",
+    "matrix_rank",
+    "norm",
+    "pinv",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "svdvals",
+]

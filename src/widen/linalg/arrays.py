@@ -1,0 +1,70 @@
+"""What NumPy and PyTorch do alike under different names, for the matrices of a system."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from widen.formats.arrays import empty, is_tensor, library_of, place_of
+from widen.words import Words
+from widen.words.arithmetic import plane_times_power
+from widen.words.conversions import on_cpu
+
+
+def eye_like(x: Any, n: int) -> Any:
+    """The identity in float64, where x is."""
+    whole = empty((n, n), "float64", place_of(x))
+    whole[...] = 0
+    diagonal = range(n)
+    whole[diagonal, diagonal] = 1
+    return whole
+
+
+def filled(like: Any, shape: tuple[int, ...], value: float) -> Any:
+    """An array of float64 full of one value, where `like` is."""
+    made = empty(shape, "float64", place_of(like))
+    made[...] = value
+    return made
+
+
+def moved_like(values: Any, like: Any) -> Any:
+    """A NumPy array where `like` is."""
+    if not is_tensor(like):
+        return values
+    torch = library_of(like)
+    return torch.from_numpy(np.ascontiguousarray(values)).to(like.device)
+
+
+def on_host(x: Any) -> Any:
+    """Numbers (an array, a tensor or `Words`) in NumPy arrays."""
+    return x.to_arrays() if isinstance(x, Words) else on_cpu(x)
+
+
+def chosen(mask: Any) -> Any:
+    """The indices where a vector of True and False is True, as a vector of integers."""
+    library = library_of(mask)
+    return library.nonzero(mask)[0] if library is np else mask.nonzero().reshape(-1)
+
+
+def columns(x: Any, which: Any) -> Any:
+    """Some columns of a matrix."""
+    return x[:, which]
+
+
+def scaled(x: Any, exponents: Any) -> Any:
+    """The array x 2^exponents in two steps; exact where it stays among the normal numbers."""
+    half = exponents >> 1
+    with np.errstate(all="ignore"):
+        return plane_times_power(plane_times_power(x, half), exponents - half)
+
+
+def inverse(x: Any) -> Any:
+    """The ordinary inverse, or None where the library refuses or it is not finite."""
+    library = library_of(x)
+    with np.errstate(all="ignore"):
+        try:
+            found = library.linalg.inv(x)
+        except library.linalg.LinAlgError:
+            return None
+        return found if bool(library.isfinite(found).all()) else None

@@ -1,0 +1,213 @@
+"""`det`, `slogdet` and `matrix_rank`: proven signs, values rounded once, proven ranks."""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from widen.formats import BINARY, PLAIN, Format
+from widen.formats.arrays import eager
+from widen.linalg import operands
+from widen.linalg.arrays import moved_like
+from widen.linalg.bounds import first_words
+from widen.linalg.decide import decide_exactly, rounded
+from widen.linalg.determinant import Determinant, determinant, exact_determinant
+from widen.linalg.errors import NotProvenError
+from widen.linalg.operands import Given
+from widen.linalg.singular import proven_rank
+from widen.words import Words
+
+FLOAT64 = BINARY["float64"]
+
+
+@eager
+def det(a: Any, *, dtype: Any = None) -> Any:
+    """The determinant of a, the nearest number of its format.
+
+    Parameters
+    ----------
+    a
+        Matrices (..., n, n), as for `solve`.
+    dtype
+        Format of the result, as for `solve`.
+
+    Raises
+    ------
+    NotProvenError
+        Where the enclosure does not decide the rounding, and the matrix is too large for exact
+        integers: beyond n of about 250.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> a = np.array([[1e16, 1e16 + 2.0], [1.0, 1.0]])
+    >>> widen.linalg.det(a)                          # np.linalg.det: -2.220446049250313
+    np.float64(-2.0)
+    """
+    if operands.wants_gradient(a):
+        from widen.linalg import gradients
+
+        return gradients.det(a, dtype)
+    call = operands.given(dtype, a=a)
+    each = [_rounded_parts(_parts(matrix), call.fmt) for matrix in _matrices(call)]
+    words = [[parts[k] for parts in each] for k in range(call.fmt.parts)]
+    return _assembled(words, call.fmt, call)
+
+
+@eager
+def slogdet(a: Any) -> tuple[Any, Any]:
+    """The sign of the determinant of a, and the logarithm of its size, the nearest float64.
+
+    Parameters
+    ----------
+    a
+        Real matrices (..., n, n), as for `solve`.
+
+    Returns
+    -------
+    (sign, logarithm)
+        1, -1 or 0, which is proven, and log |det a|, minus infinity where a is singular.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> widen.linalg.slogdet(np.diag([1e-200, -1e-200, 2.0]))
+    (np.float64(-1.0), np.float64(-920.3408900170583))
+    """
+    call = operands.given(None, a=a)
+    if call.parts == 2:
+        raise TypeError("slogdet takes real matrices; use det of complex ones")
+    pairs = [_sign_and_logarithm(matrix) for matrix in _matrices(call)]
+    signs: list[tuple[float, ...]] = [(sign,) for sign, _ in pairs]
+    logarithms: list[tuple[float, ...]] = [(logarithm,) for _, logarithm in pairs]
+    return _assembled([signs], FLOAT64, call), _assembled([logarithms], FLOAT64, call)
+
+
+@eager
+def matrix_rank(a: Any) -> Any:
+    """The rank of a as it is given, without any tolerance.
+
+    Parameters
+    ----------
+    a
+        Real matrices (..., m, n), as for `solve`.
+
+    Raises
+    ------
+    NotProvenError
+        Where a is not of full rank and too large for a proof from above.
+
+    Notes
+    -----
+    The rank modulo a prime is at most the rank, and primes whose product is larger than any minor
+    prove that it is no more. What a measurement would call rank deficient is nearly always of full
+    rank: for that, look at singular values.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> widen.linalg.matrix_rank(np.array([[1.0, 2.0], [2.0, 4.0 + 2.0**-50]]))
+    2
+    """
+    call = operands.given(None, a=a)
+    if call.parts == 2:
+        raise TypeError("matrix_rank takes real matrices")
+    (array,) = call.arrays
+    if array.ndim < 2:
+        raise ValueError(f"a has shape {tuple(array.shape)}; give matrices (..., m, n)")
+    batch = tuple(array.shape[:-2])
+    ranks = []
+    for matrix in operands.each_matrix(array, batch):
+        least, most = proven_rank(matrix)
+        if least != most:
+            raise NotProvenError(
+                f"the rank is at least {least}, which is proven, and {least} but for a chance of "
+                f"1e-13; a proof that it is not up to {most} would take too many primes"
+            )
+        ranks.append(least)
+    found = np.array(ranks).reshape(batch)
+    return operands.returned(moved_like(found, first_words(array)), call) if batch else ranks[0]
+
+
+def _matrices(call: Given) -> Any:
+    (array,) = call.arrays
+    operands.check_square(array)
+    return operands.each_matrix(array, tuple(array.shape[:-2]))
+
+
+def _parts(matrix: Any) -> tuple[Any, ...]:
+    if operands.parts_of(matrix) == 1:
+        return (matrix,)
+    return operands.real(matrix), operands.imaginary(matrix)
+
+
+def _rounded_parts(parts: tuple[Any, ...], fmt: Format) -> list[tuple[float, ...]]:
+    """The words of the real and the imaginary part of a determinant."""
+    found = determinant(*parts)
+    words = [decide_exactly(low, high, fmt.part) for low, high in found.parts]
+    if None in words and not found.is_exact:
+        found = exact_determinant(*parts)
+        words = [rounded(low, fmt.part) for low, _ in found.parts]
+    words += [rounded(Fraction(0), fmt.part)] * (fmt.parts - len(words))
+    return [word for word in words if word is not None]
+
+
+def _sign_and_logarithm(matrix: Any) -> tuple[float, float]:
+    found = determinant(matrix)
+    value = _logarithm(found)
+    if value is None:
+        found = exact_determinant(matrix)
+        value = _logarithm(found)
+    assert value is not None, "exact values are never undecided"
+    (low, high) = found.parts[0]
+    return float((high > 0) - (low < 0)), value
+
+
+def _logarithm(found: Determinant) -> float | None:
+    """The logarithm of |det|, rounded to float64, or None if the enclosure does not decide that."""
+    low, high = sorted(map(abs, found.parts[0]))
+    if high == 0:
+        return -math.inf
+    if low == high == 1:
+        return 0.0
+    digits = 60
+    while True:
+        context = Context(prec=digits, Emax=10**12, Emin=-(10**12))
+        slack = Fraction(1, 10 ** (digits - 20))  # numbers are below 10^8, each off by 10^-digits
+        ends = [_decimal_logarithm(value, context) for value in (low, high)]
+        words = decide_exactly(ends[0] - slack, ends[1] + slack, FLOAT64)
+        if words is not None:
+            return words[0]
+        if low != high:
+            return None
+        digits *= 4  # log x is not rational but for x = 1, so that it is decided some time
+
+
+def _decimal_logarithm(value: Fraction, context: Context) -> Fraction:
+    ratio = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    return Fraction(ratio.ln(context))
+
+
+def _assembled(words: list[list[tuple[float, ...]]], fmt: Format, call: Given) -> Any:
+    """Numbers of a batch, given as [part][matrix][word], as what the caller gave."""
+    array = call.arrays[0]
+    like, batch = first_words(operands.real(array)), tuple(array.shape[:-2])
+    planes = [
+        moved_like(
+            np.array([[word[k] for word in part] for part in words], name.name).reshape(
+                fmt.parts, *batch
+            ),
+            like,
+        )
+        for k, name in enumerate(fmt.part.words)
+    ]
+    if fmt.name not in PLAIN:
+        return operands.returned(Words.of(fmt, planes), call)  # type: ignore[arg-type]
+    value = planes[0][0] if fmt.parts == 1 else operands.complex_of(planes[0])
+    if call.place == "numpy":
+        return value[()]
+    return operands.returned(value, call)

@@ -1,0 +1,104 @@
+"""Whether a matrix is singular, and its rank, modulo primes.
+
+The rank modulo a prime is at most the rank. A matrix of rank r has a minor of size r that is not
+zero; where all primes of a set with a product above that minor's size give ranks below r, the minor
+is zero modulo all of them, hence zero. So ranks are proven from both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from widen.linalg.errors import NotProvenError, SingularMatrixError
+from widen.linalg.modular import TOP, eliminate, planes_of, primes, residues
+
+BITS = math.log2(TOP) - 1
+"""Bits that each prime adds at least to their product."""
+NONE = 1 << 20
+"""The exponent of the last bit of zero."""
+WORK = 2.0**34
+"""Multiplications modulo primes, half a minute of one core, that a proof may take."""
+
+
+def last_exponents(plane: Any) -> Any:
+    """The exponent of the last bit of every number; a large one for zeros."""
+    mantissa, exponent = np.frexp(plane)
+    integers = np.abs(mantissa * 2.0**53).astype(np.int64)
+    low = np.frexp((integers & -integers).astype(float))[1] - 1
+    return np.where(plane == 0, NONE, exponent.astype(np.int64) - 53 + low)
+
+
+def row_exponents(*parts: Any) -> Any:
+    """Exponents that make the rows of matrices, taken together, integers; 0 for rows of zeros."""
+    planes = [plane for part in parts for plane in planes_of(part)]
+    low = np.min([last_exponents(plane).min(axis=1, initial=NONE) for plane in planes], axis=0)
+    return np.where(low == NONE, 0, low)
+
+
+def row_bits(*parts: Any) -> Any:
+    """Upper bounds of log2 of the rows' 2-norms, of a matrix of integers 2^-row_exponents.
+
+    The parts are those of complex numbers. Powers of two change determinants in a way that no odd
+    prime sees.
+    """
+    firsts = np.concatenate([planes_of(part)[0] for part in parts], axis=1)
+    exponents = np.frexp(firsts)[1].astype(np.int64) - row_exponents(*parts)[:, None]
+    exponents = np.where(firsts == 0, -NONE, exponents)
+    most = exponents.max(axis=1, initial=-NONE)
+    # A number is at most 2^e, e of its first word, whatever words follow.
+    sums = np.square(np.ldexp(1.0, np.maximum(exponents - most[:, None], -1000))).sum(axis=1)
+    with np.errstate(all="ignore"):
+        return np.where(most == -NONE, 0.0, most + 0.5 * np.log2(sums) + 2.0**-20)
+
+
+def minor_bits(a: Any, size: int) -> float:
+    """Hadamard's bound: no minor of this size of the integer matrix is above 2^this."""
+    return float(np.sort(row_bits(a))[::-1][:size].clip(0).sum())
+
+
+def primes_needed(bits: float) -> int:
+    """Primes whose product is above 2 * 2^bits."""
+    return math.floor((bits + 1) / BITS) + 1
+
+
+def work_of(shape: tuple[int, int], count: int) -> float:
+    """Multiplications that so many eliminations take, small ones counted for their overhead."""
+    return count * (max(shape) * min(shape) ** 2 + 2.0**19)
+
+
+def proven_rank(a: Any) -> tuple[int, int]:
+    """The rank of a matrix: what it is at least, and at most; equal where both are proven."""
+    shape = tuple(a.shape)
+    found = 0
+    for used, p in enumerate(primes(), 1):
+        if min(shape) == 0:
+            break
+        found = max(found, eliminate(residues(a, p), p)[0])
+        if found == min(shape):
+            return found, found
+        needed = primes_needed(minor_bits(a, found + 1))
+        affordable = work_of(shape, needed) <= WORK
+        if used >= (needed if affordable else 2):
+            return found, found if affordable else min(shape)
+    return found, min(shape)
+
+
+def check_nonsingular(a: Any) -> None:
+    """Raise unless a square matrix is proven to be nonsingular."""
+    n = a.shape[0]
+    least, most = proven_rank(a)
+    if least == n:
+        return
+    if most < n:
+        raise SingularMatrixError(
+            f"a is singular: its rank is {most} of {n}, proven modulo primes whose product is "
+            "larger than any minor"
+        )
+    raise NotProvenError(
+        f"the determinant of a is zero modulo two primes of 23 bits (rank {least} of {n}), so a is "
+        f"singular but for a chance of 1e-13; a proof would take "
+        f"{primes_needed(minor_bits(a, n))} primes"
+    )
