@@ -37,13 +37,14 @@ from widen.linalg.bounds import (
 )
 from widen.linalg.decide import decide, decide_exactly, half_units, nearest, rounded
 from widen.linalg.eigen import transposed
-from widen.linalg.eigenvalues import check_symmetric, is_positive_definite
+from widen.linalg.eigenvalues import is_positive_definite
 from widen.linalg.errors import NotProvenError
 from widen.linalg.integers import WORK, to_integers
 from widen.linalg.modular import planes_of
 from widen.linalg.records import EigenInfo
 from widen.linalg.scaling import is_equal, times_powers
 from widen.linalg.singular import row_exponents
+from widen.linalg.spectrum import check_symmetric
 from widen.words import Words
 
 STEPS = 6
