@@ -70,6 +70,13 @@ def usual_calls() -> Iterator[UsualCall]:
     for dtype, accuracy, more in product(DTYPES, CONTRACTS, MORE_BITS):
         for n, exact in product((1000, 1024), (False, True) if accuracy == "correct" else (False,)):
             yield UsualCall(dtype, (1, n, n, n), accuracy, Numbers(more, exact))
+    for accuracy, more, n in product(CONTRACTS, MORE_BITS, (1000, 1024)):
+        yield UsualCall("float64", (1, n, n, n), accuracy, Numbers(more), result="float64x2")
+    for dtype, accuracy, more in product(DTYPES, CONTRACTS, MORE_BITS):
+        yield UsualCall(dtype, (100, 64, 64, 64), accuracy, Numbers(more))
+    for accuracy, more, n in product(CONTRACTS, (-8, -4, 4, 8), (64, 100)):
+        for k in SMALL_SIZES:  # many rows: a few have kernels for any numbers
+            yield UsualCall("float64", (1, 700, k, 7 * n), accuracy, Numbers(more))
     for dtype, accuracy, n in product(DTYPES, CONTRACTS, (1000, 1024, 100)):
         for numbers in (Numbers(zeros=True), Numbers(hard=True), Numbers(12, hard=True)):
             yield UsualCall(dtype, (1, n, n, n), accuracy, numbers)
