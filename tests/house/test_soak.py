@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import widen
+import widen.testing as wt
 
 BENCH = Path(__file__).parents[2] / "bench"
 
@@ -38,6 +39,7 @@ def test_every_format_meets_every_contract_and_family(soak):
     count = len(soak.FORMATS) * len(soak.ACCURACIES) * len(soak.HARD)
     kinds = {case.kind for case in soak.cases(count, families="hard", device="cpu")}
     assert len(kinds) == count
+    assert len(soak.cases(1)[0].table) == len(soak.HARD) + len(wt.FAMILIES)
 
 
 def test_a_difference_is_one(soak):
