@@ -427,6 +427,19 @@ def test_gradients_do_not_import_a_compiler():
     assert imported == ["False"]
 
 
+def test_recording_launches_does_not_import_a_compiler():
+    """PyTorch imports it for the first operation that a mode listens to, unless told not to."""
+    imported = in_a_new_process(
+        "import torch, sys; from widen.gpu.replay.recording import Recorder, quietly\n"
+        "given = torch.zeros(3)\n"
+        "with Recorder([given]) as recorder:\n"
+        "    taken = torch.empty(3)\n"
+        "    with quietly(): given.tolist()\n"
+        "print(len(recorder.taken), 'torch._dynamo' in sys.modules)"
+    )
+    assert imported == ["1", "False"]
+
+
 def test_importing_widen_is_quick():
     # The one place where time is looked at, as a promise to users; generous, and warm.
     code = "import time; s = time.perf_counter(); import widen; print(time.perf_counter() - s)"

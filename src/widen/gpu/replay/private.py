@@ -25,6 +25,7 @@ PYTORCH = {
     "_C._len_torch_dispatch_stack": "whether a dispatch mode watches operations here",
     "autograd.forward_ad._current_level": "whether forward mode is on",
     "utils._python_dispatch.TorchDispatchMode": "what listens to a call that is recorded",
+    "utils._python_dispatch.TorchDispatchMode._should_skip_dynamo": "listening without a compiler",
     "utils._python_dispatch._disable_current_modes": "operations that are not listened to",
 }
 """Of `torch`, and what each is for."""

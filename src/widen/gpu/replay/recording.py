@@ -184,6 +184,14 @@ class Recorder(TorchDispatchMode):
             self.give_up()
         return result
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No. PyTorch would import its compiler to keep it away from here, which takes seconds.
+
+        The compiler never comes here: to it a product is one operator, or a call that it leaves.
+        """
+        return False
+
     def give_up(self) -> None:
         """Record nothing more, and hold no memory."""
         self.lost = True
