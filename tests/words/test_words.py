@@ -474,7 +474,7 @@ ERRORS = [
     (lambda x: Words(1, "float32x2") + np.longdouble(1), TypeError, "has bits that float32x2"),
     (lambda x: np.add.reduce(x, initial=1), TypeError, "takes no initial"),
     (lambda x: np.where(x, x, 0), TypeError, "use x != 0"),
-    (lambda x: np.concatenate([x, x], axis=None), TypeError, r"x.reshape\(-1\)"),
+    (lambda x: np.stack([x, x], axis=None), TypeError, r"x.reshape\(-1\)"),
     (lambda x: x[None].transpose(2, 1), ValueError, r"axes \(2, 1\) are not the 2 axes"),
     (lambda x: x + "a", TypeError, "unsupported operand"),
     (lambda x: x + np.ones(5), ValueError, r"shapes \(4,\) and \(5,\) do not broadcast"),

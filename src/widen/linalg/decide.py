@@ -92,17 +92,11 @@ def half_units(size: Any, fmt: Part) -> Any:
 
 def nearest(x: Words, radius: Any, powers: Any, fmt: Part) -> tuple[list[Any], Any]:
     """Results near the middle of an enclosure, and upper bounds of their errors."""
-    y = each_plane(x, lambda plane: scaled(plane, powers[None]))
+    found = x.round_to(fmt, powers)
+    words = [found] if isinstance(fmt, Binary) else [plane[0] for plane in found.planes]
     with np.errstate(all="ignore"):
-        size = above(abs(y.planes[0][0]))
-        # A few units of the last place: words that were subnormal are rounded more than once.
+        size = above(abs(scaled(x.planes[0][0], powers)))
         error = above(scaled(radius, powers) + half_units(size, fmt) + 2.0**-1070)
-        error = error + 4 * 2.0**fmt.lowest
-        if isinstance(fmt, Binary):
-            words = [cast(y.planes[0][0], fmt.name)]
-            error = above(error + abs(y.planes[1][0]))
-        else:
-            words = [plane[0] for plane in y.astype(fmt).planes]
     library = library_of(words[0])
     infinite = library.full_like(error, float("inf"))
     return words, library.where(library.isfinite(words[0]), error, infinite)

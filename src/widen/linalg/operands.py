@@ -28,7 +28,7 @@ from widen.formats.arrays import (
 )
 from widen.linalg.bounds import FORMATS, above
 from widen.words import Words
-from widen.words.functions import joined
+from widen.words.joining import joined
 
 ACCURACIES = ("correct", "enclosed")
 

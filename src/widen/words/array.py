@@ -17,13 +17,14 @@ from widen.words import (
     functions,
     indexing,
     renormalise,
+    shaping,
     text,
 )
-from widen.words.operators import Operators
+from widen.words.methods import Methods
 from widen.words.promotion import wide_format, with_parts
 
 
-class Words(Operators):
+class Words(Methods):
     """An array of numbers of several words: unevaluated sums of floats, largest first.
 
     Every word is the nearest float of the value less the words before it, so that equal values have
@@ -105,6 +106,23 @@ class Words(Operators):
             raise ValueError("no words were given; give an array (count, *shape) of them")
         terms = [term for word in words for term in construction.float_terms(word)]
         return cls.from_planes(fmt, [construction.parts_of(term, fmt) for term in terms])
+
+    @classmethod
+    def eye(
+        cls, n: int, m: int | None = None, k: int = 0, *, dtype: Any, device: Any = None
+    ) -> Words:
+        """Ones on the k-th diagonal of an n by m matrix, zeros elsewhere, as `np.eye`.
+
+        In NumPy arrays, or with `device` in tensors there.
+
+        >>> import widen
+        >>> print(widen.Words.eye(2, dtype=widen.float64x2))
+        [[1.0, 0.0],
+         [0.0, 1.0]]
+        """
+        fmt = wide_format(dtype)
+        place = None if device is None else foreign.package("torch", "widen[torch]").device(device)
+        return cls.of(fmt, shaping.eye_planes(fmt, (n, n if m is None else m), k, place))
 
     # ── what it is ───────────────────────────────────────────────────────────
 

@@ -153,6 +153,13 @@ def to_fraction(x: Words) -> Any:
     return shaped([_finite(value, "Fraction") for value in _real(x, "Fraction")], x.shape)
 
 
+def to_list(x: Words) -> Any:
+    """Nested lists of fractions; NaN, infinities and -0 are floats."""
+    numbers = np.empty(x.size, object)
+    numbers[:] = _real(x, "a list")
+    return numbers.reshape(x.shape).tolist()
+
+
 def decimal_of(value: Exact) -> Decimal:
     """The same number in decimal digits, as many as it takes.
 

@@ -1,11 +1,13 @@
-"""Parts of matrices of `Words`, and arrays made of others: word by word, nothing is rounded."""
+"""Parts of matrices of `Words`, and other shapes of the same numbers: nothing is rounded."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from widen.formats.arrays import library_of
+import numpy as np
+
+from widen.formats.arrays import Wide, library_of, new_planes
+from widen.words.sums import axes_of
 
 if TYPE_CHECKING:
     from widen.words.array import Words
@@ -22,13 +24,12 @@ def triangle(x: Words, name: str, k: int) -> Words:
     return _each(x, lambda plane: getattr(library_of(plane), name)(plane, k))
 
 
-def diagonal(x: Words, offset: int = 0) -> Words:
-    """The diagonal of matrices (..., m, n)."""
+def diagonal(x: Words, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Words:
+    """Diagonals of the matrices that two axes make, along the last axis; a view."""
     if x.ndim < 2:
         raise ValueError(f"a diagonal is that of a matrix; shape {x.shape} was given")
-    if x.ndim > 2:
-        raise ValueError("the diagonal of a batch is x[..., range(n), range(n)]")
-    return _each(x, lambda plane: library_of(plane).diagonal(plane, offset, 1, 2))
+    first, second = axes_of((axis1, axis2), x.ndim)
+    return _each(x, lambda plane: library_of(plane).diagonal(plane, offset, 1 + first, 1 + second))
 
 
 def diag(x: Words, k: int = 0) -> Words:
@@ -39,9 +40,10 @@ def diag(x: Words, k: int = 0) -> Words:
         raise ValueError(f"diag takes a vector or a matrix; shape {x.shape} was given")
     n = x.shape[0] + abs(k)
     made = _each(x, lambda plane: _zeros(plane, (plane.shape[0], n, n)))
-    rows = range(max(0, -k), max(0, -k) + x.shape[0])
-    columns = range(max(0, k), max(0, k) + x.shape[0])
-    made[rows, columns] = x
+    if x.shape[0]:
+        rows = range(max(0, -k), max(0, -k) + x.shape[0])
+        columns = range(max(0, k), max(0, k) + x.shape[0])
+        made[rows, columns] = x
     return made
 
 
@@ -52,24 +54,43 @@ def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
     return library.zeros(shape, like.dtype)
 
 
+def eye_planes(fmt: Wide, shape: tuple[int, int], k: int, place: Any) -> tuple[Any, ...]:
+    """Planes of ones on the k-th diagonal, and zeros elsewhere."""
+    planes = new_planes(fmt, (fmt.parts, *shape), place)
+    for plane in planes:
+        plane[...] = 0
+    row, column = max(0, -k), max(0, k)
+    count = min(shape[0] - row, shape[1] - column)
+    if count > 0:
+        planes[0][0][range(row, row + count), range(column, column + count)] = 1
+    return planes
+
+
 def squeeze(x: Words, axis: Any = None) -> Words:
     """Without axes of one entry, all of them or those given."""
-    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    axes = tuple(at % max(x.ndim, 1) for at in axes)
+    axes = axes_of(axis, x.ndim)
     if axis is not None and any(x.shape[at] != 1 for at in axes):
         raise ValueError(f"axis {axis} of shape {x.shape} has more than one entry")
     return x.reshape([s for at, s in enumerate(x.shape) if s != 1 or at not in axes])
 
 
+def squeeze_if_single(x: Words, dim: Any = None) -> Words:
+    """PyTorch's squeeze: axes of several entries stay."""
+    single = tuple(at for at in axes_of(dim, x.ndim) if x.shape[at] == 1)
+    return squeeze(x, single)
+
+
 def flip(x: Words, axis: Any = None) -> Words:
     """Backwards along axes, all by default."""
-    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    moved = tuple(1 + at % max(x.ndim, 1) for at in axes)
+    moved = tuple(1 + at for at in axes_of(axis, x.ndim))
     return _each(x, lambda plane: library_of(plane).flip(plane, moved))
 
 
-def stacked(arrays: Sequence[Any], join: Any, vertically: bool) -> Words:
-    """Rows one below the other, or columns one beside the other, as NumPy's vstack and hstack."""
-    if vertically:
-        return join([x.reshape(1, -1) if x.ndim < 2 else x for x in arrays], 0)  # type: ignore[no-any-return]
-    return join(arrays, 0 if arrays[0].ndim < 2 else 1)  # type: ignore[no-any-return]
+def ravelled(x: Words) -> Words:
+    """All numbers in one line, row by row; a view where the planes' reshape is one."""
+    return x.reshape(-1) if x.size else x.reshape(0)
+
+
+def transposed(x: Words, axes: Any = None) -> Words:
+    """NumPy's transpose: `axes` is None or a sequence."""
+    return x.transpose() if axes is None else x.transpose(*np.atleast_1d(axes).tolist())

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from widen.words.array import Words
 
 
-def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that a caller names, counted from 0: all of them, one, or several.
+
+    >>> axes_of(None, 2), axes_of(-1, 3), axes_of((2, 0), 3)
+    ((0, 1), (2,), (2, 0))
+    """
     if axis is None:
         return tuple(range(ndim))
     axes = axis if isinstance(axis, tuple) else (axis,)
@@ -34,7 +39,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return numbers
 
 
-def _lines(x: Words, axes: tuple[int, ...]) -> Words:
+def lines_along(x: Words, axes: tuple[int, ...]) -> Words:
     """What is added as rows: (outputs, inner)."""
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     sizes = [math.prod(x.shape[axis] for axis in group) for group in (kept, axes)]
@@ -64,7 +69,7 @@ def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ..
     return made.to_torch(like.device) if is_tensor(like.planes[0]) else made
 
 
-def _kept(x: Words, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+def kept_shape(x: Words, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The shape of the outputs."""
     sizes = [(1 if at in axes else size, at in axes) for at, size in enumerate(x.shape)]
     return tuple(size for size, added in sizes if keepdims or not added)
@@ -72,8 +77,8 @@ def _kept(x: Words, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
 
 def total(x: Words, axis: Any, keepdims: bool) -> Words:
     """Sums along axes."""
-    axes = _axes(axis, x.ndim)
-    lines, kept = _lines(x, axes), _kept(x, axes, keepdims)
+    axes = axes_of(axis, x.ndim)
+    lines, kept = lines_along(x, axes), kept_shape(x, axes, keepdims)
     if products.serve(lines):
         return products.total(lines).reshape(kept)
     block = _block(lines)
@@ -96,7 +101,7 @@ def dot(x: Words, y: Words) -> Words:
     if products.serve(x, y):
         return products.dot(x, y)
     fmt = common_format(x.format, y.format)
-    a, b = (_block(_lines(z.astype(fmt), (0,))) for z in (x, y))
+    a, b = (_block(lines_along(z.astype(fmt), (0,))) for z in (x, y))
     fine = np.isfinite(a[0]).all() and np.isfinite(b[0]).all()
     plain, rows = np.zeros((fmt.parts, 1)), []
     for part in range(fmt.parts):
@@ -113,8 +118,8 @@ def dot(x: Words, y: Words) -> Words:
 
 def norm(x: Words, axis: Any, keepdims: bool) -> Words:
     """2-norms along axes."""
-    axes = _axes(axis, x.ndim)
-    lines, kept = _lines(x, axes), _kept(x, axes, keepdims)
+    axes = axes_of(axis, x.ndim)
+    lines, kept = lines_along(x, axes), kept_shape(x, axes, keepdims)
     norms = products.norm(lines) if products.serve(lines) else None
     if norms is not None:
         return norms.reshape(kept)
