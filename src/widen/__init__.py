@@ -3,6 +3,7 @@
 from widen import linalg
 from widen.api import encode, gemm, matmul, plan
 from widen.contract import Contract
+from widen.emulate import emulate
 from widen.encoded import Encoded
 from widen.formats import (
     complex64x2,
@@ -44,6 +45,7 @@ __all__ = [
     "complex128x4",
     "complex128x8",
     "complex128x16",
+    "emulate",
     "encode",
     "float32x2",
     "float32x3",

@@ -45,6 +45,7 @@ ORDER = [
     ["calls"],
     ["api"],
     ["linalg"],
+    ["emulate"],
     ["papers"],
     ["cli"],
     ["__main__"],
@@ -69,6 +70,7 @@ LIBRARIES = {
     "gpu.usual": {"torch"},
     "gpu.ship": {"triton"},
     "gpu.kernels": {"torch", "triton", "cuda"},
+    "emulate": {"torch"},
     "words": {"torch", "mpmath", "gmpy2", "flint"},  # numbers that words become
     "cli": {"typer", "rich", "matplotlib"},
     "testing": {"flint", "gmpy2", "ml_dtypes"},
@@ -93,7 +95,19 @@ STRANGE = {
 }  # fmt: skip
 
 PUBLIC = sorted(
-    ["Contract", "Encoded", "Info", "Plan", "Words", "encode", "gemm", "linalg", "matmul", "plan"]
+    [
+        "Contract",
+        "Encoded",
+        "Info",
+        "Plan",
+        "Words",
+        "emulate",
+        "encode",
+        "gemm",
+        "linalg",
+        "matmul",
+        "plan",
+    ]
     + [name for name in FORMATS if name not in PLAIN]
 )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,7 @@ def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Tensor
 
     An operator cannot have all options: None if a compiler can do without, or an error.
     """
-    accuracy, dtype, room, c = options.accuracy, options.dtype, options.workspace, scalars.c
+    dtype, c = options.dtype, scalars.c
     unserved = {
         "out": out, "info": options.info, "progress": options.progress, "plan": options.plan
     }  # fmt: skip
@@ -54,6 +55,26 @@ def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Tensor
     if c is not None and not isinstance(c, Tensor):
         wide = torch.complex128 if isinstance(c, complex) else torch.float64
         c = torch.full((), c, dtype=wide, device=a.device)
+    return _shaped(_call, a, b, replace(scalars, c=c), replace(options, dtype=dtype))
+
+
+def seen(a: Tensor, b: Tensor, scalars: Scalars, options: Options) -> Tensor:
+    """The operator for those who look on below autograd, such as tracers; no more is checked."""
+    return _shaped(_gemm, a, b, scalars, options)
+
+
+def read(args: tuple[Any, ...]) -> tuple[Tensor, Tensor, Scalars, Options]:
+    """What a call of the operator asks for."""
+    a, b, c, alpha, beta, accuracy, dtype, unit, system, workspace, native = args
+    options = Options(_accuracy(accuracy), dtype, unit, system, workspace, native=native)
+    return a, b, Scalars(_number(alpha), 0.0 if c is None else _number(beta), c), options
+
+
+def _shaped(
+    call: Callable[..., Tensor], a: Tensor, b: Tensor, scalars: Scalars, options: Options
+) -> Tensor:
+    """The operator, called with matrices for vectors."""
+    accuracy, room, c = options.accuracy, options.workspace, scalars.c
     left, right = a, b
     if a.ndim == 1:
         left = a.unsqueeze(0)
@@ -61,9 +82,9 @@ def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Tensor
     if b.ndim == 1:
         right = b.unsqueeze(1)
         c = c.unsqueeze(-1) if c is not None and c.ndim else c
-    product = _call(
+    product = call(
         left, right, c, _parts(scalars.alpha), _parts(scalars.beta),
-        str(as_contract("standard" if accuracy is None else accuracy)), dtype, options.unit,
+        str(as_contract("standard" if accuracy is None else accuracy)), options.dtype, options.unit,
         options.system, None if room is None else str(room if isinstance(room, str) else int(room)),
         options.native,
     )  # fmt: skip

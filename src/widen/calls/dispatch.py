@@ -14,7 +14,7 @@ from widen.calls.results import check_out
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats.arrays import eager, format_of_array, is_tensor, library_of
-from widen.gpu.replay.private import is_transformed, pytorch_and_triton
+from widen.gpu.replay.private import is_in_scope, is_transformed, pytorch_and_triton
 from widen.options import Options, Wanted
 from widen.plan import Plan
 from widen.stages.problem import Call, Encoding, Scalars
@@ -108,12 +108,26 @@ def _sum(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
         options = replace(options, info=_wanted(options.info))
     given = (a, b, scalars.c, out)
     if any(map(is_tensor, given)) and is_transformed(*given):
+        if is_in_scope():  # of `widen.emulate`, which has nothing to do here
+            from widen.gpu.replay.modes import unwatched
+
+            with unwatched():
+                return _sum(a, b, scalars, out, options)
         from widen.calls import autograd
 
         result = autograd.gemm(a, b, scalars, out, options)
         if result is not None:
             return result
     return _product(a, b, scalars, out, options)
+
+
+def below_autograd(a: Any, b: Any, scalars: Scalars, options: Options) -> Any:
+    """A product of tensors whose gradients and maps are somebody else's business already."""
+    if scalars.trivial and _is_on_gpu(a) and options.plain:
+        result = on_gpu().replayed(a, b, None, options)
+        if result is not None:
+            return result
+    return _product(a, b, scalars, None, options)
 
 
 def _is_on_gpu(x: Any) -> bool:

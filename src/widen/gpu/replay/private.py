@@ -23,6 +23,7 @@ PYTORCH = {
     "_C._cuda_getDevice": "the current GPU, without asking whether there is one",
     "_C._are_functorch_transforms_active": "whether torch.func maps or differentiates here",
     "_C._len_torch_dispatch_stack": "whether a dispatch mode watches operations here",
+    "_C._get_dispatch_stack_at": "which one",
     "autograd.forward_ad._current_level": "whether forward mode is on",
     "utils._python_dispatch.TorchDispatchMode": "what listens to a call that is recorded",
     "utils._python_dispatch.TorchDispatchMode._should_skip_dynamo": "listening without a compiler",
@@ -116,6 +117,33 @@ def is_current(device: int) -> bool:
     torch = sys.modules["torch"]
     ask = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
     return bool(ask() == device)
+
+
+def is_backward() -> bool:
+    """Whether a backward pass calls; False if nobody can tell."""
+    task = getattr(sys.modules["torch"]._C, "_current_graph_task_id", None)
+    return bool(task is not None and task() != -1)
+
+
+def is_watched() -> bool:
+    """Whether a dispatch mode sees operators here."""
+    return bool(sys.modules["torch"]._C._len_torch_dispatch_stack())
+
+
+def is_watched_by_others() -> bool:
+    """Whether torch.func, or a dispatch mode that is no scope of `widen.emulate`, sees them."""
+    core = sys.modules["torch"]._C
+    return bool(core._are_functorch_transforms_active()) or not all(
+        getattr(core._get_dispatch_stack_at(at), "is_widen_scope", False)
+        for at in range(core._len_torch_dispatch_stack())
+    )
+
+
+def is_in_scope() -> bool:
+    """Whether scopes of `widen.emulate` see operators here, and nobody else; no compiler either."""
+    if is_compiled():
+        return False
+    return is_watched() and not is_watched_by_others()
 
 
 # ── who looks on, and what to say where there is no PyTorch ──────────────────────────────────────
