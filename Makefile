@@ -11,13 +11,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-page test-gpu soak sanitize lint format bench wheel clean
+.PHONY: help demo test test-slow docs test-page test-gpu soak sanitize lint format bench wheel sdist clean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demonstration"
 	@echo "make test      lint, tests and docstring examples"
 	@echo "make test-slow the tests that take long and rarely tell anything new"
-	@echo "make test-page the page of 'widen reproduce' in Chromium (chromium, chromium-driver)"
+	@echo "make docs      the site in build/site, with every example on it run"
+	@echo "make test-page the site and the page of 'widen reproduce' in Chromium (chromium, chromium-driver)"
 	@echo "make lint      ruff and strict type check"
 	@echo "make format    rewrite the sources in the house style"
 	@echo "make bench     measure on this CPU (bench/cpu.py)"
@@ -25,6 +26,7 @@ help:
 	@echo "make soak      2,000 random products on the GPU against the CPU (ARGS='--cases 100')"
 	@echo "make sanitize  the GPU kernels under compute-sanitizer (memcheck, racecheck)"
 	@echo "make wheel     the package in dist/, with machine code for GPUs, compiled without one"
+	@echo "make sdist     the source package in dist/"
 	@echo "make clean     remove $(VENV), caches and build outputs"
 	@echo "PYTHON=python3.12 make ... chooses the interpreter"
 
@@ -37,7 +39,10 @@ test: lint
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not gpu" tests $(ARGS)
 
-test-page: $(VENV)/.installed-page
+docs: $(VENV)/.installed-docs
+	$(BIN)/python docs/site/make.py
+
+test-page: docs $(VENV)/.installed-page
 	$(BIN)/python -m pytest -m page tests $(ARGS)
 
 test-gpu: $(VENV)/.installed-gpu
@@ -73,6 +78,9 @@ wheel: $(VENV)/.installed-wheel
 	$(BIN)/python -m widen.gpu.ship --processes $(JOBS) $(ARGS)
 	$(BIN)/python -m build --wheel
 
+sdist: $(VENV)/.installed-test
+	$(BIN)/python -m build --sdist
+
 # One stamp per set of extras: a second run installs nothing until pyproject.toml changes.
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -88,9 +96,13 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/.created
 	$(PIP) -e '.[test]'
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-page: pyproject.toml | $(VENV)/.created
-	$(PIP) -e '.[test,page]'
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/.created
+	$(PIP) -e '.[test,docs]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
+
+$(VENV)/.installed-page: pyproject.toml | $(VENV)/.created
+	$(PIP) -e '.[test,docs,page]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-test $(VENV)/.installed-docs
 
 $(VENV)/.installed-gpu: pyproject.toml | $(VENV)/.created
 	$(PIP) -e '.[test,torch]'

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
-from importlib.util import find_spec
 
 import pytest
 
+import chromium
 from widen.cli import main
 from widen.cli.claims import HEAD, tally
 from widen.cli.records import load
@@ -16,39 +15,10 @@ from widen.papers.items import all_items
 
 pytestmark = pytest.mark.page
 
-PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--window-size=1280,900",
-]  # fmt: skip
-
-
-def program(*names):
-    """The first program of these names that is installed."""
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        pytest.fail(
-            f"{' or '.join(names)} is missing, and the page cannot be looked at: install Chromium "
-            "and its driver, on Debian with apt-get install chromium chromium-driver"
-        )
-    return found
-
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    binary = program("chromium", "chromium-browser", "google-chrome")
-    driver = program("chromedriver", "chromium.chromedriver")
-    if find_spec("selenium") is None:
-        pytest.fail("selenium is missing, which drives the browser: pip install 'widen[page]'")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
-        options.add_argument(flag)
-    started = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    started = chromium.start(tmp_path_factory.mktemp("browser"))
     yield started
     started.quit()
 
@@ -65,10 +35,7 @@ def page(request, browser, folder):
     """The page, loaded at either width, with its long tables unfolded."""
     from selenium.webdriver.support.ui import WebDriverWait
 
-    if request.param == "phone":
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
-    else:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    chromium.look(browser, chromium.PHONE if request.param == "phone" else chromium.DESK)
     # An address of its own, waited for: the page is large, and the one before may be there still.
     place = f"?{request.node.originalname}-{request.param}"
     browser.get((folder / "index.html").as_uri() + place)
@@ -147,7 +114,7 @@ def test_nothing_is_wider_than_the_window(page):
         document.querySelectorAll('details').forEach(x => { x.open = true; });
         const page = document.documentElement;
         return [page.scrollWidth, page.clientWidth]""")
-    assert room in range(1200, 1281) or room == PHONE["width"]
+    assert room in range(1200, 1281) or room == chromium.PHONE["width"]
     assert width <= room
     smallest = page.execute_script("""
         return Math.min(...[...document.querySelectorAll('p, dt, dd, td, th, h3, a')].map(

@@ -1,0 +1,69 @@
+"""Rows of bench/results: what was measured, found by what it was measured of."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parents[2] / "bench" / "results"
+Row = dict[str, Any]
+
+SHOWN = {
+    "accuracy": "2026-11-16T06:57:55",
+    "cpu": "2026-11-16T06:29:08",
+    "gpu": "2026-11-17T01:28:38",
+    "hard": "2026-11-16T22:34:18",
+    "words": "2026-11-16T06:51:04",
+}
+"""The run that README and site show of each file. Newer rows are shown when this date is changed,
+and the figures in the text with it (`tests/house/test_figures.py` compares them)."""
+
+
+@cache
+def rows(name: str) -> tuple[Row, ...]:
+    """Return all rows of a file, oldest first."""
+    lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return tuple(json.loads(line) for line in lines if line.strip())
+
+
+def latest(name: str, **wanted: Any) -> Row:
+    """Return the last row of a file, not newer than what is shown, that has all these values."""
+    found = [
+        row
+        for row in rows(name)
+        if row["date"][:19] <= SHOWN[name] and all(row.get(key) == x for key, x in wanted.items())
+    ]
+    if not found:
+        raise LookupError(f"bench/results/{name}.jsonl has no row with {wanted}")
+    return found[-1]
+
+
+def gpu(kind: str, n: int) -> Row:
+    """Return the last row of `python bench/gpu.py` for a kind of product of n × n matrices."""
+    return latest("gpu", row=kind, n=n, m=n, k=n, machine="NVIDIA H200")
+
+
+def cpu(accuracy: str, shape: tuple[int, int, int]) -> Row:
+    """Return the last row of `python bench/cpu.py` for a contract and a shape, on the EPYC."""
+    return latest("cpu", accuracy=accuracy, shape=list(shape), cpu="AMD EPYC")
+
+
+def accuracy(phi: float) -> dict[str, tuple[float, int, int]]:
+    """Return error in u |A||B|, elements off and repaired, by product: `bench/accuracy.py`."""
+    found: dict[str, tuple[float, int, int]] = latest("accuracy", phi=phi)[
+        "error_u_and_off_and_repaired"
+    ]
+    return found
+
+
+def words_gpu() -> dict[str, Row]:
+    """Return ms, TFLOP/s and products of square matrices by format: `bench/words_gpu.py`."""
+    text = (RESULTS / "words-h200.md").read_text(encoding="utf-8")
+    cells = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return {
+        line[0]: {"n": int(line[1]), "ms": float(line[3]), "tflops": float(line[4])}
+        for line in cells[2:]
+        if line[1] == line[2]
+    }

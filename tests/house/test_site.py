@@ -1,0 +1,86 @@
+"""What the site is made of: pictures, figures, reference, links; `make docs` builds all of it."""
+
+import doctest
+import re
+
+import pytest
+
+import examples
+import figures
+import gallery
+import links
+import pictures
+import reference
+import stage
+import widen
+from helpers import ROOT
+
+
+def test_docstrings_of_the_scripts():
+    for module in (examples, figures, gallery, reference, stage):
+        assert doctest.testmod(module).failed == 0
+        assert doctest.testmod(module).attempted > 0
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_pictures_are_those_of_the_rows(name):
+    drawn = pictures.PICTURES[name]()
+    assert drawn == (ROOT / "docs" / "pictures" / f"{name}.svg").read_text(encoding="utf-8"), (
+        "draw it again: python docs/site/pictures.py"
+    )
+    assert "nan" not in drawn
+
+
+def test_every_figure_has_a_command():
+    assert len(figures.listed()) > 15
+    assert figures.missing() == []
+
+
+def test_a_figure_without_a_command_is_found(monkeypatch):
+    monkeypatch.setattr(figures, "pages", lambda: {"p.md": "# P\n\n## Q\n\nIt takes 12 ms.\n"})
+    assert figures.missing() == ["p.md, Q: ['12 ms']"]
+
+
+def test_figures_are_those_of_the_rows(monkeypatch):
+    assert figures.wrong() == []
+    monkeypatch.setattr(figures, "pages", lambda: dict.fromkeys(
+        [page for check in figures.CHECKED for page in check.pages], ""))  # fmt: skip
+    assert len(figures.wrong()) == len(figures.CHECKED)
+
+
+def test_claims_of_the_gallery_are_all_there():
+    page, drawn = gallery.page()
+    claims = (gallery.FOLDER / "claims.md").read_text(encoding="utf-8")
+    held = len(re.findall(r"\| (?:ours: )?holds \|$", claims, re.MULTILINE))
+    assert page.count("- ✓") == held > 50
+    assert set(drawn) == set(gallery.DRAWN)
+
+
+# ── the reference ────────────────────────────────────────────────────────────
+
+
+def test_the_reference_has_every_public_name():
+    text = "\n".join(reference.pages().values())
+    names = [f"widen.{name}" for name in widen.__all__]
+    names += [f"widen.linalg.{name}" for name in widen.linalg.__all__]
+    for name in names:
+        assert re.search(rf"(::|`) ?{re.escape(name)}\b", text), name
+
+
+# ── links ────────────────────────────────────────────────────────────────────
+
+
+def test_links_lead_to_pages(tmp_path):
+    page = stage.staged_text(ROOT / "docs" / "performance.md", tmp_path)
+    assert "](results/words-h200.md)" in page
+    assert "../" not in "".join(re.findall(r"\]\((\S+)\)", page))
+
+
+def test_broken_links_are_found(tmp_path):
+    (tmp_path / "a.html").write_text('<a id="x" href="b.html#y">b</a><a href="c.html">c</a>')
+    (tmp_path / "b.html").write_text('<a href="a.html#x">a</a><img src="https://far.away/p.png">')
+    found = links.broken(tmp_path)
+    assert len(found) == 3
+    assert "no such place" in found[0]
+    assert "leads nowhere" in found[1]
+    assert "from the network" in found[2]
