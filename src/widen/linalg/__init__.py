@@ -5,22 +5,19 @@
 array([2., 3.])
 """
 
+from widen.linalg.definite import is_positive_definite
 from widen.linalg.determinants import det, matrix_rank, slogdet
-from widen.linalg.eigenvalues import (
-    cond,
-    eigh,
-    eigvalsh,
-    is_positive_definite,
-    norm,
-    svdvals,
-)
+from widen.linalg.eigenvalues import eigh, eigvalsh
 from widen.linalg.errors import NotProvenError, SingularMatrixError
 from widen.linalg.factors import cholesky
 from widen.linalg.functions import inv, solve, solve_triangular
 from widen.linalg.least_squares import lstsq, pinv
-from widen.linalg.records import EigenInfo, SolveInfo
+from widen.linalg.norms import norm
+from widen.linalg.records import DefiniteInfo, EigenInfo, SolveInfo
+from widen.linalg.singular_values import cond, svd, svdvals
 
 __all__ = [
+    "DefiniteInfo",
     "EigenInfo",
     "NotProvenError",
     "SingularMatrixError",
@@ -39,5 +36,6 @@ __all__ = [
     "slogdet",
     "solve",
     "solve_triangular",
+    "svd",
     "svdvals",
 ]

@@ -22,7 +22,7 @@ def eye_like(x: Any, n: int) -> Any:
 
 
 def filled(like: Any, shape: tuple[int, ...], value: float) -> Any:
-    """An array of float64 full of one value, where `like` is."""
+    """An array of float64 full of one value, where `like` is; real, whatever that is."""
     made = empty(shape, "float64", place_of(like))
     made[...] = value
     return made
@@ -45,6 +45,31 @@ def chosen(mask: Any) -> Any:
     """The indices where a vector of True and False is True, as a vector of integers."""
     library = library_of(mask)
     return library.nonzero(mask)[0] if library is np else mask.nonzero().reshape(-1)
+
+
+def adjoint(x: Any) -> Any:
+    """The transpose of a matrix of numbers or of words, conjugated if it is complex."""
+    if isinstance(x, Words):
+        turned = Words.of(x.format, [library_of(p).swapaxes(p, -1, -2) for p in x.planes])
+        return turned.conj() if x.format.parts == 2 else turned
+    turned = library_of(x).swapaxes(x, -1, -2)
+    return turned.conj() if is_complex(x) else turned
+
+
+def is_complex(x: Any) -> bool:
+    """Whether numbers (an array, a tensor or `Words`) have two parts."""
+    if isinstance(x, Words):
+        return x.format.parts == 2
+    return bool(library_of(x).is_complex(x)) if is_tensor(x) else x.dtype.kind == "c"
+
+
+def complex_of(plane: Any) -> Any:
+    """Complex numbers from a plane of both parts."""
+    if is_tensor(plane):
+        return library_of(plane).complex(plane[0], plane[1])
+    result = np.empty(plane.shape[1:], "complex64" if plane.itemsize == 4 else "complex128")
+    result.real, result.imag = plane
+    return result
 
 
 def columns(x: Any, which: Any) -> Any:

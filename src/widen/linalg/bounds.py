@@ -11,6 +11,7 @@ from typing import Any
 from widen import api
 from widen.formats import WORDS
 from widen.formats.arrays import library_of
+from widen.linalg.arrays import complex_of, is_complex
 from widen.words import Words
 from widen.words.bounds import relative_error
 
@@ -42,14 +43,16 @@ def above(x: Any, terms: int = 4) -> Any:
 
 
 def first_words(x: Any) -> Any:
-    """The first word of every number: an array of float64."""
-    return x.planes[0][0] if isinstance(x, Words) else x
+    """The first word of every number: an array of float64, or of complex128."""
+    if not isinstance(x, Words):
+        return x
+    return x.planes[0][0] if x.format.parts == 1 else complex_of(x.planes[0])
 
 
 def magnitudes(x: Any) -> Any:
-    """Upper bounds of |x|: the words behind the first add at most u of it."""
+    """Upper bounds of |x|: the words behind the first add at most u of it, a modulus few u."""
     first = abs(first_words(x))
-    return above(first) if isinstance(x, Words) else first
+    return above(first) if isinstance(x, Words) or is_complex(x) else first
 
 
 def word_count(x: Any) -> int:
@@ -59,7 +62,14 @@ def word_count(x: Any) -> int:
 
 def as_words(x: Any, count: int) -> Words:
     """Numbers in a format of so many words of float64, which is not narrower than theirs."""
-    return x.astype(FORMATS[count]) if isinstance(x, Words) else Words(x, FORMATS[count])
+    name = format_name(count, is_complex(x))
+    return x.astype(name) if isinstance(x, Words) else Words(x, name)
+
+
+def format_name(count: int, complex_numbers: bool) -> str:
+    """The format of so many words of float64, of real or of complex numbers."""
+    name = FORMATS[count]
+    return name.replace("float64", "complex128") if complex_numbers else name
 
 
 def as_count(x: Any, count: int) -> Any:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from widen.formats import BINARY, PLAIN, Format
+from widen.formats import complex_of as format_with_parts
 from widen.formats.arrays import eager
 from widen.linalg import operands
-from widen.linalg.arrays import moved_like
+from widen.linalg.arrays import complex_of, moved_like
 from widen.linalg.bounds import first_words
-from widen.linalg.decide import decide_exactly, rounded
+from widen.linalg.decide import decide_exactly, rounded, rounded_root
 from widen.linalg.determinant import Determinant, determinant, exact_determinant
 from widen.linalg.errors import NotProvenError
 from widen.linalg.operands import Given
@@ -65,12 +66,13 @@ def slogdet(a: Any) -> tuple[Any, Any]:
     Parameters
     ----------
     a
-        Real matrices (..., n, n), as for `solve`.
+        Matrices (..., n, n), as for `solve`.
 
     Returns
     -------
     (sign, logarithm)
-        1, -1 or 0, which is proven, and log |det a|, minus infinity where a is singular.
+        1, -1 or 0, which is proven, and log |det a|, minus infinity where a is singular. Of complex
+        matrices det a / |det a|, both parts the nearest float64, or 0.
 
     Examples
     --------
@@ -79,12 +81,13 @@ def slogdet(a: Any) -> tuple[Any, Any]:
     (np.float64(-1.0), np.float64(-920.3408900170583))
     """
     call = operands.given(None, a=a)
-    if call.parts == 2:
-        raise TypeError("slogdet takes real matrices; use det of complex ones")
-    pairs = [_sign_and_logarithm(matrix) for matrix in _matrices(call)]
-    signs: list[tuple[float, ...]] = [(sign,) for sign, _ in pairs]
+    pairs = [_sign_and_logarithm(_parts(matrix)) for matrix in _matrices(call)]
+    signs: list[list[tuple[float, ...]]] = [
+        [(sign[k],) for sign, _ in pairs] for k in range(call.parts)
+    ]
     logarithms: list[tuple[float, ...]] = [(logarithm,) for _, logarithm in pairs]
-    return _assembled([signs], FLOAT64, call), _assembled([logarithms], FLOAT64, call)
+    fmt: Format = FLOAT64 if call.parts == 1 else format_with_parts(FLOAT64)
+    return _assembled(signs, fmt, call), _assembled([logarithms], FLOAT64, call)
 
 
 @eager
@@ -94,7 +97,7 @@ def matrix_rank(a: Any) -> Any:
     Parameters
     ----------
     a
-        Real matrices (..., m, n), as for `solve`.
+        Matrices (..., m, n), as for `solve`.
 
     Raises
     ------
@@ -114,8 +117,6 @@ def matrix_rank(a: Any) -> Any:
     2
     """
     call = operands.given(None, a=a)
-    if call.parts == 2:
-        raise TypeError("matrix_rank takes real matrices")
     (array,) = call.arrays
     if array.ndim < 2:
         raise ValueError(f"a has shape {tuple(array.shape)}; give matrices (..., m, n)")
@@ -130,7 +131,8 @@ def matrix_rank(a: Any) -> Any:
             )
         ranks.append(least)
     found = np.array(ranks).reshape(batch)
-    return operands.returned(moved_like(found, first_words(array)), call) if batch else ranks[0]
+    like = first_words(operands.real(array))
+    return operands.returned(moved_like(found, like), call) if batch else ranks[0]
 
 
 def _matrices(call: Given) -> Any:
@@ -156,20 +158,32 @@ def _rounded_parts(parts: tuple[Any, ...], fmt: Format) -> list[tuple[float, ...
     return [word for word in words if word is not None]
 
 
-def _sign_and_logarithm(matrix: Any) -> tuple[float, float]:
-    found = determinant(matrix)
+def _sign_and_logarithm(parts: tuple[Any, ...]) -> tuple[tuple[float, ...], float]:
+    """The sign, by its parts, and the logarithm of the modulus."""
+    found = determinant(*parts)
     value = _logarithm(found)
     if value is None:
-        found = exact_determinant(matrix)
+        found = exact_determinant(*parts)
         value = _logarithm(found)
     assert value is not None, "exact values are never undecided"
-    (low, high) = found.parts[0]
-    return float((high > 0) - (low < 0)), value
+    if len(parts) == 1:
+        (low, high) = found.parts[0]
+        return (float((high > 0) - (low < 0)),), value
+    numbers = [low for low, _ in found.parts]  # those of complex matrices are exact
+    square = sum((number * number for number in numbers), Fraction(0))
+    if not square:
+        return (0.0, 0.0), value
+    return tuple(rounded_root(v * v / square, v < 0, FLOAT64)[0] for v in numbers), value
 
 
 def _logarithm(found: Determinant) -> float | None:
     """The logarithm of |det|, rounded to float64, or None if the enclosure does not decide that."""
-    low, high = sorted(map(abs, found.parts[0]))
+    ends = [sorted(map(abs, part)) for part in found.parts]
+    if len(ends) == 2:  # half of that of the square
+        low, high = (ends[0][k] ** 2 + ends[1][k] ** 2 for k in (0, 1))
+        half = Fraction(1, 2)
+    else:
+        (low, high), half = ends[0], Fraction(1)
     if high == 0:
         return -math.inf
     if low == high == 1:
@@ -178,8 +192,8 @@ def _logarithm(found: Determinant) -> float | None:
     while True:
         context = Context(prec=digits, Emax=10**12, Emin=-(10**12))
         slack = Fraction(1, 10 ** (digits - 20))  # numbers are below 10^8, each off by 10^-digits
-        ends = [_decimal_logarithm(value, context) for value in (low, high)]
-        words = decide_exactly(ends[0] - slack, ends[1] + slack, FLOAT64)
+        first, last = (half * _decimal_logarithm(value, context) for value in (low, high))
+        words = decide_exactly(first - slack, last + slack, FLOAT64)
         if words is not None:
             return words[0]
         if low != high:
@@ -207,7 +221,7 @@ def _assembled(words: list[list[tuple[float, ...]]], fmt: Format, call: Given) -
     ]
     if fmt.name not in PLAIN:
         return operands.returned(Words.of(fmt, planes), call)  # type: ignore[arg-type]
-    value = planes[0][0] if fmt.parts == 1 else operands.complex_of(planes[0])
+    value = planes[0][0] if fmt.parts == 1 else complex_of(planes[0])
     if call.place == "numpy":
         return value[()]
     return operands.returned(value, call)

@@ -1,9 +1,8 @@
-"""Eigenvalues of a symmetric matrix within proven radii, from eigenvectors refined in words.
+"""Eigenvalues of a symmetric or Hermitian matrix within proven radii, from refined eigenvectors.
 
 The refinement is Ogita and Aishima's: with R = I - X'X and S = X'AX, X <- X + XE for the E that
 makes both diagonal to first order. It is a heuristic; `enclose` proves what came out, whatever X
-is.
-docs/linalg.md has the inequalities.
+is. X' is the adjoint. docs/linalg.md has the inequalities.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 
 from widen import api
 from widen.formats.arrays import library_of
-from widen.linalg.arrays import eye_like, moved_like, on_host
+from widen.linalg.arrays import adjoint, eye_like, moved_like, on_host
 from widen.linalg.bounds import (
     PRECISION,
     above,
@@ -27,28 +26,30 @@ from widen.linalg.bounds import (
     product_above,
     row_sums,
 )
-from widen.linalg.scaling import each_plane
 from widen.words import Words
 from widen.words.conversions import to_fraction
 
-STEPS = 8
-"""Steps of refinement in a format: errors are squared, so that four do but for clusters."""
+STEPS = 16
+"""Steps of refinement in a format at most: an error is squared, or loses the 53 bits that a
+correction has, and clusters take some more."""
+SMALL = 2.0**-20
+"""Corrections below this that do not become smaller are noise."""
 NEAR = 2.0**-7
 """Corrections above this are no small ones: such pairs are a cluster."""
 
 
 @dataclass(frozen=True)
 class Enclosed:
-    """Eigenvalues in order, as middles and radii, and the vectors that belong to them."""
+    """Eigenvalues in order, as middles and radii, and the vectors that belong to them.
+
+    `residuals` are upper bounds of the 2-norms of A x - (middle) x, `phi` one of I - X'X.
+    """
 
     middles: list[Fraction]
     radii: list[Fraction]
     vectors: Words
-
-
-def transposed(x: Any) -> Any:
-    """The transpose of a matrix of numbers or of words."""
-    return each_plane(x, lambda plane: library_of(plane).swapaxes(plane, -1, -2))
+    residuals: Any
+    phi: float
 
 
 def start(a: Any) -> Words:
@@ -59,13 +60,27 @@ def start(a: Any) -> Words:
 
 def refine(a: Any, x: Words) -> Words:
     """Eigenvectors refined as far as the words of x go."""
-    count = len(x.planes)
-    done = 2.0 ** -(PRECISION[count] // 2 + 6)
-    for _ in range(STEPS):
+    progress = Progress(len(x.planes))
+    while progress.goes_on:
         x, size = _refined(a, x)
-        if not size > done:
-            break
+        progress.report(size)
     return x
+
+
+class Progress:
+    """Whether another step of refinement is worth it."""
+
+    def __init__(self, count: int) -> None:
+        bits = PRECISION[count]
+        self.done = 2.0 ** -max(bits // 2 + 6, bits - 47)  # behind which the words hold no more
+        self.steps, self.before, self.goes_on = 0, 1.0, True
+
+    def report(self, size: float) -> None:
+        """Take note of the size of a correction."""
+        self.steps += 1
+        is_stuck = self.before < SMALL and not size < 0.25 * self.before  # noise over a small gap
+        self.goes_on = size > self.done and not is_stuck and self.steps < STEPS
+        self.before = size
 
 
 def _refined(a: Any, x: Words) -> tuple[Words, float]:
@@ -73,54 +88,101 @@ def _refined(a: Any, x: Words) -> tuple[Words, float]:
     n, fmt = x.shape[1], x.format
     library = library_of(first_words(x))
     identity, at = eye_like(first_words(x), n), range(n)
-    r_words = api.gemm(transposed(x), x, identity, alpha=-1.0, beta=1.0, dtype=fmt)
-    s_words = api.matmul(transposed(x), api.matmul(a, x, dtype=fmt), dtype=fmt)
-    values = s_words[at, at] / (1 - r_words[at, at])
+    r_words = api.gemm(adjoint(x), x, identity, alpha=-1.0, beta=1.0, dtype=fmt)
+    s_words = api.matmul(adjoint(x), api.matmul(a, x, dtype=fmt), dtype=fmt)
+    values = s_words.real[at, at] / (1 - r_words.real[at, at])
     row, column = values.reshape(1, n), values.reshape(n, 1)
-    r, s = first_words(r_words), first_words(s_words)
+    r = first_words(r_words)
     rest, gap = first_words(s_words + r_words * row), first_words(row - column)
-    off = s - library.diag(library.diagonal(s))
-    size = 2 * (_norm(off) + float(abs(first_words(values)).max()) * _norm(r))
-    near = (abs(gap) <= size) | (abs(rest) > NEAR * abs(gap))
-    near = (near | near.T) & (identity == 0)
+    most = float(abs(first_words(values)).max())
+    noise = 2.0 ** (8 - PRECISION[len(x.planes)]) * n * most
+    near = unsure(rest, gap, noise) & (identity == 0)
     safe = library.where(gap == 0, library.ones_like(gap), gap)
     upper = library.triu(library.where(near, r / 2, rest / safe), 1)
     # E + E' = R to the last bit, or orthogonality would be lost to 1 / gap.
-    e = upper + library.tril((r + r.T) / 2 - upper.T, -1) + library.diag(library.diagonal(r) / 2)
+    whole = (r + adjoint(r)) / 2
+    e = upper + library.tril(whole - adjoint(upper), -1) + library.diag(library.diagonal(whole) / 2)
     correction = product(first_words(x), e) if len(x.planes) == 2 else api.matmul(x, e, dtype=fmt)
     x = x + correction
-    turned = _turned_groups(a, x, values, on_host(near))
-    return x, max(_norm(e), turned)
+    turned = _turned_groups(a, x, (values, noise), on_host(near))
+    return x, max(size_of(e), turned)
 
 
-def _norm(x: Any) -> float:
-    return float((x * x).sum() ** 0.5)
+def unsure(rest: Any, gap: Any, noise: float) -> Any:
+    """Pairs of values that are not told apart.
+
+    A pair is one of them where its correction rest / gap is no small number, or where the gap is
+    within the errors of both values, which are sums of rest^2 / gap: a value is the Rayleigh
+    quotient of its vector; or where it is noise. A bound by norms of whole matrices would not do:
+    it would take tiny values for a cluster again and again, and each rotation would undo what the
+    last one had found.
+    """
+    library = library_of(gap)
+    sizes, gaps = abs(rest), abs(gap)
+    near = sizes > NEAR * gaps
+    near = near | near.T
+    safe = library.where(near | (gaps == 0), library.ones_like(gaps), gaps)
+    errors = library.where(near | (gaps == 0), 0 * gaps, sizes * (sizes / safe)).sum(0)
+    close = gaps <= 2 * (errors[:, None] + errors[None, :])
+    return near | close | (gaps <= noise)
 
 
-def _turned_groups(a: Any, x: Words, values: Words, near: Any) -> float:
+def size_of(x: Any) -> float:
+    """The largest entry: a sum of squares would underflow in 16 words."""
+    return float(abs(x).max())
+
+
+def _turned_groups(a: Any, x: Words, known: tuple[Words, float], near: Any) -> float:
     """Rotate the vectors of every cluster to eigenvectors, in place; the size of the rotations."""
     if not near.any():
         return 0.0
-    n, fmt, turned = len(near), x.format, 0.0
-    noise = 2.0 ** (8 - PRECISION[len(x.planes)]) * n * float(abs(first_words(values)).max())
-    for group in _groups(near):
+    (values, noise), fmt, turned = known, x.format, 0.0
+    for group in groups_of(near):
         at = moved_like(group, first_words(x))
         part = x[:, at]
         centre = values[int(group[len(group) // 2])]
-        block = api.matmul(
-            transposed(part), api.matmul(a, part, dtype=fmt) - part * centre, dtype=fmt
-        )
+        block = api.matmul(adjoint(part), api.matmul(a, part, dtype=fmt) - part * centre, dtype=fmt)
         matrix = first_words(block)
-        spread, q = library_of(matrix).linalg.eigh((matrix + matrix.T) / 2)
-        if float(spread[-1] - spread[0]) <= noise:
-            continue  # equal as far as these words see: any basis will do
-        x[:, at] = api.matmul(part, q, dtype=fmt)
-        largest = library_of(q).amax(abs(q), 0)
-        turned = max(turned, float(abs(largest - 1).max()))
+        spread, q = library_of(matrix).linalg.eigh((matrix + adjoint(matrix)) / 2)
+        if float(spread[-1] - spread[0]) <= noise or rest_of(matrix) <= noise:
+            continue  # equal as far as these words see: any basis will do; or done already
+        x[:, at] = orthonormal(api.matmul(part, q, dtype=fmt))
+        turned = max(turned, turn_of(q))
     return turned
 
 
-def _groups(near: Any) -> list[Any]:
+def orthonormal(x: Words) -> Words:
+    """Columns that are nearly orthonormal, made so: X <- X (3I - X'X) / 2 squares what is off.
+
+    After a rotation in float64 that is u. Left as it is, it would hide gaps below u, and the same
+    vectors would be rotated again and again.
+    """
+    identity = eye_like(first_words(x), x.shape[1])
+    bits = 50
+    while bits < PRECISION[len(x.planes)]:
+        r = api.gemm(adjoint(x), x, identity, alpha=-1.0, beta=1.0, dtype=x.format)
+        x = x + api.matmul(x, r * 0.5, dtype=x.format)
+        bits *= 2
+    return x
+
+
+def rest_of(block: Any) -> float:
+    """The largest entry off the diagonal."""
+    host = abs(on_host(block))
+    return float((host - np.diag(np.diagonal(host))).max())
+
+
+def turn_of(q: Any) -> float:
+    """How far a matrix is from a permutation: its largest entry beside the largest of columns.
+
+    A rotation in float64 by an angle t is orthogonal to t^2 if that is below u, and to u otherwise.
+    """
+    host = abs(on_host(q))
+    host[host.argmax(0), range(host.shape[1])] = 0
+    return float(host.max())
+
+
+def groups_of(near: Any) -> list[Any]:
     """Sets of two and more that are connected."""
     labels = np.arange(len(near))
     while True:
@@ -137,32 +199,56 @@ def enclose(a: Any, x: Words) -> Enclosed | None:
     """Proven eigenvalues from any X; None if its columns are not nearly orthonormal."""
     n, fmt = x.shape[1], x.format
     identity = eye_like(first_words(x), n)
-    g, about_g = api.gemm(transposed(x), x, identity, alpha=-1.0, beta=1.0, dtype=fmt, info=True)
+    g, about_g = api.gemm(adjoint(x), x, identity, alpha=-1.0, beta=1.0, dtype=fmt, info=True)
     ax, about_ax = api.matmul(a, x, dtype=fmt, info=True)
-    s, about_s = api.matmul(transposed(x), ax, dtype=fmt, info=True)
-    phi = float(row_sums(above(magnitudes(g) + about_g.bound)).max())
+    s, about_s = api.matmul(adjoint(x), ax, dtype=fmt, info=True)
+    off = above(magnitudes(g) + about_g.bound)
+    phi = float(row_sums(off).max())
     if not phi < 0.5:
         return None
-    error = above(about_s.bound + product_above(transposed(magnitudes(x)), about_ax.bound))
-    diagonal = to_fraction(s[range(n), range(n)]).tolist()
+    error = above(about_s.bound + product_above(abs_adjoint(x), about_ax.bound))
+    diagonal = to_fraction(s.real[range(n), range(n)]).tolist()
     order = sorted(range(n), key=diagonal.__getitem__)
     share = Fraction(phi)
+    entries = _entries(s, error)
     radii = [
         (radius + share * (abs(diagonal[i]) + radius)) / (1 - share)
-        for i, radius in zip(order, _radii(s, error, diagonal, order), strict=True)
+        for i, radius in zip(order, _radii(entries, diagonal, order), strict=True)
     ]
-    vectors = x[:, moved_like(np.array(order), first_words(x))]
-    return Enclosed([diagonal[i] for i in order], radii, vectors)
+    # X'(A x_i - d_i x_i) = S e_i - d_i (I - G) e_i, and |y| <= |X'y| / sqrt(1 - phi).
+    sizes = np.array([abs(float(value)) for value in diagonal])
+    norms = column_norms(above(entries + on_host(off) * above(sizes)))
+    at = np.array(order)
+    return Enclosed(
+        [diagonal[i] for i in order], radii, x[:, moved_like(at, first_words(x))],
+        above(norms / (1 - phi))[at], phi,
+    )  # fmt: skip
 
 
-def _radii(s: Any, error: Any, diagonal: list[Fraction], order: list[int]) -> list[Fraction]:
+def abs_adjoint(x: Any) -> Any:
+    """Upper bounds of the entries of |X'|."""
+    return library_of(first_words(x)).swapaxes(magnitudes(x), -1, -2)
+
+
+def column_norms(x: Any) -> Any:
+    """Upper bounds of the 2-norms of columns that are not negative."""
+    return above(above((x * x).sum(0), x.shape[0] + 2) ** 0.5)
+
+
+def _entries(s: Any, error: Any) -> Any:
+    """Upper bounds of what is off the diagonal of X'AX; on it, of the error of S."""
+    n = error.shape[0]
+    entries = on_host(above(magnitudes(s) + error))
+    entries[range(n), range(n)] = on_host(error)[range(n), range(n)]
+    return entries
+
+
+def _radii(entries: Any, diagonal: list[Fraction], order: list[int]) -> list[Fraction]:
     """Radii around the diagonal of S for the eigenvalues of X'AX, in order.
 
     Weyl's for all; Gershgorin's with row i times tau, where its gap is large.
     """
     n = len(diagonal)
-    entries = on_host(above(magnitudes(s) + error))
-    entries[range(n), range(n)] = on_host(error)[range(n), range(n)]
     rows = on_host(row_sums(entries))
     most, own = Fraction(float(rows.max())), float(np.diagonal(entries).max())
     off = entries.copy()

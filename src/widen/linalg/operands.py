@@ -26,6 +26,7 @@ from widen.formats.arrays import (
     place_of,
     words_of,
 )
+from widen.linalg.arrays import complex_of
 from widen.linalg.bounds import FORMATS, above
 from widen.words import Words
 from widen.words.joining import joined
@@ -197,15 +198,6 @@ def assembled(pieces: list[list[Any]], shape: tuple[int, ...], call: Given, like
     else:
         result = planes[0][0] if fmt.parts == 1 else complex_of(planes[0])
     return returned(result, call)
-
-
-def complex_of(plane: Any) -> Any:
-    """Complex numbers from a plane of both parts."""
-    if is_tensor(plane):
-        return library_of(plane).complex(plane[0], plane[1])
-    result = np.empty(plane.shape[1:], "complex64" if plane.itemsize == 4 else "complex128")
-    result.real, result.imag = plane
-    return result
 
 
 def returned(x: Any, call: Given) -> Any:

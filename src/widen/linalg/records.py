@@ -78,18 +78,57 @@ class EigenInfo:
         Words of the eigenvectors at the end.
     seconds
         Wall-clock time.
+    angle
+        With vectors: upper bound of the sine of the angle between each of them, as it is returned,
+        and the space of exact vectors of its cluster: the exact vector where a value is alone.
+    cluster
+        With vectors: the first value of those that cannot be told apart from each value, their
+        enclosures being connected; its own place where it is alone.
+    orthogonality
+        With vectors: upper bound of the 2-norm of I - X'X for the columns of each side.
     """
 
     radius: Any
     decided: Any
     words: int
     seconds: float
+    angle: Any = None
+    cluster: Any = None
+    orthogonality: float | None = None
 
     def __str__(self) -> str:
         count = int(self.decided.sum())
         total = int(np.prod(tuple(self.decided.shape)))
-        return (
-            f"proven    {total} values within their radii, {count} of them the nearest numbers\n"
-            f"radius    at most {float(self.radius.max()) if total else 0.0:.3g}\n"
-            f"words     {self.words}; {1e3 * self.seconds:.1f} ms"
-        )
+        said = [
+            f"proven    {total} values within their radii, {count} of them the nearest numbers",
+            f"radius    at most {float(self.radius.max()) if total else 0.0:.3g}",
+        ]
+        if self.angle is not None:
+            alone = (
+                len(np.unique(np.asarray(self.cluster))) if self.cluster.ndim == 1 else "several"
+            )
+            said.append(
+                f"vectors   within angles of {float(self.angle.max()) if total else 0.0:.3g}, "
+                f"{alone} clusters, orthonormal within {self.orthogonality:.3g}"
+            )
+        return "\n".join([*said, f"words     {self.words}; {1e3 * self.seconds:.1f} ms"])
+
+
+@dataclass(frozen=True)
+class DefiniteInfo:
+    """What was proven about the definiteness of matrices, one entry for each of a batch.
+
+    Attributes
+    ----------
+    vectors
+        Vectors x with x' a x <= 0, shown exactly; None where a matrix is definite, or is not
+        because an eigenvalue is zero. `Words` where float64 is too rough.
+    proven
+        Sentences that say how the answer was proven.
+    """
+
+    vectors: list[Any]
+    proven: list[str]
+
+    def __str__(self) -> str:
+        return "\n".join(f"proven    {sentence}" for sentence in self.proven)

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from widen.linalg.arrays import is_complex
 from widen.linalg.errors import NotProvenError, SingularMatrixError
 from widen.linalg.modular import TOP, eliminate, planes_of, primes, residues
+from widen.linalg.operands import real_matrix
 
 BITS = math.log2(TOP) - 1
 """Bits that each prime adds at least to their product."""
@@ -70,7 +72,13 @@ def work_of(shape: tuple[int, int], count: int) -> float:
 
 
 def proven_rank(a: Any) -> tuple[int, int]:
-    """The rank of a matrix: what it is at least, and at most; equal where both are proven."""
+    """The rank of a matrix: what it is at least, and at most; equal where both are proven.
+
+    A complex matrix of rank r is a real one of rank 2 r, [[Re, -Im], [Im, Re]].
+    """
+    if is_complex(a):
+        least, most = proven_rank(real_matrix(a))
+        return (least + 1) // 2, most // 2
     shape = tuple(a.shape)
     found = 0
     for used, p in enumerate(primes(), 1):

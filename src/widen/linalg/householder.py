@@ -1,0 +1,146 @@
+"""QR by Householder's reflections in words, in blocks: orthogonal to the words, whatever the rank.
+
+A reflection is I - v v' with v'v = 2. A block of them, H_1 ... H_b, is I - Y T Y' with the vectors
+in the columns of Y and T upper triangular: T_jj = 1, T_ij = -(T Y'v_j)_i above. The diagonal of the
+triangle is made real and not negative at the end, which makes Q and R unique for full column rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from widen import api
+from widen.linalg.arrays import adjoint, eye_like, filled, is_complex, moved_like, on_host
+from widen.linalg.bounds import as_words, first_words
+from widen.linalg.scaling import each_plane
+from widen.words import Words
+
+BLOCK = 16
+"""Columns of a block: inside, vectors go one after the other, at a millisecond a call."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Reflections that begin at a row."""
+
+    at: int
+    y: Words
+    t: Words
+
+    def applied(self, x: Words) -> None:
+        """Multiply the rows from `at` on by H_1 ... H_b, in place."""
+        rows = x[self.at :]
+        inner = api.matmul(
+            self.t, api.matmul(adjoint(self.y), rows, dtype=x.format), dtype=x.format
+        )
+        x[self.at :] = api.gemm(self.y, inner, rows, alpha=-1.0, beta=1.0, dtype=x.format)
+
+
+def factor(a: Any, count: int, width: int | None = None) -> tuple[Words, Words]:
+    """Q (m, width) and R (width, n) of a matrix (m, n), in so many words.
+
+    `width` is min(m, n), or m for all of Q.
+    """
+    m, n = a.shape
+    width = min(m, n) if width is None else width
+    r = as_words(a, count)
+    blocks = []
+    for start in range(0, min(m, n), BLOCK):
+        stop = min(start + BLOCK, m, n)
+        block = _reflected(r, start, stop)
+        blocks.append(block)
+        if stop < n:
+            _Block(start, block.y, adjoint(block.t)).applied(_view(r, stop))
+    q = identity(a, m, width, count)
+    for block in reversed(blocks):
+        block.applied(q)
+    return _positive(q, _upper(r[:width]))
+
+
+def _view(r: Words, stop: int) -> Words:
+    """The columns behind a block, which share memory with the whole."""
+    return Words.of(r.format, [plane[..., stop:] for plane in r.planes])
+
+
+def _upper(r: Words) -> Words:
+    return Words.of(r.format, [plane * _mask(plane) for plane in r.planes])
+
+
+def _mask(plane: Any) -> Any:
+    mask = np.triu(np.ones(tuple(plane.shape[-2:])))
+    return moved_like(mask.astype("float64"), plane)
+
+
+def _reflected(r: Words, start: int, stop: int) -> _Block:
+    """Make the columns of a block triangular, in place."""
+    fmt, count = r.format, stop - start
+    y = r[start:, start:stop].zeros_like()
+    t = as_words(eye_like(first_words(r), count) + (0j if is_complex(r) else 0.0), len(r.planes))
+    for j in range(count):
+        at = start + j
+        v = _reflection(r[at:, at : at + 1])
+        if v is None:  # a column of zeros: nothing to do, and no vector
+            continue
+        rest = r[at:, at:stop]
+        share = api.matmul(adjoint(v), rest, dtype=fmt)
+        r[at:, at:stop] = rest - v * share
+        y[j:, j : j + 1] = v
+        if j:
+            inner = api.matmul(adjoint(y[:, :j]), y[:, j : j + 1], dtype=fmt)
+            t[:j, j : j + 1] = -api.matmul(t[:j, :j], inner, dtype=fmt)
+    return _Block(start, y, t)
+
+
+def _reflection(x: Words) -> Words | None:
+    """The v with v'v = 2 and (I - v v') x along the first axis; None for x = 0."""
+    norm = x.norm()
+    if not bool((on_host(norm.planes[0]) != 0).any()):
+        return None
+    top = abs(x[0, 0])
+    is_zero = not bool((on_host(top.planes[0]) != 0).any())
+    phase = x[0, 0] / top if not is_zero else 1.0
+    scale = (norm * (norm + top)).sqrt()
+    v: Words = x / scale
+    v[0, 0] = phase * ((top + norm) / scale)
+    return v
+
+
+def _positive(q: Words, r: Words) -> tuple[Words, Words]:
+    """Columns of Q and rows of R turned so that the diagonal of R is real and not negative."""
+    count = min(r.shape)
+    at = range(count)
+    diagonal = r[at, at]
+    if not is_complex(r):
+        signs = moved_like(np.ones(r.shape[0]), first_words(r))
+        signs[:count][diagonal.planes[0][0] < 0] = -1.0
+        turned = each_plane(r, lambda plane: plane * signs[:, None] + 0.0)
+        return each_plane(q, lambda plane: plane * signs), turned
+    sizes = abs(diagonal)
+    empty = first_words(sizes) == 0
+    safe = sizes + empty * 1.0
+    phase = (diagonal + empty * 1.0) / safe
+    r[:count] = phase.conj().reshape(count, 1) * r[:count]
+    q[:, :count] = q[:, :count] * phase.reshape(1, count)
+    r[at, at] = sizes
+    return q, r
+
+
+def identity(like: Any, rows: int, columns: int, count: int) -> Words:
+    """The first columns of the identity, real or complex as `like` is, in so many words."""
+    first = first_words(like)
+    ones = filled(first.real if is_complex(first) else first, (rows, columns), 0.0)
+    diagonal = range(min(rows, columns))
+    ones[diagonal, diagonal] = 1.0
+    return as_words(ones + 0j if is_complex(like) else ones, count)
+
+
+def completed(x: Words, width: int) -> Words:
+    """Orthonormal columns, and more of them up to a width, orthonormal to all."""
+    if x.shape[1] >= width:
+        return x
+    whole, _ = factor(x, len(x.planes), width)
+    whole[:, : x.shape[1]] = x
+    return whole

@@ -1,0 +1,235 @@
+"""`svd`, `svdvals` and `cond`: singular values within proven radii, vectors within angles."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from time import perf_counter
+from typing import Any
+
+from widen import api
+from widen.formats import Part
+from widen.formats.arrays import eager
+from widen.linalg import angles, householder, operands, results, singular_vectors
+from widen.linalg.arrays import adjoint
+from widen.linalg.bounds import first_words
+from widen.linalg.decide import decide_exactly
+from widen.linalg.errors import NotProvenError
+from widen.linalg.spectrum import (
+    WIDTHS,
+    Done,
+    Values,
+    Vectors,
+    Zeros,
+    all_decided,
+    is_accurate,
+    scaled_by_two,
+    words_for,
+)
+
+
+@eager
+def svd(a: Any, full_matrices: bool = True, *, dtype: Any = None, info: bool = False) -> Any:
+    """The singular value decomposition a = u diag(s) vh, s as `svdvals` has it.
+
+    Vectors are refined in words until they are proven to be as accurate as the format, then
+    rounded, as those of `eigh` are: `info.angle` bounds the angles of both sides, `info.cluster`
+    says which values could not be told apart, `info.orthogonality` how orthonormal the columns of u
+    and the rows of vh are. The largest component of every column of u is real and positive.
+
+    Parameters
+    ----------
+    a
+        Matrices (..., m, n), as for `solve`, of any rank.
+    full_matrices
+        True: u (..., m, m) and vh (..., n, n). False: u (..., m, k) and vh (..., k, n) with
+        k = min(m, n).
+    dtype, info
+        As for `eigh`.
+
+    Returns
+    -------
+    (u, s, vh), or (u, s, vh, EigenInfo)
+
+    Notes
+    -----
+    Where values are zero, vectors of the longer side are any of the space that a (or its adjoint)
+    takes to zero.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> u, s, vh = widen.linalg.svd(np.array([[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]]), False)
+    >>> s
+    array([2., 1.])
+    >>> u.shape, vh.shape
+    ((3, 2), (2, 2))
+    """
+    started = perf_counter()
+    call = results.real_result(dtype, a)
+    (array,) = call.arrays
+    results.check_matrices(array)
+    part, kind = call.fmt.part, results.vector_call(call)
+    batch, (m, n) = tuple(array.shape[:-2]), array.shape[-2:]
+    like, k = first_words(operands.real(array)), min(m, n)
+    each = [decomposed(matrix, all_decided(part), part) for matrix in results.each_matrix(call)]
+    value, record = results.collected(call, each, (*batch, k), started)
+    widths = (m, n) if full_matrices else (k, k)
+    left, right = [], []
+    for found in each:
+        u, v = _sides(found, array, widths)
+        left.append(results.planes_for(u, kind.fmt))
+        right.append(results.planes_for(adjoint(v), kind.fmt))
+    parts = (
+        operands.assembled(left, (*batch, m, widths[0]), kind, like),
+        value,
+        operands.assembled(right, (*batch, widths[1], n), kind, like),
+    )
+    return (*parts, record) if info else parts
+
+
+def _sides(found: Values, array: Any, widths: tuple[int, int]) -> list[Any]:
+    """Vectors of both sides as columns, filled up to so many."""
+    if found.vectors is None:  # of an empty matrix
+        lengths = tuple(array.shape[-2:])
+        return [householder.identity(array, length, width, 2)
+                for length, width in zip(lengths, widths, strict=True)]  # fmt: skip
+    turned = results.turned_columns(*found.vectors.sides)
+    return [householder.completed(x, width) for x, width in zip(turned, widths, strict=True)]
+
+
+@eager
+def svdvals(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
+    """The singular values of matrices, in descending order, as `eigvalsh` has eigenvalues.
+
+    Parameters
+    ----------
+    a
+        Matrices (..., m, n), as for `solve`.
+    dtype, info
+        As for `eigvalsh`.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> widen.linalg.svdvals(np.array([[3.0, 0.0], [0.0, -4.0], [0.0, 0.0]]))
+    array([4., 3.])
+    """
+    if operands.wants_gradient(a):
+        from widen.linalg import gradients
+
+        return gradients.svdvals(a, dtype, info)
+    started = perf_counter()
+    call = results.real_result(dtype, a)
+    (array,) = call.arrays
+    results.check_matrices(array)
+    check = all_decided(call.fmt.part)
+    each = [values_of(matrix, check) for matrix in results.each_matrix(call)]
+    shape = (*array.shape[:-2], min(array.shape[-2:]))
+    value, record = results.collected(call, each, shape, started)
+    return (value, record) if info else value
+
+
+@eager
+def cond(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
+    """The condition number: the largest singular value over the smallest; infinite if that is 0.
+
+    Parameters
+    ----------
+    a, dtype, info
+        As for `svdvals`.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> widen.linalg.cond(np.array([[1.0, 0.0], [0.0, 1e-20]]))
+    np.float64(1e+20)
+    """
+    started = perf_counter()
+    call = results.real_result(dtype, a)
+    (array,) = call.arrays
+    results.check_not_empty(array)
+    part = call.fmt.part
+    infinite = Fraction(2) ** (part.highest + 2)  # rounds to infinity
+
+    def quotient(lows: list[Fraction], highs: list[Fraction]) -> tuple[Fraction, Fraction]:
+        low = infinite if highs[-1] <= 0 else lows[0] / highs[-1]
+        return low, infinite if lows[-1] <= 0 else highs[0] / lows[-1]
+
+    each = []
+    for matrix in results.each_matrix(call):
+        found = values_of(matrix, lambda *ends: decide_exactly(*quotient(*ends), part) is not None)
+        low, high = quotient(found.lows, found.highs)
+        each.append(Values([low], [high], found.words))
+    value, record = results.collected(call, each, tuple(array.shape[:-2]), started)
+    return (value, record) if info else value
+
+
+# ── one matrix ───────────────────────────────────────────────────────────────
+
+
+def values_of(a: Any, done: Done) -> Values:
+    """Intervals of the singular values of a matrix, in descending order."""
+    found = decomposed(a, done)
+    return Values(found.lows, found.highs, found.words)
+
+
+def decomposed(a: Any, done: Done, vectors: Part | None = None) -> Values:
+    """Intervals of singular values as narrow as `done` wants them, and both sides' vectors.
+
+    With a format, vectors are refined until they are as accurate as that, by proof. A wide matrix
+    is taken by its adjoint, a tall one by the triangle of its QR in words.
+    """
+    if min(a.shape) == 0:
+        return Values([], [], 0)
+    if a.shape[0] < a.shape[1]:
+        found = decomposed(adjoint(a), done, vectors)
+        assert found.vectors is not None
+        kept = found.vectors
+        turned = Vectors(kept.sides[::-1], kept.sines, kept.labels, kept.phi)
+        return Values(found.lows, found.highs, found.words, turned)
+    near, exponent = scaled_by_two(a, "singular values")
+    scale, zeros = Fraction(2) ** exponent, Zeros(a)
+    least = 2 if vectors is None else words_for(vectors)
+    pair, found = None, Values([], [], 0)
+    for width in WIDTHS:
+        q, triangle = None, near
+        if a.shape[0] > a.shape[1]:
+            q, triangle = householder.factor(near, width)
+        pair = singular_vectors.start(triangle) if pair is None else pair
+        pair = singular_vectors.refine(triangle, pair.as_words(width))
+        whole = pair
+        if q is not None:
+            whole = singular_vectors.Pair(api.matmul(q, pair.u, dtype=q.format), pair.v)
+        enclosed = singular_vectors.enclose(near, whole)
+        if enclosed is None:
+            continue
+        ends = zeros.settled(list(zip(enclosed.lows, enclosed.highs, strict=True)))
+        lows, highs = [low for low, _ in ends], [high for _, high in ends]
+        kept = _vectors(enclosed, lows, highs)
+        found = Values([v * scale for v in lows], [v * scale for v in highs], width, kept)
+        if width >= least and done(found.lows, found.highs) and is_accurate(kept, vectors):
+            break
+    if not found.words:
+        raise NotProvenError("singular vectors that are nearly orthonormal were not found")
+    return found
+
+
+def _vectors(
+    enclosed: singular_vectors.Enclosed, lows: list[Fraction], highs: list[Fraction]
+) -> Vectors:
+    """Angles by the eigenvectors (u, v) of [[0, A], [A', 0]], whose eigenvalues are +-s and 0.
+
+    Zero stands first among the intervals: the negative ones are farther away.
+    """
+    zero = [Fraction(0)]
+    ascending = (zero + lows[::-1], zero + highs[::-1])
+    labels = angles.clusters(*ascending)
+    distances = angles.gaps(zero + enclosed.middles[::-1], *ascending, labels)[1:][::-1]
+    sines = angles.sines(enclosed.residuals, distances, enclosed.phi)
+    count = len(lows)
+    names = [max(label, 1) for label in labels[1:]]  # from the smallest value, which is 1
+    last = {name: count - place - 1 for place, name in enumerate(names)}
+    return Vectors(
+        (enclosed.pair.u, enclosed.pair.v), sines, [last[name] for name in names][::-1],
+        enclosed.phi,
+    )  # fmt: skip

@@ -1,0 +1,124 @@
+"""`is_positive_definite`: both answers proven, with vectors that refute."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+import exact_systems as systems
+import widen
+from widen.linalg import definite
+
+linalg = widen.linalg
+
+
+def rng_of(*seed):
+    return np.random.default_rng(seed)
+
+
+def hermitian(rng, n, shift):
+    a = rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n))
+    return (a @ a.conj().T + (a @ a.conj().T).conj().T) / 2 - shift * np.eye(n)
+
+
+CASES = [
+    (np.eye(3), True),
+    (np.ones((3, 3)), False),
+    (-np.eye(2), False),
+    (systems.hilbert(12), True),
+    (systems.pascal(14), True),
+    (systems.pascal(14) - np.diag([0.0] * 13 + [1.0]), False),  # determinant 0
+    (systems.pascal(14) - np.diag([0.0] * 13 + [2.0]), False),  # determinant -1
+    (np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52]]), True),
+    (np.array([[1.0, 1.0 + 2.0**-52], [1.0 + 2.0**-52, 1.0]]), False),
+    (np.array([[1.0, 2.0], [2.0, 1.0]]) * 2.0**-1060, False),
+    (np.zeros((0, 0)), True),
+    (np.zeros((2, 2)), False),
+    (hermitian(rng_of(1), 5, 0.0), True),
+    (hermitian(rng_of(1), 5, 1.0), False),
+    (np.array([[1.0, 1j], [-1j, 1.0]]), False),  # singular
+]
+
+
+def exact_form(a, x):
+    """The fraction x' a x."""
+
+    def parts(z):
+        if isinstance(z, widen.Words):
+            return [z.real.to_fraction(), z.imag.to_fraction()]
+        z = np.asarray(z)
+        return [np.vectorize(Fraction, otypes=[object])(part) for part in (z.real, z.imag)]
+
+    (b, c), (p, q) = parts(a), parts(x)
+    return p.dot(b).dot(p) + q.dot(b).dot(q) + q.dot(c).dot(p) - p.dot(c).dot(q)
+
+
+@pytest.mark.parametrize(("a", "answer"), CASES)
+def test_both_answers_are_proven(a, answer, monkeypatch):
+    for way in ("any", "eigenvalues"):
+        if way == "eigenvalues":
+            monkeypatch.setattr(definite, "_by_cholesky", lambda a: False)
+        found, info = linalg.is_positive_definite(a, info=True)
+        assert found is answer
+        (vector,) = info.vectors
+        if answer:
+            assert vector is None
+        elif info.proven[0] != definite.ZERO:
+            assert exact_form(a, vector) <= 0
+            assert (exact_form(a, vector) < 0) or "element" in info.proven[0]
+    assert str(info).startswith("proven")
+
+
+def test_a_vector_that_float64_cannot_hold():
+    """Eigenvalues 2 and about -2^-120: a float64 vector is not turned finely enough."""
+    a = widen.Words(
+        [[1, Fraction(1) + Fraction(1, 2**120)], [Fraction(1) + Fraction(1, 2**120), 1]],
+        "float64x4",
+    )
+    b = a * widen.Words([["1", "1/3"], ["1/3", "1/9"]], "float64x4")  # scaled: no short vector
+    b[1, 0] = b[0, 1]
+    found, info = linalg.is_positive_definite(b, info=True)
+    assert found is False
+    assert exact_form(b, info.vectors[0]) < 0
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-3, -1e-3])
+def test_the_factor_proves_nothing_that_is_wrong(shift):
+    """Matrices of smallest eigenvalues around zero: the cheap proof and the enclosure agree."""
+    for seed in range(20):
+        rng = rng_of(seed, 3)
+        q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+        values = np.array([1.0, 2, 3, 4, 5, shift + rng.standard_normal() * 1e-15])
+        a = (q * values) @ q.T
+        a = (a + a.T) / 2
+        exact = systems.rational_matrix(a)
+        minors = [systems.rational_matrix(a[:k, :k]).det() for k in range(1, 7)]
+        assert linalg.is_positive_definite(a) is all(minor > 0 for minor in minors)
+        if definite._by_cholesky(a):
+            assert exact.det() > 0
+
+
+def test_batches_and_tensors():
+    a = np.stack([np.eye(2), -np.eye(2), np.ones((2, 2))])
+    found, info = linalg.is_positive_definite(torch.from_numpy(a), info=True)
+    assert found.tolist() == [True, False, False]
+    assert [x is None for x in info.vectors] == [True, False, True]
+    assert isinstance(info.vectors[1], torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("a", "text"),
+    [
+        (np.array([[1.0, 5.0], [0.0, 1.0]]), "symmetric"),
+        (np.array([[1.0, 1j], [1j, 1.0]]), "Hermitian"),
+        (np.array([[np.nan]]), "NaN"),
+        (np.array([[np.inf]]), "infinity"),
+        (np.ones((2, 3)), "square"),
+    ],
+)
+def test_what_is_refused(a, text):
+    with pytest.raises(ValueError, match=text):
+        linalg.is_positive_definite(a)
