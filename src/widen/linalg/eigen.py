@@ -231,8 +231,13 @@ def abs_adjoint(x: Any) -> Any:
 
 
 def column_norms(x: Any) -> Any:
-    """Upper bounds of the 2-norms of columns that are not negative."""
-    return above(above((x * x).sum(0), x.shape[0] + 2) ** 0.5)
+    """Upper bounds of the 2-norms of columns that are not negative.
+
+    They are brought near 1 first: squares of what 16 words leave would underflow.
+    """
+    power = 2.0 ** -int(np.frexp(float(x.max(initial=0.0)))[1])
+    near = x * power
+    return above(above((near * near).sum(0), x.shape[0] + 2) ** 0.5) / power
 
 
 def _entries(s: Any, error: Any) -> Any:

@@ -129,7 +129,7 @@ def _refined(a: Any, pair: Pair) -> tuple[Pair, float]:
 
 
 def _divided(rest: Any, by: Any, otherwise: Any, noise: float) -> tuple[Any, Any]:
-    """Quotients above the diagonal, or `otherwise` where they are no small numbers; where that is."""
+    """Quotients above the diagonal, or `otherwise` where they are not small; where that is."""
     library = library_of(by)
     near = unsure(rest, by, noise)
     safe = library.where(by == 0, library.ones_like(by), by)
@@ -263,16 +263,15 @@ def _off_diagonal(s: Any, error: Any) -> Any:
 
 def _two_norm(x: Any) -> float:
     """Upper bound of the 2-norm of a matrix that is not negative: the root of its norms 1, inf."""
-    most = float(above(x.sum(0), x.shape[0]).max()) * float(above(x.sum(1), x.shape[0]).max())
-    return float(above(float(above(most)) ** 0.5))
+    sums = [float(above(x.sum(axis), x.shape[0]).max()) ** 0.5 for axis in (0, 1)]
+    return float(above(above(sums[0]) * above(sums[1])))
 
 
 def _outside(u: Any, s: Any, image: Any, bound: Any) -> float:
     """Upper bound of the Frobenius norm of AV outside the space of U: of AV - UY for any Y."""
     rest, about = api.gemm(u, s, image, alpha=-1.0, beta=1.0, dtype=u.format, info=True)
     entries = on_host(above(magnitudes(rest) + about.bound + bound))
-    total = float(above((entries * entries).sum(), entries.size + 2))
-    return float(above(total**0.5))
+    return float(column_norms(entries.reshape(-1, 1))[0])
 
 
 def _interval(
@@ -302,5 +301,4 @@ def _residuals(off: Any, grams: list[Any], sizes: Any, rest: tuple[float, float]
     r, q = (on_host(gram) for gram in grams)
     left = column_norms(above(off + r * above(sizes)))
     right = column_norms(above(off.T + q * above(sizes)))
-    inside = above(left * left + right * right) / (1 - phi)
-    return above(above(inside + outside * outside) ** 0.5)
+    return above(above(np.hypot(left, right)) / (1 - phi) + outside)
