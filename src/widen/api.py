@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 from widen.calls import check, dispatch
@@ -60,9 +61,9 @@ def matmul(
         ``"standard"`` (the default, unless an `Encoded` says otherwise), ``"fast"``,
         ``"correct"``, or a number of bits.
     dtype
-        Format of the result: float32, float64, complex64, complex128, or one of several words such
-        as ``widen.float64x2``. By default the wider one of the operands', float32 for the half
-        formats.
+        Format of the result: one of the above, or of several words such as ``widen.float64x2``. By
+        default that of the operands, or else the wider one, float32 at least. Results in float16
+        and bfloat16 keep the contract of float32, and are rounded once.
     unit, system
         What multiplies, and how integers are written; chosen by the planner unless given. They
         change the time, never the bits (``system="triangle"`` alone has others for every unit).
@@ -237,7 +238,8 @@ def _plan_of_shapes(
     wing = dispatch.wing_of(place)
     wing.check_unit(options.unit)
     room = dispatch.workspace_of(place, options.workspace)
-    return wing.typical_plan(wanted, shape, room, place if on_gpu else None)
+    typical = wing.typical_plan(wanted, shape, room, place if on_gpu else None)
+    return replace(typical, result=fmt.name)
 
 
 @eager

@@ -222,7 +222,7 @@ def quantise(problem: Problem[Operand], account: Account) -> Prepared:
     ours, theirs = _needs(rows), _needs(columns)
     needs = Needs((ours[0], theirs[0]), (ours[1], theirs[1]))
     plan = make_plan(
-        problem.contract, problem.fmt, problem.shape, needs,
+        problem.contract, problem.work, problem.shape, needs,
         unit=problem.unit, system=problem.system, workspace=problem.workspace,
     )  # fmt: skip
     return Prepared(problem, plan, rows, columns, account)

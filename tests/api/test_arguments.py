@@ -15,7 +15,7 @@ import pytest
 import widen
 from widen.calls.check import workspace_bytes
 from widen.contract import CONTRACTS, LARGEST_BUDGET, as_contract
-from widen.formats import PLAIN, PLAIN_RESULTS
+from widen.formats import PLAIN
 from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE
 from widen.stages.problem import STAGES
 from widen.systems import SYSTEMS
@@ -173,10 +173,10 @@ def test_contracts_are_parsed():
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float16", ml_dtypes.bfloat16, int, bool, "longdouble", object, "float65", "double2"]
+    "dtype", [ml_dtypes.float8_e4m3fn, int, bool, "longdouble", object, "float65", "double2"]
 )
 def test_results_of_other_formats(dtype):
-    words = ["dtype=", "float64, float32, complex128, complex64"]
+    words = ["dtype=", "float64, float32, float16, bfloat16, complex128, complex64"]
     refusal(ValueError, lambda: widen.matmul(A, B, dtype=dtype), *words)
     refusal(ValueError, lambda: widen.plan((2, 3), (3, 2), dtype=dtype), *words)
     refusal(ValueError, lambda: widen.encode(A, side="left", dtype=dtype), *words)
@@ -350,7 +350,7 @@ def test_plans_from_shapes(left, right, shape):
         arrays = widen.plan(np.ones(left), np.ones(right), accuracy=accuracy)
         if shape[2]:
             assert arrays.shape[1:] == shape[1:] or left[:-2]
-    for name in PLAIN_RESULTS:
+    for name in PLAIN:
         assert widen.plan(left, right, dtype=name).result == name
 
 

@@ -18,11 +18,11 @@ from widen.calls.check import check_call
 from widen.cpu import certify as cpu_certify
 from widen.cpu import memory as scratch_memory
 from widen.cpu.operands import Quantised
-from widen.formats import FORMATS, PLAIN_RESULTS
+from widen.formats import FORMATS, PLAIN
 from widen.options import Options
 from widen.stages import error_bounds
 
-RESULTS = [name for name, fmt in FORMATS.items() if fmt.result]
+RESULTS = list(FORMATS)
 
 
 # ── never below the error, and finite where it fits ──────────────────────────────────────────
@@ -246,7 +246,7 @@ def assert_largest(call, exactly=True):
 
 
 @pytest.mark.parametrize("accuracy", ACCURACIES)
-@pytest.mark.parametrize("name", PLAIN_RESULTS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_the_largest_bound(name, accuracy):
     a, b = draw("phi2", (31, 40, 27), 5, name)
     assert_largest(lambda info: widen.matmul(a, b, accuracy=accuracy, info=info))

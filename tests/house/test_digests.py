@@ -1,4 +1,4 @@
-"""Five hundred products have the bits they had, on a CPU and on a GPU."""
+"""Some five hundred products have the bits they had, on a CPU and on a GPU."""
 
 from __future__ import annotations
 

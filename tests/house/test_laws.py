@@ -77,7 +77,7 @@ LIBRARIES = {
 }
 LIBRARIES_OF_FILES = {
     "calls/autograd": {"torch"},
-    "calls/cpu_tensors": {"ml_dtypes"},
+    "formats/arrays": {"ml_dtypes"},  # bfloat16 in NumPy
     "linalg/gradients": {"torch"},
 }
 # And which files of a paper, below its folder; its algorithm and its items name none.

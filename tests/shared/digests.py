@@ -1,4 +1,4 @@
-"""Five hundred products and the SHA-256 of their results: what no change of the code may change.
+"""Five hundred products and more, with the SHA-256 of their results: what no change may change.
 
 ``python tests/shared/digests.py > tests/shared/digests.json`` writes the list anew, after a
 change of the contracts that is meant to change bits. Operands are made of integers, so that they
@@ -19,9 +19,13 @@ import ml_dtypes
 import numpy as np
 
 import widen
-from widen.formats import FORMATS, PLAIN, default_result
+from widen.calls.cpu_tensors import as_array
+from widen.formats import FORMATS, PLAIN, computed_in, default_result
 
 COUNT = 500
+IN_HALVES = 40
+"""Products beyond these, whose results are halves."""
+
 LIST = Path(__file__).with_suffix(".json")
 
 ACCURACIES = ("standard", "correct", "fast", 45, 20)
@@ -75,7 +79,9 @@ def cases() -> list[Case]:
         rng = random.Random(number)
         right = left if rng.random() < 0.6 else rng.choice(names)
         parts = max(FORMATS[x].parts for x in (left, right))
-        results = [x for x, fmt in FORMATS.items() if fmt.result and fmt.parts >= parts]
+        results = [
+            x for x, fmt in FORMATS.items() if fmt == computed_in(fmt) and fmt.parts >= parts
+        ]
         several = any(len(FORMATS[x].part.words) > 4 for x in (left, right))
         shapes = rng.choice(SHAPES[:4] if several else SHAPES)
         options: list[tuple[str, Any]] = []
@@ -98,7 +104,19 @@ def cases() -> list[Case]:
                 rng.random() < 0.15,
             )
         )
-    return found
+    return [*found, *(_in_halves(number) for number in range(COUNT, COUNT + IN_HALVES))]
+
+
+def _in_halves(number: int) -> Case:
+    """A product whose result is float16 or bfloat16."""
+    rng = random.Random(number)
+    real = [name for name, fmt in FORMATS.items() if fmt.parts == 1 and len(fmt.words) < 5]
+    left, right = (rng.choice(["float16", "bfloat16", rng.choice(real)]) for _ in range(2))
+    result, call = rng.choice(["float16", "bfloat16"]), rng.choice(["matmul", "gemm", "encode"])
+    return Case(
+        number, left, right, result, ACCURACIES[number % 5], rng.choice(list(SPREADS)),
+        rng.choice(SHAPES), (), rng.choice(LAYOUTS), call, rng.random() < 0.15,
+    )  # fmt: skip
 
 
 def _floats(rng: np.random.PCG64, shape: tuple[int, ...], spread: int) -> np.ndarray[Any, Any]:
@@ -149,12 +167,15 @@ def product(case: Case, place: Any = lambda x: x) -> Any:
     """The result, of operands put somewhere by `place`."""
     a, b = (place(operand(case, side)) for side in (0, 1))
     options = {"accuracy": case.accuracy, "dtype": case.result, **dict(case.options)}
+    if case.result is None and case.left == case.right:
+        options["dtype"] = computed_in(FORMATS[case.left]).name
     if case.call == "gemm":
         c = place(operand(case, 2))
         return widen.gemm(a, b, c, alpha=-1.5, beta=0.625, **options)
     if case.call == "encode":
         left, right = FORMATS[case.left], FORMATS[case.right]
-        fmt = default_result(left, right) if case.result is None else FORMATS[case.result]
+        fmt = computed_in(default_result(left, right))
+        fmt = fmt if case.result is None else FORMATS[case.result]
         worked_in = fmt if max(left.parts, right.parts) == 2 else fmt.part
         encoded = widen.encode(b, side="right", **{**options, "dtype": worked_in.name})
         return widen.matmul(a, encoded, dtype=fmt.name)
@@ -167,7 +188,7 @@ def digest(result: Any) -> str:
     found = hashlib.sha256(f"{fmt.removeprefix('torch.')} {tuple(result.shape)}".encode())
     planes = result.planes if isinstance(result, widen.Words) else [result]
     for plane in planes:
-        plane = np.asarray(plane.cpu() if hasattr(plane, "cpu") else plane)
+        plane = np.asarray(as_array(plane.cpu()) if hasattr(plane, "cpu") else plane)
         floats = np.ascontiguousarray(plane)
         if floats.dtype.kind == "c":
             floats = floats.reshape(-1).view(floats.real.dtype)

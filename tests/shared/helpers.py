@@ -13,7 +13,7 @@ import pytest
 import widen
 import widen.testing as wt
 from widen.contract import CONTRACTS
-from widen.formats import FORMATS, PLAIN_RESULTS
+from widen.formats import FORMATS, PLAIN
 
 ROOT = Path(__file__).parents[2]
 """The repository."""
@@ -49,7 +49,7 @@ def dtype_of(name):
 def results_for(*names):
     """Results that operands of these formats may be asked for: all, or the complex ones."""
     parts = max(FORMATS[name].parts for name in names)
-    return [result for result in PLAIN_RESULTS if FORMATS[result].parts >= parts]
+    return [result for result in PLAIN if FORMATS[result].parts >= parts]
 
 
 def draw(family, shape, seed, left="float64", right=None):

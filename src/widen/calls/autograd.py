@@ -19,7 +19,7 @@ import torch
 from widen.calls import check, dispatch
 from widen.contract import as_contract
 from widen.encoded import Encoded
-from widen.formats import PLAIN, PLAIN_RESULTS, complex_of
+from widen.formats import PLAIN, complex_of
 from widen.gpu.replay.private import is_compiled, is_transformed
 from widen.options import Options
 from widen.planner import DEFAULT_WORKSPACE
@@ -46,7 +46,7 @@ def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Tensor
     foreign = {name: x for name, x in given.items() if not _is_served(x, name)}
     refused = [
         *(f"{name}=" for name, x in unserved.items() if x is not None and x is not False),
-        *([] if dtype in (None, *PLAIN_RESULTS) else [f"dtype={dtype}"]),
+        *([] if dtype in (None, *PLAIN) else [f"dtype={dtype}"]),
     ]
     if (foreign or refused) and is_compiled():
         return None
@@ -238,8 +238,7 @@ def _gradient(
 ) -> Tensor:
     """The product scalar (left right), as a gradient of x."""
     accuracy, _, *rest = choices
-    fmt = PLAIN[str(x.dtype).removeprefix("torch.")]
-    part = (fmt if fmt.part.name in PLAIN_RESULTS else PLAIN["float32"]).part
+    part = PLAIN[str(x.dtype).removeprefix("torch.")].part
     is_complex = left.is_complex() or right.is_complex() or isinstance(scalar, complex)
     dtype = (complex_of(part) if is_complex else part).name
     product = _by_interface(left, right, None, _parts(scalar), [0.0], accuracy, dtype, *rest)

@@ -18,14 +18,13 @@ from widen.encoded import Encoded
 from widen.formats import (
     FORMATS,
     PLAIN,
-    PLAIN_RESULTS,
-    RESULTS,
     WORDS,
     Binary,
     Complex,
     Format,
     Multiple,
     complex_of,
+    computed_in,
     default_result,
 )
 from widen.formats.arrays import format_of_dtype, is_tensor
@@ -162,12 +161,12 @@ def result_format(dtype: Any, default: Format) -> Format:
         name = dtype.name
     else:
         name = str(dtype).removeprefix("torch.")
-        if name not in RESULTS:
+        if name not in FORMATS:
             with suppress(TypeError):
                 name = np.dtype(dtype).name
-    if name not in RESULTS:
+    if name not in FORMATS:
         raise ValueError(
-            f"dtype={name} is not a result's format; use one of {', '.join(PLAIN_RESULTS)}, or of "
+            f"dtype={name} is not a result's format; use one of {', '.join(PLAIN)}, or of "
             f"several words: {', '.join(WORDS)}, and complex ones"
         )
     if FORMATS[name].parts < default.parts:
@@ -243,7 +242,7 @@ def check_encoded(encoded: Encoded, side: str, call: Call) -> None:
             f"this operand was encoded for accuracy={', '.join(encoded.serves)}, the call asks for "
             f"{wanted}; use widen.encode(x, accuracy={word})"
         )
-    if (encoded.fmt.precision, encoded.fmt.parts) != (fmt.precision, fmt.parts):
+    if (computed_in(encoded.fmt).precision, encoded.fmt.parts) != (fmt.precision, fmt.parts):
         raise ValueError(
             f"this operand was encoded for {encoded.fmt.name} results, the call gives {fmt.name}; "
             f"use widen.encode(x, dtype={fmt.name!r})"

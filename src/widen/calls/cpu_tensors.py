@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import ml_dtypes
-
 from widen.formats.arrays import as_tensor as tensor_of
-from widen.formats.arrays import dtype_name, is_tensor, library_of
+from widen.formats.arrays import dtype_name, is_tensor, library_of, numpy_dtype
 from widen.options import Options
 from widen.stages.problem import Scalars
 from widen.words import Words
@@ -26,7 +24,7 @@ def as_array(x: Any) -> Any:
         return x
     x = x.detach().resolve_conj().resolve_neg()
     if dtype_name(x) == "bfloat16":
-        return x.view(library_of(x).int16).numpy().view(ml_dtypes.bfloat16)
+        return x.view(library_of(x).int16).numpy().view(numpy_dtype("bfloat16"))
     return x.numpy()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from widen.formats import PLAIN, Format
-from widen.formats.arrays import dtype_name, is_tensor
+from widen.formats.arrays import dtype_name, is_tensor, numpy_dtype
 from widen.stages.problem import Call
 from widen.words import Words
 
@@ -28,10 +28,11 @@ def check_out(out: Any, call: Call, place: str) -> None:
         return
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"out is a {type(out).__name__}; give a NumPy array that is not masked")
-    if out.shape != dims or out.dtype != np.dtype(fmt.name):
+    library = "ml_dtypes" if fmt.name == "bfloat16" else "np"
+    if out.shape != dims or out.dtype != numpy_dtype(fmt.name):
         raise ValueError(
             f"out has shape {out.shape} and dtype {out.dtype}; the result needs shape {dims} and "
-            f"dtype {fmt.name}: np.empty({dims}, np.{fmt.name}), or such a tensor"
+            f"dtype {fmt.name}: np.empty({dims}, {library}.{fmt.name}), or such a tensor"
         )
     if not out.flags.writeable:
         raise ValueError("out is read-only; give an array that can be written")

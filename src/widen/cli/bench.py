@@ -158,12 +158,13 @@ def all_cases(
     """Return every combination, after the library has agreed to its words."""
     import widen
     from widen.cli.measure import Case
-    from widen.formats import PLAIN_RESULTS
+    from widen.formats import PLAIN, computed_in
 
     cases = []
     for name in formats:
-        if name not in PLAIN_RESULTS:
-            known = ", ".join(PLAIN_RESULTS)
+        timed = [word for word, fmt in PLAIN.items() if fmt == computed_in(fmt)]
+        if name not in timed:
+            known = ", ".join(timed)
             raise CommandError(f"--dtype {name} is not timed here: use one of {known}")
     for name, contract, unit, (m, k, n, batch) in product(formats, contracts, units, asked):
         arguments = options.library_arguments(contract, name, unit, None, workspace)

@@ -16,7 +16,7 @@ from widen.cpu.operands import Array
 from widen.cpu.scaling import Scaling
 from widen.encoded import Encoded
 from widen.formats import PLAIN
-from widen.formats.arrays import new_planes
+from widen.formats.arrays import new_planes, numpy_dtype
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import DEFAULT_WORKSPACE, first_cap, make_plan, typical_needs
@@ -50,7 +50,7 @@ def typical_plan(
     wanted: Encoding, shape: tuple[int, int, int, int], workspace: int, place: str | None = None
 ) -> Plan:
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
-    contract, fmt, k = wanted.contract, wanted.fmt, shape[2]
+    contract, fmt, k = wanted.contract, wanted.work, shape[2]
     return make_plan(
         contract, fmt, shape, typical_needs(contract, fmt, k), unit=wanted.unit,
         system=wanted.system, cap=first_cap(fmt.precision, k) if contract.correct else None,
@@ -109,7 +109,7 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
 def _new(call: Call) -> Any:
     """Memory for the result."""
     if call.fmt.name in PLAIN:
-        return np.empty(call.dims, call.fmt.name)
+        return np.empty(call.dims, numpy_dtype(call.fmt.name))
     fmt: Any = call.fmt
     return Words.of(fmt, new_planes(fmt, (fmt.parts, *call.dims), None))
 

@@ -107,14 +107,14 @@ def correct_singles(
 
 def _rounds_products(fmt: Format, operands: tuple[Operand, Operand]) -> bool:
     """Whether `_products` of real numbers of one word rounds them once."""
-    if fmt.name not in ("float64", "float32") or any(x.lower for x in operands):
+    if fmt.name not in ("float64", "float32", "float16") or any(x.lower for x in operands):
         return False
     return all(x.parts[0].dtype.itemsize <= np.dtype(fmt.name).itemsize for x in operands)
 
 
 def _products(x: Array, y: Array, fmt: Format) -> Array:
     """Products of numbers, rounded once; those that are 0 are +0."""
-    wide = x.astype(np.float64) * y.astype(np.float64)  # of float32 this is exact
+    wide = x.astype(np.float64) * y.astype(np.float64)  # of float32 and halves this is exact
     product = wide.astype(fmt.name).astype(np.float64)
     return np.where((x == 0) | (y == 0), 0.0, product)
 

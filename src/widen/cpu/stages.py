@@ -68,7 +68,7 @@ def encode_operand(
     other = math.log2(goal.root) + goal.shift + 1
     norms, widths = (own.norms[0], other), (own.widths[0], math.ceil(other))
     both = Needs(norms, widths if at == 0 else (widths[1], widths[0]))
-    layout = choose_layout(wanted.contract, wanted.fmt, k, unit, wanted.system, both, cap=None)
+    layout = choose_layout(wanted.contract, wanted.work, k, unit, wanted.system, both, cap=None)
     return unit.name, layout, EncodedLines(operand, encode(operand, lines, layout, at), lines)
 
 
@@ -84,7 +84,7 @@ def _correct_lines(
 ) -> tuple[tuple[Quantised, Quantised], Plan]:
     """Lines for "correct": with every bit, or up to a cap, whichever is cheaper."""
     quantised, exact = _lines_at(problem, surveys, None)
-    cap = first_cap(problem.fmt.precision, problem.shape[2])
+    cap = first_cap(problem.work.precision, problem.shape[2])
     if every_bit_is_kept(exact.bits, 2 * cap + 2, "cpu") and not problem.encoded:
         return quantised, _plan(problem, exact, None, "every bit of both operands is kept")
     reason = "kept to 2^-11 ulp or so; what that leaves open is repaired"
@@ -100,7 +100,7 @@ def _correct_lines(
 
 def _plan(problem: Problem[Operand], needed: Needs, cap: int | None, *why: str) -> Plan:
     return make_plan(
-        problem.contract, problem.fmt, problem.shape, needed, unit=problem.unit,
+        problem.contract, problem.work, problem.shape, needed, unit=problem.unit,
         system=problem.system, cap=cap, workspace=problem.workspace, why=why,
     )  # fmt: skip
 

@@ -33,15 +33,12 @@ class Binary(_Named):
         Exponent of the smallest subnormal number: every value is a multiple of 2^lowest.
     highest
         Every finite value is below 2^highest.
-    result
-        Whether a product can be asked for in this format.
     """
 
     name: str
     precision: int
     lowest: int
     highest: int
-    result: bool
     parts: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -70,7 +67,6 @@ class Multiple(_Named):
     name: str
     words: tuple[Binary, ...]
     parts: ClassVar[int] = 1
-    result: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if len(self.words) < 2:
@@ -124,19 +120,14 @@ class Complex(_Named):
         """Bits of each part's significand."""
         return self.part.precision
 
-    @property
-    def result(self) -> bool:
-        """Whether a product can be asked for in this format."""
-        return self.part.result
-
 
 Format = Part | Complex
 
 BINARY = {
-    "float64": Binary("float64", precision=53, lowest=-1074, highest=1024, result=True),
-    "float32": Binary("float32", precision=24, lowest=-149, highest=128, result=True),
-    "float16": Binary("float16", precision=11, lowest=-24, highest=16, result=False),
-    "bfloat16": Binary("bfloat16", precision=8, lowest=-133, highest=128, result=False),
+    "float64": Binary("float64", precision=53, lowest=-1074, highest=1024),
+    "float32": Binary("float32", precision=24, lowest=-149, highest=128),
+    "float16": Binary("float16", precision=11, lowest=-24, highest=16),
+    "bfloat16": Binary("bfloat16", precision=8, lowest=-133, highest=128),
 }
 
 
@@ -174,24 +165,25 @@ COMPLEX = {
 FORMATS: dict[str, Format] = {**BINARY, **WORDS, **COMPLEX}
 PLAIN = {name: fmt for name, fmt in FORMATS.items() if len(fmt.part.words) == 1}
 """Formats of one word: those that are dtypes of arrays and tensors."""
-RESULTS = tuple(name for name, fmt in FORMATS.items() if fmt.result)
-PLAIN_RESULTS = tuple(name for name in RESULTS if name in PLAIN)
 
 
 def complex_of(part: Part) -> Complex:
-    """The complex format whose parts are of this one.
+    """The complex format whose parts are of this one, or of float32: no library has complex halves.
 
     >>> complex_of(WORDS["float64x2"]).name
     'complex128x2'
     """
-    return next(fmt for fmt in COMPLEX.values() if fmt.part == part)
+    return next(fmt for fmt in COMPLEX.values() if fmt.part == computed_in(part))
 
 
 def default_result(left: Format, right: Format) -> Format:
     """The format of a product unless the caller asks for another.
 
-    The wider precision of the two, float32 at least; complex if either operand is.
+    The one of both if they are the same; else the wider precision of the two, float32 at least;
+    complex if either operand is.
 
+    >>> default_result(FORMATS["float16"], FORMATS["float16"]).name
+    'float16'
     >>> default_result(FORMATS["float16"], FORMATS["bfloat16"]).name
     'float32'
     >>> default_result(FORMATS["complex64"], FORMATS["float64"]).name
@@ -199,5 +191,18 @@ def default_result(left: Format, right: Format) -> Format:
     >>> default_result(FORMATS["float32x3"], FORMATS["complex128"]).name
     'complex64x3'
     """
+    if left == right:
+        return left
     part: Part = max(BINARY["float32"], left.part, right.part, key=lambda fmt: fmt.precision)
     return complex_of(part) if max(left.parts, right.parts) == 2 else part
+
+
+def computed_in(fmt: Format) -> Format:
+    """The format whose contract a result keeps before it is rounded: of the halves float32.
+
+    What a half holds would be a poor promise for a sum of many terms.
+
+    >>> computed_in(FORMATS["bfloat16"]).name, computed_in(FORMATS["complex64"]).name
+    ('float32', 'complex64')
+    """
+    return fmt if fmt.precision >= BINARY["float32"].precision else BINARY["float32"]

@@ -42,11 +42,21 @@ def dtype_name(x: Any) -> str:
     return str(x.dtype if is_tensor(x) else x.dtype.newbyteorder("=")).removeprefix("torch.")
 
 
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """NumPy's dtype of this name; bfloat16 is one of ml_dtypes."""
+    if name != "bfloat16":
+        return np.dtype(name)
+    import ml_dtypes
+
+    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return bfloat16
+
+
 def cast(x: Any, name: str) -> Any:
     """The array x in this dtype, itself if it is so already."""
     if is_tensor(x):
         return x.to(getattr(sys.modules["torch"], name))
-    return x.astype(name, copy=False)
+    return x.astype(numpy_dtype(name), copy=False)
 
 
 def place_of(x: Any) -> Any:
@@ -57,7 +67,7 @@ def place_of(x: Any) -> Any:
 def empty(shape: tuple[int, ...], name: str, place: Any) -> Any:
     """New memory: an array, or a tensor on a device."""
     if place is None:
-        return np.empty(shape, name)
+        return np.empty(shape, numpy_dtype(name))
     torch = sys.modules["torch"]
     return torch.empty(shape, dtype=getattr(torch, name), device=place)
 
@@ -149,7 +159,10 @@ def format_of_dtype(dtype: Any) -> Format:
 
 def as_tensor(x: Any) -> Any:
     """A NumPy array (or scalar) as a tensor on the CPU, a view; PyTorch is there already."""
-    return sys.modules["torch"].from_numpy(np.asarray(x))
+    torch, array = sys.modules["torch"], np.asarray(x)
+    if dtype_name(array) == "bfloat16":  # PyTorch does not know NumPy's
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def meaningful(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from widen.encoded import Encoded
-from widen.formats import FORMATS, PLAIN, Binary, Format
+from widen.formats import FORMATS, PLAIN, Binary, Format, computed_in
 from widen.formats.arrays import format_of_array, meaningful, new_planes
 from widen.gpu import operands
 from widen.gpu.encode import held
@@ -69,6 +69,18 @@ def empty(fmt: Format, dims: tuple[int, ...], where: torch.device) -> Any:
         return torch.empty(dims, dtype=getattr(torch, fmt.name), device=where)
     wide: Any = fmt
     return Words.of(wide, new_planes(wide, (wide.parts, *dims), where))
+
+
+def room_for(fmt: Format, dims: tuple[int, ...], where: torch.device) -> Any:
+    """New memory for what kernels write: of halves, 32 bits each (`operands.halves_of`)."""
+    if is_half(fmt):
+        return torch.empty(dims, dtype=torch.int32, device=where)
+    return empty(fmt, dims, where)
+
+
+def is_half(fmt: Format) -> bool:
+    """Whether kernels write this format in 32 bits, of which it takes 16."""
+    return fmt != computed_in(fmt)
 
 
 def share_memory(x: Any, y: Any) -> bool:

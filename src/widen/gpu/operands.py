@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from widen.formats import BINARY, Binary, arrays
+from widen.formats import BINARY, Binary, Part, arrays
 from widen.gpu import tiles
 
 Tensor = torch.Tensor
@@ -301,10 +301,21 @@ FLOATS = {8: torch.float64, 4: torch.float32}
 """Formats of results, by size."""
 
 
-def first_words(out: Target) -> Tensor:
+def first_words(out: Target, fmt: Part) -> Tensor:
     """The first words of a result, (parts, batch, m, n), as floats."""
     bits = out.block[0] if isinstance(out, Numbers) else out
+    if fmt.precision < BINARY["float32"].precision:
+        return halves_of(bits, fmt.name).float()
     return bits.view(FLOATS[bits.element_size()])
+
+
+def halves_of(bits: Tensor, name: str) -> Tensor:
+    """Results that are halves, from what kernels write of them.
+
+    They write the bits of a magnitude into the low half of 32, and its sign into the highest.
+    """
+    low, high = bits.contiguous()[..., None].view(torch.int16).unbind(-1)
+    return (low | high).view(getattr(torch, name))
 
 
 # ── some rows or columns of what is known of all of them ─────────────────────────────────────────

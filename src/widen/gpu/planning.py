@@ -218,7 +218,7 @@ def question_of(
     layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
     layout = min(layouts, key=lambda x: x.planes) if problem.fmt.parts == 2 and layouts else None
     return Question(
-        problem.contract, problem.fmt, problem.shape, caps, problem.workspace,
+        problem.contract, problem.work, problem.shape, caps, problem.workspace,
         problem.test is not None, layout, problem.unit, problem.system, gpu, wide,
         fewest,
     )  # fmt: skip

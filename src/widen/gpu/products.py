@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from widen.encoded import Encoded
-from widen.formats import FORMATS, PLAIN
+from widen.formats import FORMATS, PLAIN, Format
 from widen.formats.arrays import format_of_array, meaningful
 from widen.gpu import stages, units
 from widen.gpu.batches import (
@@ -19,13 +19,14 @@ from widen.gpu.batches import (
     bits_of,
     copied,
     copy_into,
-    empty,
     expanded,
     in_one_block,
+    is_half,
     lines_of,
     merged,
     planes,
     reshaped,
+    room_for,
     share_memory,
     zeros,
 )
@@ -34,7 +35,7 @@ from widen.gpu.code.variants import Variant
 from widen.gpu.code.workers import foreseeing
 from widen.gpu.encode import held
 from widen.gpu.foresight import Needs, kernels_of
-from widen.gpu.operands import Tensor
+from widen.gpu.operands import Tensor, halves_of
 from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay import private
 from widen.gpu.replay.recording import Recorder, Recording
@@ -91,7 +92,7 @@ def typical_plan(
     wanted: Encoding, shape: tuple[int, int, int, int], workspace: int, place: str | None = None
 ) -> Plan:
     """A plan for rows and columns of similar magnitudes, made without looking at any."""
-    contract, fmt = wanted.contract, wanted.fmt
+    contract, fmt = wanted.contract, wanted.work
     cap = first_cap(fmt.precision, shape[2]) if contract.correct else None
     gpu = units.name_of(None if place is None else torch.device(place).index)
     question = Question(
@@ -133,6 +134,7 @@ class CallRecordings:
     def __init__(self) -> None:
         self.by_choice: dict[Any, Recording] = {}
         self.last: Any = None
+        self.fmt: Format | None = None
         self.failures = 0
 
     @property
@@ -143,17 +145,20 @@ class CallRecordings:
     def again(self, operands: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
         """The result for these operands by launches that were recorded, or None."""
         recording = self.by_choice.get(self.last)
-        if recording is None:
+        if recording is None or self.fmt is None:
             return None
-        result, choice = recording.issue(operands, out)
-        if choice is None:
-            return result
-        self.last = choice.key
-        return result if recording.choice.covers(choice) else None
+        result, choice = recording.issue(operands, None if is_half(self.fmt) else out)
+        if choice is not None:
+            self.last = choice.key
+            if not recording.choice.covers(choice):
+                return None
+        given_back: Tensor = _given_back(self.fmt, result, out)
+        return given_back
 
-    def keep(self, recorder: Recorder) -> None:
-        """Keep what was recorded of a call."""
+    def keep(self, recorder: Recorder, fmt: Format) -> None:
+        """Keep what was recorded of a call, whose result is of this format."""
         recording = recorder.recording()
+        self.fmt = fmt
         self.failures += recording is None
         if recording is not None:
             key = None if recording.choice is None else recording.choice.key
@@ -285,10 +290,8 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
         else:
             with Recorder([*_owned(call.left, call.right), target]) as recorder:
                 ran = _run(call, scaling, target, bound, options, account)
-            recordings.keep(recorder)
-        if out is not None and target is not out:
-            copy_into(out, target)
-    result = target if out is None else out
+            recordings.keep(recorder, call.fmt)
+        result = _given_back(call.fmt, target, out)
     if not info:
         return result
     return result, info_of(ran, bound, account, math.prod(call.dims))
@@ -324,10 +327,25 @@ def _scaling(call: Call, scalars: Scalars, out: Any, where: torch.device) -> Sca
 
 
 def _target(call: Call, out: Any, where: torch.device) -> Any:
-    """Where the result is written: `out`, unless an operand lives there."""
+    """Where the result is written: `out`, unless an operand lives there or it holds halves."""
     owned = [x for x in (call.left, call.right) if not isinstance(x, Encoded)]
-    if out is None or any(share_memory(x, out) for x in owned) or not in_one_block(out):
-        return empty(call.fmt, call.dims, where)
+    if (
+        out is None
+        or is_half(call.fmt)
+        or any(share_memory(x, out) for x in owned)
+        or not in_one_block(out)
+    ):
+        return room_for(call.fmt, call.dims, where)
+    return out
+
+
+def _given_back(fmt: Format, target: Any, out: Any) -> Any:
+    """What was computed as the caller wants it: halves of their own size, and in `out`."""
+    if is_half(fmt):
+        target = halves_of(target, fmt.name)
+    if out is None or target is out:
+        return target
+    copy_into(out, target)
     return out
 
 
@@ -350,7 +368,7 @@ def _run(
     problem = call.problem(left, right, plan=options.plan, scaling=scaling)
     flat = reshaped(out, (batch, m, n))  # a copy where batch axes do not merge
     if not in_one_block(flat):
-        flat = empty(call.fmt, (batch, m, n), out.device)
+        flat = room_for(call.fmt, (batch, m, n), out.device)
     if call.fmt.parts > parts:
         for plane in planes(flat):
             (plane[1] if isinstance(flat, Words) else plane.imag).zero_()
@@ -365,5 +383,5 @@ def _run(
 
 def run_nowhere(call: Call) -> None:
     """A product of a CPU's tensors, whose launches are watched (`gpu.foresight`)."""
-    out = empty(call.fmt, call.dims, torch.device("cpu"))
+    out = room_for(call.fmt, call.dims, torch.device("cpu"))
     _run(call, None, out, None, Options(), Clock(timed=False))

@@ -67,7 +67,7 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
     do not hold is marked element by element.
     """
     assert isinstance(account, Clock)
-    fmt, contract, k, test = problem.fmt, problem.contract, problem.shape[2], problem.test
+    fmt, contract, k, test = problem.work, problem.contract, problem.shape[2], problem.test
     cap = first_cap(fmt.precision, k) if contract.correct else None
     caps: tuple[int | None, ...] = (cap,)
     if cap is not None and not problem.encoded:
@@ -217,7 +217,7 @@ class Stages:
         left, right = (cut_planes(x, batch, piece) for x, piece in zip(whole, pieces, strict=True))
         product = self.product
         return certify(
-            left, right, self.fitted, self.k, self.test, fmt=self.fmt,
+            left, right, self.fitted, self.k, self.test, fmt=product.problem.work,
             kept=product.kept, terms=product.terms, counts=product.counts, sides=self.sides,
         )  # fmt: skip
 
@@ -351,7 +351,7 @@ class Stages:
         if product.largest is None:
             product.largest = Largest.of_nothing(repaired.device)
         error_bound(
-            self.tables, fmt.part, first_words(self.out),
+            self.tables, fmt.part, first_words(self.out, fmt.part),
             (repaired == REPAIRED) | self.plan.contract.correct,
             terms_of(self.k, fmt.parts, self.plan.layout.dropped, alpha),
             room=self.workspace // 4, target=None if bound is None else bound[self.block],
@@ -363,7 +363,7 @@ def encode_operand(
     operand: Lines, wanted: Encoding, goal: Goal
 ) -> tuple[str, Layout, EncodedLines]:
     """Planes of an operand, for any on the other side; its unit, its layout and what is kept."""
-    contract, fmt, k, at = wanted.contract, wanted.fmt, operand.shape[2], wanted.at
+    contract, fmt, k, at = wanted.contract, wanted.work, operand.shape[2], wanted.at
     test = wanted.test(k)
     survey = survey_all([operand], test, first_kept(k, fmt.parts), [goal])
     quantise_lines([operand], survey.tables, goal, test, survey.needs[0].unbind())

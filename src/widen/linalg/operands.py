@@ -14,7 +14,7 @@ import numpy as np
 
 from widen.calls import check
 from widen.calls.cpu_tensors import as_array
-from widen.formats import PLAIN, Format, default_result
+from widen.formats import PLAIN, Format, computed_in, default_result
 from widen.formats.arrays import (
     as_tensor,
     cast,
@@ -74,7 +74,10 @@ def given(dtype: Any, **operands: Any) -> Given:
     place = check.library(**operands)
     checked = {name: check.as_operand(x, name) for name, x in operands.items()}
     formats = [check.format_of(x.dtype, name) for name, x in checked.items()]
-    default = default_result(formats[0], formats[-1])
+    default = computed_in(default_result(formats[0], formats[-1]))
+    fmt = check.result_format(dtype, default)
+    if fmt != computed_in(fmt):
+        raise ValueError(f"dtype={fmt.name}: linalg gives float32 or more; round its answer")
     arrays = []
     for name, x in checked.items():
         wide = widened(as_array(x) if place == "cpu" else x)
@@ -82,7 +85,7 @@ def given(dtype: Any, **operands: Any) -> Given:
         if not bool(library_of(first).isfinite(first).all()):
             raise ValueError(f"{name} holds NaN or infinity, for which there is no exact answer")
         arrays.append(wide)
-    return Given(tuple(arrays), check.result_format(dtype, default), place)
+    return Given(tuple(arrays), fmt, place)
 
 
 def widened(x: Any) -> Any:

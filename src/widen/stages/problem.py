@@ -12,7 +12,7 @@ from widen import bounds
 from widen.bounds import Certificate, Goal
 from widen.contract import Contract
 from widen.encoded import Encoded
-from widen.formats import Format
+from widen.formats import Format, computed_in
 from widen.formats.arrays import format_of_array
 from widen.plan import Info, Plan
 from widen.planner import make_plan, typical_needs
@@ -50,7 +50,8 @@ class Problem(Generic[L]):
     left, right
         The operands as lines, or encoded before.
     contract, fmt
-        The promise, and the format that is computed in: real unless something that is read is not.
+        The promise, and the format that elements are rounded to: real unless something that is
+        read is not.
     workspace
         Bytes of extra memory.
     unit, system
@@ -80,6 +81,11 @@ class Problem(Generic[L]):
         object.__setattr__(self, "shape", shape)  # a cached property takes 5 us
 
     @property
+    def work(self) -> Format:
+        """The format that the promise is for."""
+        return computed_in(self.fmt)
+
+    @property
     def sources(self) -> tuple[L | Encoded, L | Encoded]:
         """Both operands."""
         return self.left, self.right
@@ -91,7 +97,7 @@ class Problem(Generic[L]):
 
     def goal(self, cap: int | None) -> Goal | None:
         """How far lines are scaled; the triangle leaves out products of full lines."""
-        precision, parts, full = self.fmt.precision, self.fmt.parts, self.system == "triangle"
+        precision, parts, full = self.work.precision, self.fmt.parts, self.system == "triangle"
         return bounds.goal(self.contract, precision, self.shape[2], parts, cap, full=full)
 
     @property
@@ -101,7 +107,7 @@ class Problem(Generic[L]):
 
     def test_of(self, dropped: int) -> Certificate | None:
         """The same where products were left out; it has the same weights of lines."""
-        return _certificate(self.contract, self.fmt, self.shape[2], dropped)
+        return _certificate(self.contract, self.work, self.shape[2], dropped)
 
 
 @dataclass(frozen=True)
@@ -119,9 +125,14 @@ class Encoding:
         """0 for the left operand, 1 for the right one."""
         return 0 if self.side == "left" else 1
 
+    @property
+    def work(self) -> Format:
+        """The format that the promise is for."""
+        return computed_in(self.fmt)
+
     def test(self, k: int) -> Certificate | None:
         """The certificate that products with it will ask for, if any."""
-        return _certificate(self.contract, self.fmt, k, 0)
+        return _certificate(self.contract, self.work, k, 0)
 
 
 def _certificate(contract: Contract, fmt: Format, k: int, dropped: int) -> Certificate | None:
@@ -164,10 +175,15 @@ class Call:
     complex_scalars: bool = False
 
     @property
-    def work(self) -> Format:
-        """The format computed in: real if everything that is read is, whatever the result's."""
+    def rounded(self) -> Format:
+        """The format rounded to: real if everything that is read is, whatever the result's."""
         complex_operand = any(format_of_operand(x).parts == 2 for x in (self.left, self.right))
         return self.fmt if complex_operand or self.complex_scalars else self.fmt.part
+
+    @property
+    def work(self) -> Format:
+        """The format that the promise is for."""
+        return computed_in(self.rounded)
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -201,8 +217,8 @@ class Call:
     ) -> Problem[Any]:
         """The product of these two, as this call wants it."""
         return Problem(
-            left, right, self.contract, self.work, self.workspace, self.unit, self.system, plan,
-            scaling,
+            left, right, self.contract, self.rounded, self.workspace, self.unit, self.system,
+            plan, scaling,
         )  # fmt: skip
 
     def planned(self, plan: Plan) -> Plan:

@@ -69,10 +69,10 @@ def encode_operand(
     The other side is scaled to the same goal, and no 2-norm is above a 1-norm, so its norm is
     known before it is seen; "correct" is quantised at the planner's first cap for this reason.
     """
-    contract, fmt, k = wanted.contract, wanted.fmt, operand.shape[2]
+    contract, fmt, k = wanted.contract, wanted.work, operand.shape[2]
     cap, full = first_cap(fmt.precision, k), wanted.system == "triangle"
     goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap, full=full)
     assert goal is not None, "every contract has a goal at a cap"
     unit, layout, held = backend.encode_operand(operand, wanted, goal)
     system = wanted.system or layout.system
-    return Encoded(wanted.side, dims, contract, fmt, unit, system, layout, held)
+    return Encoded(wanted.side, dims, contract, wanted.fmt, unit, system, layout, held)
