@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 from widen.calls import check, dispatch
 from widen.calls.cpu_tensors import as_array
+from widen.calls.foreign.arrays import taken
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import FORMATS, default_result
@@ -56,7 +57,8 @@ def matmul(
     a, b
         NumPy arrays or PyTorch tensors (both on one device) of float64, float32, float16, bfloat16
         (ml_dtypes), complex128 or complex64, or `Words`, of any strides, with the shapes of
-        `np.matmul`; either may be an `Encoded`.
+        `np.matmul`; either may be an `Encoded`. Also lists, arrays of integers that float64 holds,
+        and arrays of CuPy, JAX and others that offer DLPack or `__array__`.
     accuracy
         ``"standard"`` (the default, unless an `Encoded` says otherwise), ``"fast"``,
         ``"correct"``, or a number of bits.
@@ -90,6 +92,8 @@ def matmul(
     Returns
     -------
     ndarray or tensor, or (ndarray or tensor, Info)
+        Of the operands' library, on their device. Integers give integers, exactly, or an
+        OverflowError, unless `dtype` says otherwise.
 
     Notes
     -----
@@ -210,6 +214,13 @@ def plan(
     options = Options(accuracy, dtype, unit, system, workspace)
     if isinstance(a, tuple) and isinstance(b, tuple):
         return _plan_of_shapes(a, b, options, device)
+    for name, x in (("a", a), ("b", b)):
+        if isinstance(x, (list, tuple)):
+            raise TypeError(
+                f"{name} is a {type(x).__name__}, which may be a shape or numbers; give two shapes "
+                f"as tuples, or np.asarray({name})"
+            )
+    a, b = taken(a, "a"), taken(b, "b")
     place = check.library(a=a, b=b)
     if place == "cpu":
         a, b, place = as_array(a), as_array(b), "numpy"
@@ -281,6 +292,7 @@ def encode(
     """
     if side not in ("left", "right"):
         raise ValueError(f"side={side!r} is not known; use 'left' or 'right'")
+    x = taken(x, "x")
     place = check.library(x=x)
     if place == "cpu":
         x, place = as_array(x), "numpy"

@@ -350,10 +350,10 @@ def test_bad_arguments_of_encode():
     assert "system='words'" in refusal(lambda: widen.encode(b, side="left", system="words"))
     assert "dtype=float65" in refusal(lambda: widen.encode(b, side="left", dtype="float65"))
     assert "imaginary" in refusal(lambda: widen.encode(b * 1j, side="left", dtype="float64"))
-    message = refusal(lambda: widen.encode(b.astype(int), side="left"), TypeError)
-    assert "x holds int64" in message
+    message = refusal(lambda: widen.encode(b.astype(object), side="left"), TypeError)
+    assert "x holds object" in message
     assert "x.astype(float)" in message
-    refusal(lambda: widen.encode([[1.0]], side="left"), TypeError)
+    refusal(lambda: widen.encode({1.0}, side="left"), TypeError)
     refusal(lambda: widen.encode(np.array(1.0), side="left"))
     with pytest.raises(TypeError, match="side"):
         widen.encode(b)

@@ -77,6 +77,9 @@ LIBRARIES = {
 }
 LIBRARIES_OF_FILES = {
     "calls/autograd": {"torch"},
+    "calls/foreign/arrays": {"torch"},  # arrays on a GPU, by DLPack
+    "calls/foreign/cupy": {"cupy", "torch"},
+    "calls/foreign/jax": {"jax"},
     "formats/arrays": {"ml_dtypes"},  # bfloat16 in NumPy
     "linalg/gradients": {"torch"},
 }

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from widen.calls import check, native
+from widen.calls.foreign.arrays import is_ours
 from widen.calls.results import check_out
 from widen.contract import as_contract
 from widen.encoded import Encoded
@@ -18,6 +19,9 @@ from widen.gpu.replay.private import is_in_scope, is_transformed, pytorch_and_tr
 from widen.options import Options, Wanted
 from widen.plan import Plan
 from widen.stages.problem import Call, Encoding, Scalars
+
+Number = (float, complex)
+"""What c may be beside an array."""
 
 
 class Wing(Protocol):
@@ -103,9 +107,18 @@ def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
 
 
 def _sum(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
-    """The sum alpha a b + beta c, by PyTorch's operator where PyTorch looks on."""
+    """The sum alpha a b + beta c of whatever becomes arrays of floats."""
     if options.info is not False:
         options = replace(options, info=_wanted(options.info))
+    if is_ours(a) and is_ours(b) and (is_ours(scalars.c) or isinstance(scalars.c, Number)):
+        return _of_ours(a, b, scalars, out, options)
+    from widen.calls.foreign import products
+
+    return products.product(_of_ours, a, b, scalars, out, options)
+
+
+def _of_ours(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
+    """The same of arrays of floats, by PyTorch's operator where PyTorch looks on."""
     given = (a, b, scalars.c, out)
     if any(map(is_tensor, given)) and is_transformed(*given):
         if is_in_scope():  # of `widen.emulate`, which has nothing to do here

@@ -1,0 +1,163 @@
+"""JAX's arrays: the bits of NumPy's, outside and inside of jit, vmap, grad and jvp."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import widen
+from helpers import draw
+
+
+@pytest.fixture(autouse=True)
+def in_64_bits():
+    with jax.enable_x64(True):
+        yield
+
+
+def correct(a, b):
+    return widen.matmul(a, b, accuracy="correct")
+
+
+def same(found, wanted):
+    assert isinstance(found, jax.Array)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+A, B = draw("phi1", (5, 40, 6), 1)
+WANTED = widen.matmul(A, B, accuracy="correct")
+
+
+def test_outside_and_inside_of_jit():
+    a, b = jnp.asarray(A), jnp.asarray(B)
+    same(correct(a, b), WANTED)
+    assert correct(a, b).devices() == a.devices()
+    same(jax.jit(correct)(a, b), WANTED)
+    same(correct(a, B), WANTED)
+    same(correct(A.tolist(), b), WANTED)
+    same(jax.jit(lambda x: correct(x, B[:, 0]))(a), WANTED[:, 0])
+    same(jax.jit(lambda y: correct(A[0], y))(b), WANTED[0])
+
+
+@pytest.mark.parametrize("accuracy", ["fast", "standard", "correct", 40])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "complex64", "complex128"])
+def test_formats_and_contracts(accuracy, dtype):
+    a, b = draw("phi0", (3, 9, 4), 2, dtype)
+    wanted = widen.matmul(a, b, accuracy=accuracy)
+    for call in (widen.matmul, jax.jit(widen.matmul, static_argnames="accuracy")):
+        same(call(jnp.asarray(a), jnp.asarray(b), accuracy=accuracy), wanted)
+    found = widen.matmul(jnp.asarray(a), jnp.asarray(b), accuracy=accuracy, dtype="complex128")
+    same(found, widen.matmul(a, b, accuracy=accuracy, dtype="complex128"))
+
+
+def test_vmap():
+    a, b = jnp.asarray(A), jnp.asarray(B)
+    same(jax.vmap(lambda row: correct(row, b))(a), WANTED)
+    same(jax.vmap(correct, (None, 1), 1)(a, b), WANTED)
+    same(jax.jit(jax.vmap(jax.vmap(correct, (None, 1)), (0, None)))(a, b), WANTED)
+    c = jnp.arange(6.0)
+    added = jax.vmap(lambda one: widen.gemm(a, b, one, beta=1.0, accuracy="correct"))(c)
+    for item, number in zip(added, c, strict=True):
+        same(item, widen.gemm(A, B, float(number), beta=1.0, accuracy="correct"))
+
+
+def test_derivatives_are_products_with_the_same_contract():
+    a, b = jnp.asarray(A), jnp.asarray(B)
+    weight = np.random.default_rng(3).standard_normal(WANTED.shape)
+
+    def loss(x, y):
+        return (correct(x, y) * weight).sum()
+
+    left, right = jax.grad(loss, (0, 1))(a, b)
+    same(left, widen.matmul(weight, B.T, accuracy="correct"))
+    same(right, widen.matmul(A.T, weight, accuracy="correct"))
+    _, tangent = jax.jvp(correct, (a, b), (a, jnp.zeros_like(b)))
+    same(tangent, WANTED)
+
+
+def test_a_repeated_operand_has_one_sum():
+    """Not products that are summed afterwards: all of it is rounded once."""
+    x, y = draw("phi2", (4, 9, 3), 4)
+    many = np.stack([x * 3.0**i for i in range(5)])
+    weight = np.random.default_rng(5).standard_normal((5, 4, 3))
+    found = jax.grad(lambda b: (correct(jnp.asarray(many), b) * weight).sum())(jnp.asarray(y))
+    wanted = correct(many.transpose(2, 0, 1).reshape(9, 20), weight.reshape(20, 3))
+    same(found, wanted)
+
+
+def gemm(a, b, c):
+    return widen.gemm(a, b, c, alpha=2.0, beta=-3.0)
+
+
+@pytest.mark.parametrize("function", [widen.matmul, gemm])
+def test_against_finite_differences(function):
+    rng = np.random.default_rng(6)
+    a, b, c = (jnp.asarray(rng.standard_normal(s)) for s in ((3, 1, 2, 4), (5, 4, 3), (5, 1, 3)))
+    given = (a, b, c) if function is gemm else (a, b)
+    check_grads(function, given, 2, modes=["fwd", "rev"])
+    check_grads(jax.jit(function), given, 1, modes=["fwd", "rev"])
+    vectors = (a[0, 0, 0], b[0], c[0, 0]) if function is gemm else (a[0, 0, 0], b[0])
+    check_grads(function, vectors, 2, modes=["fwd", "rev"])
+
+
+@pytest.mark.slow
+def test_complex_derivatives():
+    rng = np.random.default_rng(7)
+    x, y = (jnp.asarray(rng.standard_normal(s)) for s in ((2, 3), (3, 2)))
+    for a, b in ((x + 1j * x[::-1], y), (x, y + 2j * y), (x + 1j, y - 1j)):
+        check_grads(widen.matmul, (a, b), 2, modes=["fwd", "rev"])
+        check_grads(lambda a, b: widen.matmul(a, b[:, 0]), (a, b), 1, modes=["fwd", "rev"])
+
+
+def test_jvp_of_grad_inside_of_jit():
+    a, b = jnp.asarray(A), jnp.asarray(B)
+
+    def gradient(x):
+        return jax.grad(lambda z: (correct(z, b) ** 2).sum())(x)
+
+    found = jax.jit(lambda x: jax.jvp(gradient, (x,), (x,))[1])(a)
+    np.testing.assert_allclose(found, gradient(a), rtol=1e-14)  # linear in x
+
+
+def test_integers():
+    same(
+        widen.matmul(jnp.arange(6).reshape(2, 3), jnp.ones((3, 2), int)),
+        np.array([[3, 3], [12, 12]]),
+    )
+    found = jax.jit(widen.matmul)(jnp.arange(3), jnp.ones(3, jnp.float32))
+    assert (float(found), found.dtype) == (3.0, jnp.float32)
+
+
+def test_what_jax_does_not_hold_is_refused():
+    a, b = jnp.ones((2, 2)), jnp.ones((2, 2))
+    with pytest.raises(TypeError, match="no info="):
+        widen.matmul(a, b, info=True)
+    with pytest.raises(TypeError, match="no out="):
+        widen.matmul(a, b, out=np.empty((2, 2)))
+    with pytest.raises(ValueError, match="several words"):
+        widen.matmul(a, b, dtype="float64x2")
+    with pytest.raises(TypeError, match="beside one of JAX's arrays"):
+        widen.matmul(a, widen.Words(np.ones((2, 2)), "float64x2"))
+    with pytest.raises(ValueError, match="a is a scalar"):
+        widen.matmul(jnp.asarray(1.0), b)
+    with pytest.raises(ValueError, match="do not match"):
+        widen.matmul(a, jnp.ones((3, 2)))
+    with pytest.raises(ValueError, match="imaginary parts"):
+        widen.matmul(a * 1j, b, dtype="float64")
+    with pytest.raises(ValueError, match="dtype='complex128'"):
+        widen.gemm(a, b, alpha=1j)
+
+
+def test_nothing_is_narrowed_silently():
+    with jax.enable_x64(False):
+        a = jnp.ones((2, 2))
+        assert a.dtype == jnp.float32
+        with pytest.raises(ValueError, match="jax_enable_x64"):
+            widen.matmul(a, np.ones((2, 2)))
+        with pytest.raises(ValueError, match="jax_enable_x64"):
+            widen.matmul(a, a, dtype="float64")
+        same(widen.matmul(a, np.ones((2, 2), np.float32)), np.full((2, 2), 2, np.float32))
