@@ -19,7 +19,7 @@ from widen.emulate import switches
 from widen.emulate.log import Kind, Log, MissedProductError, caller
 from widen.emulate.operators import WAYS, Action, Way, way_of
 from widen.emulate.products import Sum, addend_fits, flops, operands_fit
-from widen.formats import PLAIN, PLAIN_RESULTS
+from widen.formats import PLAIN
 from widen.formats.arrays import eager
 from widen.gpu.replay import private
 from widen.gpu.replay.modes import TorchDispatchMode, unwatched
@@ -167,7 +167,7 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return f"dtypes= leaves {name} out", False
         if flops(a, b) < chosen.min_flops:
             return f"fewer operations than min_flops={chosen.min_flops}", False
-        if NAMES.get(result) not in PLAIN_RESULTS:
+        if NAMES.get(result) not in PLAIN:
             return f"widen has no results in {_name(result)}", True
         if a.device.type not in ("cpu", "cuda", "meta"):
             return f"widen does not multiply on {a.device.type}", True
