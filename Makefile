@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow docs test-page test-gpu soak sanitize lint format bench wheel sdist clean
+.PHONY: help demo test test-slow docs test-page test-gpu soak sanitize lint format bench wheel sdist test-package clean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demonstration"
@@ -27,6 +27,7 @@ help:
 	@echo "make sanitize  the GPU kernels under compute-sanitizer (memcheck, racecheck)"
 	@echo "make wheel     the package in dist/, with machine code for GPUs, compiled without one"
 	@echo "make sdist     the source package in dist/"
+	@echo "make test-package builds both packages and installs them in an empty environment"
 	@echo "make clean     remove $(VENV), caches and build outputs"
 	@echo "PYTHON=python3.12 make ... chooses the interpreter"
 
@@ -77,6 +78,17 @@ bench: $(VENV)/.installed-test
 wheel: $(VENV)/.installed-wheel
 	$(BIN)/python -m widen.gpu.ship --processes $(JOBS) $(ARGS)
 	$(BIN)/python -m build --wheel
+
+# Source package, then a wheel from it (without machine code), then a product in an environment of its own.
+test-package: $(VENV)/.installed-test
+	rm -rf build/package
+	$(BIN)/python -m build --outdir build/package
+	$(PYTHON) -m venv build/package/venv
+	build/package/venv/bin/python -m pip install --quiet --disable-pip-version-check build/package/*.whl
+	cd build/package && venv/bin/python -c "import numpy as np, widen; \
+	  assert 'build/package/venv' in widen.__file__; \
+	  assert widen.matmul(np.array([[1e16, 1, -1e16]]), np.ones((3, 1)), accuracy='correct') == 1"
+	cd build/package && venv/bin/widen demo
 
 sdist: $(VENV)/.installed-test
 	$(BIN)/python -m build --sdist

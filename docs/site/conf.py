@@ -8,6 +8,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
+import more_examples
 import reference
 import widen
 
@@ -64,8 +65,10 @@ def link_names(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def escape(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Keep |x| in a docstring what it is, before Napoleon reads it."""
+    """Keep |x| in a docstring what it is, and add an example if there is none."""
     lines[:] = reference.escaped(lines)
+    if not any(line.lstrip().startswith(">>>") for line in lines):
+        lines += ["", *more_examples.example(name).splitlines(), ""]
 
 
 def setup(app: Sphinx) -> None:

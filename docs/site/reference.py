@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import more_examples
 import widen
 from widen.formats import FORMATS
 from widen.formats.arrays import words_of
@@ -173,8 +174,23 @@ def methods(owner: type) -> dict[str, Any]:
 def failures() -> list[str]:
     """Run the examples of all docstrings that the reference shows; return what went wrong."""
     wrong: list[str] = []
-    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(optionflags=FLAGS)
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
     for name, thing in documented().items():
-        for test in finder.find(thing, name, globs={}):
+        for test in tests_of(name, thing):
             runner.run(test, out=wrong.append)
     return wrong
+
+
+def tests_of(name: str, thing: Any) -> list[doctest.DocTest]:
+    """Return the examples of a name: those of its docstring, and what is added here."""
+    found = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})
+    own = [test for test in found if test.examples]
+    added = more_examples.example(name)
+    if own or not added:
+        return own
+    return [doctest.DocTestParser().get_doctest(added, {}, name, "more_examples.py", 0)]
+
+
+def without_example() -> list[str]:
+    """Return public names that no example shows."""
+    return [name for name, thing in documented().items() if not tests_of(name, thing)]

@@ -11,7 +11,7 @@ import pytest
 from helpers import ROOT, slow_except
 
 PROGRAMS = sorted((ROOT / "examples").glob("*.py"))
-QUICK = [path for path in PROGRAMS if path.stem in ("eigenvalues", "stiff_system")]
+QUICK = [path for path in PROGRAMS if path.stem in ("eigenvalues", "stiff_system", "training_step")]
 
 
 def promised(path):

@@ -9,6 +9,7 @@ import examples
 import figures
 import gallery
 import links
+import more_examples
 import pictures
 import reference
 import stage
@@ -17,7 +18,7 @@ from helpers import ROOT
 
 
 def test_docstrings_of_the_scripts():
-    for module in (examples, figures, gallery, reference, stage):
+    for module in (examples, more_examples, figures, gallery, reference, stage):
         assert doctest.testmod(module).failed == 0
         assert doctest.testmod(module).attempted > 0
 
@@ -65,6 +66,31 @@ def test_the_reference_has_every_public_name():
     names += [f"widen.linalg.{name}" for name in widen.linalg.__all__]
     for name in names:
         assert re.search(rf"(::|`) ?{re.escape(name)}\b", text), name
+
+
+def test_every_page_is_in_a_table_of_contents():
+    """Else nobody finds it, and Sphinx refuses it."""
+    text = "".join(path.read_text(encoding="utf-8") for path in stage.documents())
+    trees = "\n".join(re.findall(r"```{toctree}(.*?)```", text, re.DOTALL))
+    named = set(re.findall(r"^[\w/.*-]+$", trees, re.MULTILINE))
+    for path in stage.documents():
+        place = str(stage.place_of(path).with_suffix(""))
+        globbed = place.startswith("results/") and "results/*" in named
+        assert place in named | {"index"} or globbed, f"name {place} in a toctree of docs/index.md"
+
+
+def test_every_public_name_has_an_example():
+    assert reference.without_example() == [], "add one to the docstring"
+
+
+def test_added_examples_run_and_are_needed():
+    documented = reference.documented()
+    assert set(more_examples.SHORT) <= set(documented), "names that are gone"
+    wrong = []
+    for name in more_examples.SHORT:
+        for test in reference.tests_of(name, documented[name]):
+            doctest.DocTestRunner(optionflags=reference.FLAGS).run(test, out=wrong.append)
+    assert wrong == []
 
 
 # ── links ────────────────────────────────────────────────────────────────────
