@@ -72,6 +72,8 @@ def bar_chart(title: str, panels: Sequence[Panel], width: float = 480) -> str:
     """Return panels of horizontal bars, one below the other."""
     parts, y = [], 0.0
     left, remark_at, bar_at, row = 14.0, 132.0, 204.0, 24.0
+    if not any(bar.remark for panel in panels for bar in panel.bars):
+        bar_at = 158.0
     for panel in panels:
         parts.append(text(left, y + 28, panel.heading, "title"))
         parts.append(text(remark_at, y + 50, panel.remark_heading, "faint"))

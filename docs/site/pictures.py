@@ -139,17 +139,13 @@ def words_speed() -> str:
 
 def hard_data() -> str:
     """Return times of data that are not even, on a CPU."""
-    named = [row["family"] for row in rows.rows("hard") if row["date"][:19] <= rows.SHOWN["hard"]
-             and row["dtype"] == "float64" and row["n"] == 1000]  # fmt: skip
-    bars = []
-    for family in dict.fromkeys(named):
-        row = rows.latest("hard", family=family, dtype="float64", n=1000)
-        bars.append(Bar(family, "standard", row["standard_ms"], f"{row['standard_ms']:.0f}", 0))
-        bars.append(Bar("", "correct", row["correct_ms"], f"{row['correct_ms']:.0f}", 2))
-    native = rows.latest("hard", dtype="float64", n=1000)["native_ms"]
-    source = f"{EPYC}; its own product takes {native:.0f} ms"
-    return bar_chart("Data that are hard, on a CPU",
-                     [Panel("Milliseconds at n = 1000, float64", "", bars, source)])  # fmt: skip
+    kept = [row for row in rows.rows("hard") if row["date"][:19] <= rows.SHOWN["hard"]]
+    kept = [row for row in kept if (row["dtype"], row["n"]) == ("float64", 1000)]
+    times = {row["family"].replace("phi", "φ"): row["standard_ms"] for row in kept}
+    bars = [Bar(family, "", time, f"{time:.0f}") for family, time in times.items()]
+    source = f"{EPYC}; its own product takes {kept[-1]['native_ms']:.0f} ms"
+    heading = "Milliseconds of standard, n = 1000, float64"
+    return bar_chart("Data that are hard, on a CPU", [Panel(heading, "", bars, source)])
 
 
 def stages() -> str:
