@@ -12,7 +12,7 @@ from widen.calls.foreign.arrays import taken
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import FORMATS, default_result
-from widen.formats.arrays import eager
+from widen.formats.arrays import eager, is_distributed
 from widen.options import Accuracy, Options, Progress, Wanted
 from widen.plan import Info, Plan
 from widen.planner import check_system, unit_for
@@ -58,7 +58,8 @@ def matmul(
         NumPy arrays or PyTorch tensors (both on one device) of float64, float32, float16, bfloat16
         (ml_dtypes), complex128 or complex64, or `Words`, of any strides, with the shapes of
         `np.matmul`; either may be an `Encoded`. Also lists, arrays of integers that float64 holds,
-        and arrays of CuPy, JAX and others that offer DLPack or `__array__`.
+        and arrays of CuPy, JAX and others that offer DLPack or `__array__`. Both may be DTensors of
+        one mesh, placed in any way: the result is one, too, and has the bits of one process.
     accuracy
         ``"standard"`` (the default, unless an `Encoded` says otherwise), ``"fast"``,
         ``"correct"``, or a number of bits.
@@ -191,14 +192,15 @@ def plan(
     system: str | None = None,
     workspace: int | str | None = None,
     device: str | None = None,
-) -> Plan:
+) -> Any:
     """What `matmul` would do with these operands, and why, before paying for it.
 
     Parameters
     ----------
     a, b
         Arrays (or `Encoded`): their rows and columns are looked at, as `matmul` would. Or shapes,
-        ``(m, k)`` and ``(k, n)``: then rows of similar magnitudes are assumed.
+        ``(m, k)`` and ``(k, n)``: then rows of similar magnitudes are assumed. Of DTensors the plan
+        is a `widen.distributed.DistributedPlan`: what moves where, and how many bytes.
     accuracy, dtype, unit, system, workspace
         As for `matmul`. With shapes, `dtype` is that of the result, float64 by default.
     device
@@ -214,6 +216,8 @@ def plan(
     options = Options(accuracy, dtype, unit, system, workspace)
     if isinstance(a, tuple) and isinstance(b, tuple):
         return _plan_of_shapes(a, b, options, device)
+    if is_distributed(a) or is_distributed(b):
+        return dispatch.distributed_plan(a, b, options)
     for name, x in (("a", a), ("b", b)):
         if isinstance(x, (list, tuple)):
             raise TypeError(

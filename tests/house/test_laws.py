@@ -46,6 +46,7 @@ ORDER = [
     ["api"],
     ["linalg"],
     ["emulate"],
+    ["distributed"],
     ["papers"],
     ["cli"],
     ["__main__"],
@@ -55,8 +56,8 @@ LEVEL = {name: level for level, line in enumerate(ORDER) for name in line}
 ROOMS = {"", *(name.split(".")[0] for name in LEVEL), *APART}
 """What the top level holds, and nothing else."""
 
-CALLED_LATER = {("encoded", "api"), ("words", "api")}
-"""x @ y: the interface, imported when it is called."""
+CALLED_LATER = {("encoded", "api"), ("words", "api"), ("calls", "distributed")}
+"""x @ y: the interface, imported when it is called; and what DTensors need, when there are any."""
 
 # Which rooms may name which libraries; everybody may use NumPy and the standard library.
 LIBRARIES = {
@@ -72,6 +73,7 @@ LIBRARIES = {
     "gpu.kernels": {"torch", "triton", "cuda"},
     "emulate": {"torch"},
     "words": {"torch", "mpmath", "gmpy2", "flint"},  # numbers that words become
+    "distributed": {"torch"},
     "cli": {"typer", "rich", "matplotlib"},
     "testing": {"flint", "gmpy2", "ml_dtypes"},
 }

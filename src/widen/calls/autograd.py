@@ -20,6 +20,7 @@ from widen.calls import check, dispatch
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import PLAIN, complex_of
+from widen.formats.arrays import is_distributed
 from widen.gpu.replay.private import is_compiled, is_transformed
 from widen.options import Options
 from widen.planner import DEFAULT_WORKSPACE
@@ -89,8 +90,17 @@ def _shaped(
         options.native,
     )  # fmt: skip
     if b.ndim == 1:
-        product = product.squeeze(-1)
-    return product.squeeze(-2 if b.ndim > 1 else -1) if a.ndim == 1 else product
+        product = _squeezed(product, -1)
+    return _squeezed(product, -2 if b.ndim > 1 else -1) if a.ndim == 1 else product
+
+
+def _squeezed(x: Tensor, axis: int) -> Tensor:
+    """The same without an axis that a vector does not have."""
+    if is_distributed(x):
+        from widen.distributed import gradients
+
+        x = gradients.uncut(x, axis)
+    return x.squeeze(axis)
 
 
 def _refusal(given: dict[str, Any], foreign: dict[str, Any], refused: list[str]) -> TypeError:
@@ -207,11 +217,21 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         kept, repeated = _axes(c.shape, grad.shape)
         if repeated:
             left = _matrices(grad, grad.ndim, kept, [], repeated)
-            ones = left.new_ones(left.shape[-1], 1)
+            ones = _ones(left)
             gradients[2] = _gradient(left, ones, beta, c, ctx.choices)
         else:
-            gradients[2] = _as(beta * grad, c)
+            gradients[2] = _like(_as(beta * grad, c), c)
     return *gradients, *(None,) * 8
+
+
+def _ones(x: Tensor) -> Tensor:
+    """A column of ones to multiply x with."""
+    if is_distributed(x):
+        from widen.distributed import gradients
+
+        column: Tensor = gradients.ones(x)
+        return column
+    return x.new_ones(x.shape[-1], 1)
 
 
 def _axes(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[list[int], list[int]]:
@@ -227,6 +247,11 @@ def _axes(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[list[int], li
 
 def _matrices(x: Tensor, ndim: int, kept: list[int], rows: list[int], columns: list[int]) -> Tensor:
     """A batch of matrices of x, with `ndim` axes: which of them are the batch, rows and columns."""
+    if is_distributed(x):
+        from widen.distributed import gradients
+
+        made: Tensor = gradients.matrices(x, ndim, kept, rows, columns)
+        return made
     x = x[(None,) * (ndim - x.ndim)]
     ours, theirs = (math.prod(x.shape[axis] for axis in axes) for axes in (rows, columns))
     batch = [x.shape[axis] for axis in kept]
@@ -242,7 +267,7 @@ def _gradient(
     is_complex = left.is_complex() or right.is_complex() or isinstance(scalar, complex)
     dtype = (complex_of(part) if is_complex else part).name
     product = _by_interface(left, right, None, _parts(scalar), [0.0], accuracy, dtype, *rest)
-    return _as(product, x).reshape(x.shape)
+    return _like(_as(product, x), x)
 
 
 def _as(grad: Tensor, x: Tensor) -> Tensor:
@@ -250,6 +275,16 @@ def _as(grad: Tensor, x: Tensor) -> Tensor:
     if grad.is_complex() and not x.is_complex():
         grad = grad.real
     return grad.to(x.dtype)
+
+
+def _like(grad: Tensor, x: Tensor) -> Tensor:
+    """A gradient in the shape of x; that of a DTensor lies where it does."""
+    if is_distributed(x):
+        from widen.distributed import gradients
+
+        moved: Tensor = gradients.like(grad, x)
+        return moved
+    return grad.reshape(x.shape)
 
 
 def _tangent(ctx: Any, *tangents: Any) -> Tensor:
@@ -297,7 +332,9 @@ class _Gemm(torch.autograd.Function):
     @staticmethod
     def forward(*given: Any) -> Tensor:
         # Where only autograd looks on, an operator would take longer and import a compiler.
-        product: Tensor = (_gemm if is_transformed(*given[:3]) else _by_interface)(*given)
+        # DTensors go their own way.
+        direct = is_distributed(given[0]) or not is_transformed(*given[:3])
+        product: Tensor = (_by_interface if direct else _gemm)(*given)
         return product
 
     setup_context = staticmethod(_remember)

@@ -14,8 +14,13 @@ from widen.calls.foreign.arrays import is_ours
 from widen.calls.results import check_out
 from widen.contract import as_contract
 from widen.encoded import Encoded
-from widen.formats.arrays import eager, format_of_array, is_tensor, library_of
-from widen.gpu.replay.private import is_in_scope, is_transformed, pytorch_and_triton
+from widen.formats.arrays import eager, format_of_array, is_distributed, is_tensor, library_of
+from widen.gpu.replay.private import (
+    is_in_scope,
+    is_transformed,
+    pytorch_and_triton,
+    wants_gradient,
+)
 from widen.options import Options, Wanted
 from widen.plan import Plan
 from widen.stages.problem import Call, Encoding, Scalars
@@ -91,7 +96,7 @@ def matmul(a: Any, b: Any, out: Any, options: Options) -> Any:
     """`widen.matmul`."""
     if options.plan is not None:
         options = _planned(options, options.plan)
-    if _is_on_gpu(a) and options.plain:
+    if _is_on_gpu(a) and options.plain and not is_distributed(a):
         result = on_gpu().replayed(a, b, out, options)
         if result is not None:
             return result
@@ -120,12 +125,17 @@ def _sum(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
 def _of_ours(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
     """The same of arrays of floats, by PyTorch's operator where PyTorch looks on."""
     given = (a, b, scalars.c, out)
-    if any(map(is_tensor, given)) and is_transformed(*given):
+    distributed = any(map(is_distributed, given))
+    if distributed or (any(map(is_tensor, given)) and is_transformed(*given)):
         if is_in_scope():  # of `widen.emulate`, which has nothing to do here
             from widen.gpu.replay.modes import unwatched
 
             with unwatched():
                 return _sum(a, b, scalars, out, options)
+        if distributed and not wants_gradient(*given):
+            from widen.distributed import products
+
+            return products.gemm(a, b, scalars, out, options)
         from widen.calls import autograd
 
         result = autograd.gemm(a, b, scalars, out, options)
@@ -141,6 +151,13 @@ def below_autograd(a: Any, b: Any, scalars: Scalars, options: Options) -> Any:
         if result is not None:
             return result
     return _product(a, b, scalars, None, options)
+
+
+def distributed_plan(a: Any, b: Any, options: Options) -> Any:
+    """What a product of DTensors would do."""
+    from widen.distributed import products
+
+    return products.plan(a, b, options)
 
 
 def _is_on_gpu(x: Any) -> bool:

@@ -161,21 +161,23 @@ class Looks:
         k, lines = self.plan.shape[2], self.chosen.lines
         open_elements = None
         if sketched(self.chosen.operands):
-            factor = SKETCH_UNIT * (1 - _error(SKETCH))
+            factor = SKETCH_UNIT * (1 - relative_error(SKETCH))
             open_elements = uncertified(self._sketches(), factor, lines, test)
         if open_elements is None or _spread(open_elements) > FEW_OPEN:
             terms = self._first_terms
             total = self._first_look()
             near = NEAR["float32"] if terms == k else -1
-            open_elements = uncertified(total, 1 - _error(terms), lines, test, near=near)
+            open_elements = uncertified(total, 1 - relative_error(terms), lines, test, near=near)
             if terms < k and _spread(open_elements) > FEW_OPEN:
                 total += self._sums(np.float32, slice(terms, k))
                 near = NEAR["float32"]
-                open_elements = uncertified(total, 1 - _error(k), lines, test, near=near)
+                open_elements = uncertified(total, 1 - relative_error(k), lines, test, near=near)
                 terms = k
             unclear = open_elements
             if terms == k and open_elements.any():  # what more would not certify is clear
-                unclear = open_elements & ~uncertified(total, 1 + _error(k), lines, test, SLACK)
+                unclear = open_elements & ~uncertified(
+                    total, 1 + relative_error(k), lines, test, SLACK
+                )
         else:
             unclear = open_elements
         for b in np.flatnonzero(unclear.any(axis=(1, 2))) if unclear.any() else ():
@@ -292,7 +294,7 @@ class Looks:
             yield chosen if lines is None else chosen.pick(*lines)
 
 
-def _error(terms: int) -> float:
+def relative_error(terms: int) -> float:
     """Sums of non-negative terms in float32 are off by this share at most.
 
     Magnitudes are rounded, and so are products and sums: (terms + 4) 2^-24 to first order, of which

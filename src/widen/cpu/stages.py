@@ -42,12 +42,18 @@ def quantise(problem: Problem[Operand], account: Account) -> Prepared:
         held(source).lines.survey if isinstance(source, Encoded) else survey(source, goal, room)
         for source in problem.sources
     ]
-    if problem.contract.correct:
-        quantised, plan = _correct_lines(problem, surveys)
-    else:
-        quantised, needed = _lines_at(problem, surveys, None)
-        plan = _plan(problem, needed, None)
+    quantised, plan = planned(problem, surveys)
     return Prepared(problem, plan, quantised, account, taken(account))
+
+
+def planned(
+    problem: Problem[Any], surveys: list[Survey]
+) -> tuple[tuple[Quantised, Quantised], Plan]:
+    """Exponents of all lines, and the plan for the planes they need, from surveys of them."""
+    if problem.contract.correct:
+        return _correct_lines(problem, surveys)
+    quantised, needed = lines_at(problem, surveys, None)
+    return quantised, plan_for(problem, needed, None)
 
 
 def held(source: Encoded) -> EncodedLines:
@@ -72,33 +78,35 @@ def encode_operand(
     return unit.name, layout, EncodedLines(operand, encode(operand, lines, layout, at), lines)
 
 
-def _lines_at(
-    problem: Problem[Operand], surveys: list[Survey], cap: int | None
+def lines_at(
+    problem: Problem[Any], surveys: list[Survey], cap: int | None
 ) -> tuple[tuple[Quantised, Quantised], Needs]:
+    """Exponents of all lines at a cap (None: what the contract asks for), and what they need."""
     left, right = (quantise_lines(survey, problem.goal(cap)) for survey in surveys)
     return (left, right), needs(left, right, problem.shape[2])
 
 
 def _correct_lines(
-    problem: Problem[Operand], surveys: list[Survey]
+    problem: Problem[Any], surveys: list[Survey]
 ) -> tuple[tuple[Quantised, Quantised], Plan]:
     """Lines for "correct": with every bit, or up to a cap, whichever is cheaper."""
-    quantised, exact = _lines_at(problem, surveys, None)
+    quantised, exact = lines_at(problem, surveys, None)
     cap = first_cap(problem.work.precision, problem.shape[2])
     if every_bit_is_kept(exact.bits, 2 * cap + 2, "cpu") and not problem.encoded:
-        return quantised, _plan(problem, exact, None, "every bit of both operands is kept")
+        return quantised, plan_for(problem, exact, None, "every bit of both operands is kept")
     reason = "kept to 2^-11 ulp or so; what that leaves open is repaired"
-    quantised, needed = _lines_at(problem, surveys, cap)
-    plan = _plan(problem, needed, cap, reason)
+    quantised, needed = lines_at(problem, surveys, cap)
+    plan = plan_for(problem, needed, cap, reason)
     # Use the planes to the full: half of the spare bits on either side.
     spare = int((plan.layout.modulus.bit_length() - 3 - needed.bits) // 2)
     if spare > 0 and not problem.encoded:
-        quantised, needed = _lines_at(problem, surveys, cap + spare)
-        plan = _plan(problem, needed, cap + spare, reason)
+        quantised, needed = lines_at(problem, surveys, cap + spare)
+        plan = plan_for(problem, needed, cap + spare, reason)
     return quantised, plan
 
 
-def _plan(problem: Problem[Operand], needed: Needs, cap: int | None, *why: str) -> Plan:
+def plan_for(problem: Problem[Any], needed: Needs, cap: int | None, *why: str) -> Plan:
+    """The plan of lines with these needs."""
     return make_plan(
         problem.contract, problem.work, problem.shape, needed, unit=problem.unit,
         system=problem.system, cap=cap, workspace=problem.workspace, why=why,

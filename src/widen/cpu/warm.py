@@ -36,7 +36,8 @@ LONGEST_FIRST = (
     "magnitudes.magnitudes:float64", "magnitudes.magnitudes:float32", "encode.wide_residues",
     "certify.certify:float64", "certify.certify:float32", "wide.digits", "repair.special",
     "lines.last_bits", "lines.scale", "certify.sketch_products", "wide.heads",
-    "encode.residue_sums", "encode.digits", "encode.two_digits",
+    "encode.residue_sums", "encode.digits", "encode.two_digits", "wire.pack", "wire.unpack",
+    "wire.shares", "wire.open_elements",
 )  # fmt: skip
 """All kernels of products, by the time they take: short ones fill what long ones leave of a core.
 

@@ -32,6 +32,15 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, getattr(sys.modules.get("torch"), "Tensor", ()))
 
 
+def is_distributed(x: Any) -> bool:
+    """Whether x is a DTensor of PyTorch, or an array of several words whose planes are."""
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is None:
+        return False
+    planes = getattr(x, "planes", None)
+    return isinstance(planes[0] if isinstance(planes, tuple) else x, module.DTensor)
+
+
 def library_of(x: Any) -> Any:
     """The module whose functions take x: numpy or torch."""
     return sys.modules["torch"] if is_tensor(x) else np

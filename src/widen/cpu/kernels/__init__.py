@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from widen.cpu.kernels import scaling as scaling
     from widen.cpu.kernels import totals as totals
     from widen.cpu.kernels import wide as wide
+    from widen.cpu.kernels import wire as wire
     from widen.cpu.kernels import words as words
 
 

@@ -159,6 +159,12 @@ def is_traced() -> bool:
     return is_compiled() or is_mapped()
 
 
+def wants_gradient(*given: Any) -> bool:
+    """Whether PyTorch records what becomes of these for a gradient."""
+    tensors = [x for x in given if is_tensor(x)]
+    return any(x.requires_grad for x in tensors) and bool(sys.modules["torch"].is_grad_enabled())
+
+
 def is_transformed(*given: Any) -> bool:
     """Whether PyTorch differentiates, maps or traces what becomes of these."""
     tensors = [x for x in given if is_tensor(x)]
