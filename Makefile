@@ -88,7 +88,7 @@ test-package: $(VENV)/.installed-test
 	cd build/package && venv/bin/python -c "import numpy as np, widen; \
 	  assert 'build/package/venv' in widen.__file__; \
 	  assert widen.matmul(np.array([[1e16, 1, -1e16]]), np.ones((3, 1)), accuracy='correct') == 1"
-	cd build/package && venv/bin/widen demo
+	cd build/package && venv/bin/widen plan 512 512 512
 
 sdist: $(VENV)/.installed-test
 	$(BIN)/python -m build --sdist
