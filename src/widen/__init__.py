@@ -28,7 +28,7 @@ from widen.formats import (
 from widen.plan import Info, Plan
 from widen.words import Words
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Contract",

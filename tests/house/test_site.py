@@ -57,6 +57,14 @@ def test_claims_of_the_gallery_are_all_there():
     assert set(drawn) == set(gallery.DRAWN)
 
 
+def test_versions_agree():
+    version = widen.__version__
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"Version {version}," in (ROOT / "docs" / "cite.md").read_text(encoding="utf-8")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\S+)", changes, re.MULTILINE)[0] == version
+
+
 # ── the reference ────────────────────────────────────────────────────────────
 
 

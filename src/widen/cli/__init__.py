@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Examples
     --------
     >>> main(["--version"])
-    widen 0.1.0
+    widen 0.2.0
     0
     """
     # Imported here so that `import widen` never pays for a command line it does not use.
