@@ -34,6 +34,12 @@ def matmul(
     unit: options.Unit = None,
     system: options.System = None,
     workspace: options.Workspace = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Keep finished panels if interrupted, and go on from those there are."
+        ),
+    ] = False,
 ) -> None:
     """Multiply two matrices in .npy files and say how accurate the result is.
 
@@ -41,6 +47,10 @@ def matmul(
     once. The output appears when it is complete: after an error, Ctrl-C or a signal that ends the
     program there is no new file, and an old one is as it was. With -o - it is written to standard
     output when it is complete, and what is said of it goes to standard error.
+
+    With --resume, finished panels are kept beside the output with their checksums, whatever ends
+    the program; the same command goes on from there, and the bits are the same. A record that is
+    damaged, or of another product, is refused.
     """
     import widen
     from widen.cli.files import STANDARD, map_matrix, new_matrix, standard_output
@@ -56,6 +66,19 @@ def matmul(
         # Asked before a file is made, so that a wrong option touches nothing.
         result_dtype = dtype_of_product(left.dtype, right.dtype, arguments)
     piped = output == STANDARD
+    if resume:
+        if piped:
+            raise CommandError("--resume needs a file to keep panels beside: name one with -o")
+        from widen.cli.resume import Cut, multiply
+
+        with progress_bar(what) as progress, library_errors(), memory_errors(
+            arguments["workspace"]
+        ):  # fmt: skip
+            out, info = multiply(
+                Cut(left, right, shape), Path(output), result_dtype, arguments, progress
+            )
+        _say(output, out, info, perf_counter() - started)
+        return
     with (
         standard_output(shape, result_dtype)
         if piped
@@ -65,7 +88,15 @@ def matmul(
         memory_errors(arguments["workspace"]),
     ):
         _, info = widen.matmul(left, right, out=out, info="largest", progress=progress, **arguments)
-    lines = report("standard output" if piped else output, out, info, perf_counter() - started)
+    _say(output, out, info, perf_counter() - started)
+
+
+def _say(output: str, out: "Array", info: Any, seconds: float) -> None:
+    """Say what ran; on standard error if the product itself is on standard output."""
+    from widen.cli.files import STANDARD
+
+    piped = output == STANDARD
+    lines = report("standard output" if piped else output, out, info, seconds)
     try:
         for line in lines:
             typer.echo(line, err=piped)
