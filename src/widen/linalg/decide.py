@@ -6,7 +6,6 @@ have them too. Elements far from the range of the format are decided one at a ti
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -136,21 +135,3 @@ def decide_far(
         if words is not None:
             found[i, j] = words
     return found
-
-
-def rounded_root(square: Fraction, is_negative: bool, fmt: Part) -> tuple[float, ...]:
-    """The words of a square root, or of its negative."""
-    sign = -1 if is_negative else 1
-    top, bottom = math.isqrt(square.numerator), math.isqrt(square.denominator)
-    if top * top == square.numerator and bottom * bottom == square.denominator:
-        return rounded(Fraction(sign * top, bottom), fmt)
-    bits = fmt.precision + 64
-    while True:
-        size = square.numerator.bit_length() - square.denominator.bit_length()
-        shift = max(0, bits - size // 2)
-        root = math.isqrt((square.numerator << 2 * shift) // square.denominator)
-        ends = sorted(Fraction(sign * value, 1 << shift) for value in (root, root + 1))
-        words = decide_exactly(ends[0], ends[1], fmt)
-        if words is not None:
-            return words
-        bits *= 2  # it is irrational, so that it is decided some time

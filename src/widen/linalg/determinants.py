@@ -15,10 +15,11 @@ from widen.formats.arrays import eager
 from widen.linalg import operands
 from widen.linalg.arrays import complex_of, moved_like
 from widen.linalg.bounds import first_words
-from widen.linalg.decide import decide_exactly, rounded, rounded_root
+from widen.linalg.decide import decide_exactly, rounded
 from widen.linalg.determinant import Determinant, determinant, exact_determinant
 from widen.linalg.errors import NotProvenError
 from widen.linalg.operands import Given
+from widen.linalg.powers import rounded_root
 from widen.linalg.singular import proven_rank
 from widen.words import Words
 

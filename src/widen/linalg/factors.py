@@ -38,11 +38,12 @@ from widen.linalg.bounds import (
     product,
     product_above,
 )
-from widen.linalg.decide import decide, half_units, nearest, rounded, rounded_root
+from widen.linalg.decide import decide, half_units, nearest, rounded
 from widen.linalg.definite import is_positive_definite
 from widen.linalg.errors import NotProvenError
 from widen.linalg.integers import WORK, to_integers
 from widen.linalg.modular import planes_of
+from widen.linalg.powers import rounded_root
 from widen.linalg.records import EigenInfo
 from widen.linalg.scaling import is_equal, times_powers
 from widen.linalg.singular import row_exponents

@@ -1,8 +1,8 @@
 """QR by Householder's reflections in words, in blocks: orthogonal to the words, whatever the rank.
 
 A reflection is I - v v' with v'v = 2. A block of them, H_1 ... H_b, is I - Y T Y' with the vectors
-in the columns of Y and T upper triangular: T_jj = 1, T_ij = -(T Y'v_j)_i above. The diagonal of the
-triangle is made real and not negative at the end, which makes Q and R unique for full column rank.
+in the columns of Y, and T upper triangular with T^-1 + T^-H = Y'Y. The diagonal of the triangle is
+made real and not negative at the end, which makes Q and R unique for full column rank.
 """
 
 from __future__ import annotations
@@ -76,22 +76,32 @@ def _mask(plane: Any) -> Any:
 
 def _reflected(r: Words, start: int, stop: int) -> _Block:
     """Make the columns of a block triangular, in place."""
-    fmt, count = r.format, stop - start
     y = r[start:, start:stop].zeros_like()
-    t = as_words(eye_like(first_words(r), count) + (0j if is_complex(r) else 0.0), len(r.planes))
-    for j in range(count):
+    for j in range(stop - start):
         at = start + j
         v = _reflection(r[at:, at : at + 1])
         if v is None:  # a column of zeros: nothing to do, and no vector
             continue
         rest = r[at:, at:stop]
-        share = api.matmul(adjoint(v), rest, dtype=fmt)
-        r[at:, at:stop] = rest - v * share
+        r[at:, at:stop] = rest - v * api.matmul(adjoint(v), rest, dtype=r.format)
         y[j:, j : j + 1] = v
-        if j:
-            inner = api.matmul(adjoint(y[:, :j]), y[:, j : j + 1], dtype=fmt)
-            t[:j, j : j + 1] = -api.matmul(t[:j, :j], inner, dtype=fmt)
-    return _Block(start, y, t)
+    return _Block(start, y, _joined(y))
+
+
+def _joined(y: Words) -> Words:
+    """The triangle T of a block: the inverse of I + S, S what Y'Y has above its diagonal.
+
+    S^b is zero: (I + S)^-1 = (I - S)(I + S^2)(I + S^4) ...
+    """
+    count = y.shape[1]
+    gram = api.matmul(adjoint(y), y, dtype=y.format)
+    mask = moved_like(np.triu(np.ones((count, count)), 1), y.planes[0])
+    power = each_plane(gram, lambda plane: plane * mask)
+    t = eye_like(mask, count) - power
+    for _ in range((count - 1).bit_length() - 1):
+        power = api.matmul(power, power, dtype=y.format)
+        t = t + api.matmul(t, power, dtype=y.format)
+    return as_words(t, len(y.planes))
 
 
 def _reflection(x: Words) -> Words | None:

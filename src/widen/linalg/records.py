@@ -132,3 +132,33 @@ class DefiniteInfo:
 
     def __str__(self) -> str:
         return "\n".join(f"proven    {sentence}" for sentence in self.proven)
+
+
+@dataclass(frozen=True)
+class FactorInfo:
+    """What was proven about the factors of matrices, and what they took.
+
+    Attributes
+    ----------
+    residual
+        Upper bounds of |a - q r|, or of |p a - l u|, for the factors as they are returned: of every
+        element, an array or tensor of a's shape.
+    orthogonality
+        Upper bound of the maximum norm of I - q' q, which is at least its 2-norm; None for LU.
+    words
+        Words of float64 of the arithmetic.
+    seconds
+        Wall-clock time.
+    """
+
+    residual: Any
+    orthogonality: float | None
+    words: int
+    seconds: float
+
+    def __str__(self) -> str:
+        most = float(self.residual.max()) if 0 not in self.residual.shape else 0.0
+        said = f"proven    the product of the factors is within {most:.3g} of the matrix"
+        if self.orthogonality is not None:
+            said += f", q is orthonormal within {self.orthogonality:.3g}"
+        return f"{said}\nwords     {self.words}; {1e3 * self.seconds:.1f} ms"
