@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 from pathlib import Path
+from textwrap import dedent
 
 import figures
 import gallery
@@ -19,13 +20,13 @@ def example_page(path: Path) -> str:
     """Return the page of one program: what it says of itself, its output, its code."""
     source = path.read_text(encoding="utf-8")
     told = ast.get_docstring(ast.parse(source)) or ""
-    head, _, printed = re.split(r"^(It prints.*?:)\n\n", told, flags=re.MULTILINE)
+    head, remark, printed = re.split(r"^It prints(.*?):\n\n", told, flags=re.MULTILINE)
     title, _, text = head.partition("\n")
     code = source.split('"""\n', 1)[1].strip()
     return (
         f"# {title.rstrip('.')}\n\n{text.strip()}\n\n"
-        f"## What it prints\n\n```text\n{printed}\n```\n\n"
-        f"(~ marks what depends on NumPy's BLAS.)\n\n## The program\n\n`examples/{path.name}`:\n\n"
+        f"## What it prints\n\n```text\n{dedent(printed)}\n```\n\n{remark.strip()}\n\n"
+        f"## The program\n\n`examples/{path.name}`:\n\n"
         f"```py\n{code}\n```\n"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
+from collections import Counter
 from types import ModuleType
 from typing import Any
 
@@ -106,16 +107,15 @@ def format_pages() -> str:
     for name in [full.split(".")[1] for full in public(widen, "format")]:
         fmt = FORMATS[name]
         digits = int(fmt.precision * np.log10(2))
-        kind_ = "complex" if fmt.parts == 2 else "real"
-        words = words_of(fmt)
-        rows.append(f"   * - :py:obj:`widen.{name}`\n     - {kind_}\n     - {' + '.join(words)}\n"
-                    f"     - {fmt.precision}\n     - {digits}\n")  # fmt: skip
-        value = "0.1+0.3j" if fmt.parts == 2 else "1/3"
-        shown = str(widen.Words([value], fmt))
+        numbers, value = ("complex", "1+2j") if fmt.parts == 2 else ("real", "1")
+        words = " + ".join(f"{count} × {word}" for word, count in Counter(words_of(fmt)).items())
+        cells = [f":py:obj:`widen.{name}`", numbers, words, str(fmt.precision), str(digits)]
+        rows.append("   * - " + "\n     - ".join(cells) + "\n")
+        shown = str(widen.Words([value], fmt) / 3)
         entries.append(
-            f".. py:data:: widen.{name}\n\n   {kind_.capitalize()} numbers of {len(words)} "
-            f"words, {digits} decimal digits.\n\n   >>> import widen\n   >>> "
-            f'print(widen.Words(["{value}"], dtype=widen.{name}))\n   {shown}\n\n'
+            f".. py:data:: widen.{name}\n\n   {numbers.capitalize()} numbers of {words}, "
+            f"{digits} decimal digits.\n\n   >>> import widen\n   >>> "
+            f'print(widen.Words(["{value}"], dtype=widen.{name}) / 3)\n   {shown}\n\n'
         )
     head = ".. list-table::\n   :header-rows: 1\n\n   * - format\n     - numbers\n"
     head += "     - words\n     - bits\n     - digits\n"
