@@ -124,6 +124,19 @@ def test_products_are_correctly_rounded(name, mode, scope):
     assert not log.left
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_are_rounded_once(dtype, scope):
+    a, b = numbers(4, 9, dtype=dtype), numbers(9, 3, dtype=dtype)
+    exactly = exact(a.double(), b.double())  # products of halves: 53 bits hold these sums
+    layer = torch.nn.Linear(9, 3, dtype=dtype)
+    with scope as log:
+        c, y = a @ b, layer(a)
+    assert torch.equal(c, exactly.to(dtype))
+    product = exact(a.double(), layer.weight.detach().double().mT).to(dtype)
+    assert torch.equal(y, layer.bias + product)
+    assert not log.left
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.complex128])
 def test_other_dtypes(dtype, scope):
     a, b = numbers(4, 9, dtype=dtype), numbers(9, 3, dtype=dtype)
@@ -316,6 +329,8 @@ def test_autocast_is_respected_and_said():
     (row,) = log
     assert row.dtype == "bfloat16"
     assert "autocast" in row.notes
+    wanted = widen.matmul(a.bfloat16(), b.bfloat16(), dtype="bfloat16")
+    assert torch.equal(c, wanted)
     with widen.emulate() as log:
         a @ b
         with torch.autocast("cpu", dtype=torch.bfloat16), torch.autocast("cpu", enabled=False):

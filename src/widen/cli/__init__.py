@@ -1,4 +1,4 @@
-"""The command line: `widen matmul | plan | units | bench | reproduce | demo | warm`."""
+"""The command line: `widen matmul | run | plan | units | bench | reproduce | demo | warm`."""
 
 import io
 import sys

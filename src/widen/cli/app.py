@@ -11,6 +11,7 @@ from widen.cli.linalg import det, eig, solve
 from widen.cli.matmul import matmul
 from widen.cli.plan import plan
 from widen.cli.reproduce import reproduce
+from widen.cli.run import run
 from widen.cli.units import units
 from widen.cli.warm import warm
 
@@ -55,6 +56,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     solve: "widen solve A.npy b.npy -o x.npy",
     eig: "widen eig A.npy -o w.npy",
     det: "widen det A.npy --dtype float64x2",
+    run: "widen run --accuracy correct train.py --epochs 3",
     plan: "widen plan 1024 1024 1024 --accuracy correct",
     units: "widen units",
     bench: "widen bench --device cuda --sizes 2048,4096 -a fast -a standard",
@@ -62,5 +64,9 @@ EXAMPLES: dict[Callable[..., None], str] = {
     demo: "widen demo",
     warm: "widen warm --device cpu",
 }
+OWN_WORDS: dict[Callable[..., None], dict[str, bool]] = {run: {"allow_interspersed_args": False}}
+"""Commands that hand on all words after their first argument."""
+
 for command, example in EXAMPLES.items():
-    app.command(epilog=f"Example: `{example}`")(command)
+    settings = OWN_WORDS.get(command)
+    app.command(epilog=f"Example: `{example}`", context_settings=settings)(command)

@@ -53,23 +53,23 @@ def output_errors() -> Iterator[None]:
 
 
 class Output:
-    """A stream, standard output, whose errors are `OutputError`."""
+    """Standard output, a `stream`, whose errors are `OutputError`."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self.stream = stream
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
         """Write a text."""
         with output_errors():
-            return self._stream.write(text)
+            return self.stream.write(text)
 
     def flush(self) -> None:
         """Write out what is held back."""
         with output_errors():
-            self._stream.flush()
+            self.stream.flush()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -15,12 +15,11 @@ import torch
 from widen import bounds as inequalities
 from widen.calls import autograd, dispatch
 from widen.contract import Contract, as_contract
-from widen.emulate import switches
+from widen.emulate import compiled, switches
 from widen.emulate.log import Kind, Log, MissedProductError, caller
 from widen.emulate.operators import WAYS, Action, Way, way_of
-from widen.emulate.products import Sum, addend_fits, flops, operands_fit
+from widen.emulate.products import READERS, Sum, addend_fits, flops, operands_fit
 from widen.formats import PLAIN
-from widen.formats.arrays import eager
 from widen.gpu.replay import private
 from widen.gpu.replay.modes import TorchDispatchMode, unwatched
 from widen.options import Accuracy, Options
@@ -96,7 +95,13 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """PyTorch's way to hide a mode from its compiler would import that, three seconds."""
         return False
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """PyTorch asks whether it may compile functions inside the scope."""
+        return compiled.is_served()
+
     def __enter__(self) -> Log:
+        compiled.prepare(_hide)
         switches.enter()
         super().__enter__()  # type: ignore[no-untyped-call]
         return self.log
@@ -105,9 +110,9 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             super().__exit__(*error)  # type: ignore[no-untyped-call]
         finally:
-            switches.leave()
+            if switches.leave():
+                compiled.release()
 
-    @eager
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
@@ -135,6 +140,18 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if reason:
             self._leave(func, [whole.a, whole.b], reason, missed=missed)
         return func(*args, **kwargs)
+
+    def traced(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A product in a graph that is compiled: the operator and sums, or NotImplemented."""
+        read = READERS[func._schema.name.removeprefix("aten::")]
+        whole = read(args, kwargs)
+        reason, missed = self._obstacle(whole)
+        if reason is None:
+            result, _ = self._computed(whole)
+            return result if whole.finish is None else whole.finish(result)
+        if reason:
+            self._leave(func, [whole.a, whole.b], reason, missed=missed, note="compiled")
+        return NotImplemented
 
     def _opened(self, made_of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An operator made of others, run with the scope open, so that it sees them."""
@@ -200,7 +217,7 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         started = time.perf_counter()
         a, b, scalars, options = autograd.read(args)
         result, bound = self._product(a, b, scalars, options)
-        kind = self._kind(func, [a, b], "")
+        kind = self._kind(func, [a, b], "", "compiled")
         self.log.note(kind, time.perf_counter() - started, bound)
         return result
 
@@ -235,16 +252,18 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────
 
-    def _leave(self, func: Any, tensors: list[Tensor], reason: str, *, missed: bool) -> None:
-        kind = self._kind(func, tensors, reason)
+    def _leave(
+        self, func: Any, tensors: list[Tensor], reason: str, *, missed: bool, note: str = ""
+    ) -> None:
+        kind = self._kind(func, tensors, reason, note)
         self.log.note(kind)
         if missed and self.choices.missed == "raise":
             raise MissedProductError(
                 f"widen.emulate left {kind.operator} alone: {reason}; use missed='log' to go on"
             )
 
-    def _kind(self, func: Any, tensors: list[Tensor], reason: str) -> Kind:
-        notes = []
+    def _kind(self, func: Any, tensors: list[Tensor], reason: str, note: str = "") -> Kind:
+        notes = [note] if note else []
         if private.is_backward():
             notes.append("backward")
         first = tensors[0] if tensors else None
@@ -256,6 +275,11 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
             code, line, tuple(x.shape for x in tensors),
             None if first is None else first.dtype, tuple(notes), reason,
         )  # fmt: skip
+
+
+def _hide(hidden: Callable[[Any], Any]) -> None:
+    """Have the compiler not look into the scope; without it, that would take time for nothing."""
+    Scope.__torch_dispatch__ = hidden(Scope.__torch_dispatch__)  # type: ignore[method-assign]
 
 
 def _is_made_of_tensors(types: Any) -> bool:

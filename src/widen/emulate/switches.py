@@ -61,11 +61,12 @@ def enter() -> None:
         _open += 1
 
 
-def leave() -> None:
-    """Restore what was found, if no other scope is open."""
+def leave() -> bool:
+    """Restore what was found if no other scope is open, and say whether that is so."""
     global _open
     with _lock:
         _open -= 1
         if _open == 0:
             for switch, was in zip(SWITCHES, _found, strict=True):
                 switch.write(was)
+        return _open == 0

@@ -139,6 +139,16 @@ def is_watched_by_others() -> bool:
     )
 
 
+def innermost_scope() -> Any:
+    """The innermost scope of `widen.emulate` that is open in this thread, or None."""
+    core = sys.modules["torch"]._C
+    for at in reversed(range(core._len_torch_dispatch_stack())):
+        mode = core._get_dispatch_stack_at(at)
+        if getattr(mode, "is_widen_scope", False):
+            return mode
+    return None
+
+
 def is_in_scope() -> bool:
     """Whether scopes of `widen.emulate` see operators here, and nobody else; no compiler either."""
     if is_compiled():
