@@ -1,6 +1,6 @@
 """Wide results from narrow units: matrix products that are right, certified and reproducible."""
 
-from widen import linalg
+from widen import linalg, nn
 from widen.api import encode, gemm, matmul, plan
 from widen.contract import Contract
 from widen.emulate import emulate
@@ -59,5 +59,6 @@ __all__ = [
     "gemm",
     "linalg",
     "matmul",
+    "nn",
     "plan",
 ]

@@ -45,7 +45,7 @@ ORDER = [
     ["calls"],
     ["api"],
     ["linalg"],
-    ["emulate"],
+    ["emulate", "nn"],
     ["distributed"],
     ["papers"],
     ["cli"],
@@ -72,6 +72,7 @@ LIBRARIES = {
     "gpu.ship": {"triton"},
     "gpu.kernels": {"torch", "triton", "cuda"},
     "emulate": {"torch"},
+    "nn": {"torch"},
     "words": {"torch", "mpmath", "gmpy2", "flint"},  # numbers that words become
     "distributed": {"torch"},
     "cli": {"typer", "rich", "matplotlib"},
@@ -111,6 +112,7 @@ PUBLIC = sorted(
         "gemm",
         "linalg",
         "matmul",
+        "nn",
         "plan",
     ]
     + [name for name in FORMATS if name not in PLAIN]
@@ -357,7 +359,12 @@ def test_nothing_else_is_made_public():
     assert not any(isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in tree.body)
 
 
-DOCUMENTED = [*PUBLIC, *(f"linalg.{name}" for name in widen.linalg.__all__)]
+DOCUMENTED = [
+    *PUBLIC,
+    *(f"linalg.{name}" for name in widen.linalg.__all__),
+    *(f"nn.{name}" for name in widen.nn.__all__),
+    *(f"nn.functional.{name}" for name in widen.nn.functional.__all__),
+]
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)

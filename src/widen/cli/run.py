@@ -127,7 +127,7 @@ def _own_traceback() -> Iterator[None]:
         ours = (__file__, runpy.__file__, "<frozen runpy>")
         while trace is not None and trace.tb_frame.f_code.co_filename in ours:
             trace = trace.tb_next
-        sys.excepthook(type(error), error, trace)
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
         raise SystemExit(1) from None
 
 
