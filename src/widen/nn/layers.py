@@ -48,18 +48,31 @@ class Linear(torch.nn.Linear):
         self.accuracy: str | int = contract.bits or contract.name
 
     def forward(self, input: Tensor) -> Tensor:
-        """The layer's output."""
+        """The layer's output.
+
+        >>> import torch
+        >>> from widen.nn import Linear
+        >>> Linear(3, 2).forward(torch.zeros(1, 3)).shape
+        torch.Size([1, 2])
+        """
         result: Tensor = linear(input, self.weight, self.bias, accuracy=self.accuracy)
         return result
 
     def extra_repr(self) -> str:
-        """What `print` says about it."""
+        """What `print` says about it.
+
+        >>> from widen.nn import Linear
+        >>> Linear(3, 2, accuracy=60).extra_repr()
+        'in_features=3, out_features=2, bias=True, accuracy=60'
+        """
         return f"{super().extra_repr()}, accuracy={self.accuracy!r}"
 
     @classmethod
     def of(cls, layer: torch.nn.Linear, accuracy: Accuracy = "standard") -> Linear:
         """A layer with the parameters of another one, which both then share.
 
+        >>> import torch
+        >>> from widen.nn import Linear
         >>> theirs = torch.nn.Linear(3, 2)
         >>> Linear.of(theirs).weight is theirs.weight
         True
