@@ -97,6 +97,10 @@ SHORT = {
         ">>> values, info = widen.linalg.eigvalsh(a, info=True)\n>>> info.decided",
         "array([ True,  True])",
     ),
+    "widen.linalg.FactorInfo": (
+        ">>> q, r, info = widen.linalg.qr(a, info=True)\n>>> bool(info.residual.max() < 1e-15)",
+        "True",
+    ),
     "widen.linalg.NotProvenError": (
         ">>> issubclass(widen.linalg.NotProvenError, np.linalg.LinAlgError)", "True"),
     "widen.linalg.SingularMatrixError": (

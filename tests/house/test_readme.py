@@ -91,7 +91,9 @@ def test_files_that_are_named_exist(path):
     for quoted in re.findall(r"`([^`\n]+)`", text):
         for word in quoted.split():
             name = word.rstrip(":,.")
-            is_file = re.fullmatch(r"[\w./<>*-]+\.(py|md|cu|cuh|jsonl|json|toml|svg|cff)", name)
+            is_file = re.fullmatch(
+                r"[\w/<*][\w./<>*-]*\.(py|md|cu|cuh|jsonl|json|toml|svg|cff)", name
+            )
             is_folder = "/" in name and re.fullmatch(r"[\w./<>*-]+/", name)
             if is_file or is_folder:
                 assert exists(name, bases), f"{name} is not there"
