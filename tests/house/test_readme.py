@@ -99,9 +99,6 @@ def test_files_that_are_named_exist(path):
                 assert exists(name, bases), f"{name} is not there"
 
 
-FILE = re.compile(r"[\w./<>*-]+\.(py|md|cu|cuh|jsonl|json|toml|svg|cff)")
-"""The name of a file, as documents have them in backquotes."""
-
 CELL = re.compile(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)")
 """A file and functions (or classes) of it, as the walks of docs/architecture.md have them."""
 
