@@ -25,6 +25,21 @@ from widen.formats import (
     float64x8,
     float64x16,
 )
+from widen.functions import (
+    dot,
+    einsum,
+    inner,
+    matrix_power,
+    matvec,
+    multi_dot,
+    norm,
+    outer,
+    sum,
+    tensordot,
+    vdot,
+    vecdot,
+    vecmat,
+)
 from widen.plan import Info, Plan
 from widen.words import Words
 
@@ -45,6 +60,8 @@ __all__ = [
     "complex128x4",
     "complex128x8",
     "complex128x16",
+    "dot",
+    "einsum",
     "emulate",
     "encode",
     "float32x2",
@@ -57,8 +74,19 @@ __all__ = [
     "float64x8",
     "float64x16",
     "gemm",
+    "inner",
     "linalg",
     "matmul",
+    "matrix_power",
+    "matvec",
+    "multi_dot",
     "nn",
+    "norm",
+    "outer",
     "plan",
+    "sum",
+    "tensordot",
+    "vdot",
+    "vecdot",
+    "vecmat",
 ]

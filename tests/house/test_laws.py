@@ -45,6 +45,8 @@ ORDER = [
     ["calls"],
     ["api"],
     ["linalg"],
+    ["functions"],
+    ["numpy"],
     ["emulate", "nn"],
     ["distributed"],
     ["papers"],
@@ -85,6 +87,7 @@ LIBRARIES_OF_FILES = {
     "calls/foreign/jax": {"jax"},
     "formats/arrays": {"ml_dtypes"},  # bfloat16 in NumPy
     "linalg/gradients": {"torch"},
+    "functions/gradients": {"torch"},
 }
 # And which files of a paper, below its folder; its algorithm and its items name none.
 LIBRARIES_OF_PAPERS = {
@@ -114,6 +117,7 @@ PUBLIC = sorted(
         "matmul",
         "nn",
         "plan",
+        *widen.functions.__all__,
     ]
     + [name for name in FORMATS if name not in PLAIN]
 )

@@ -48,7 +48,8 @@ def rounded(x: Any, dtype: Any) -> Any:
     if is_tensor(high):
         return ((top.long() << 32) + rest.long()).to(dtype)
     if dtype == np.uint64:
-        return (top.astype(np.uint64) << np.uint64(32)) + rest.astype(np.int64).view(np.uint64)
+        low = rest.astype(np.int64).view(np.uint64)
+        return ((top.astype(np.uint64) << np.uint64(32)) + low).astype(dtype)  # or np.ulonglong
     return ((top.astype(np.int64) << 32) + rest.astype(np.int64)).astype(dtype)
 
 

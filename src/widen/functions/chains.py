@@ -1,0 +1,186 @@
+"""Products of more than two matrices: chains and powers. Every product keeps the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from widen.api import gemm, matmul
+from widen.calls.foreign.arrays import exact, is_integral
+from widen.formats.arrays import is_tensor
+from widen.functions.arrays import (
+    broadcast,
+    common_format,
+    delivered,
+    namespace,
+    operand,
+    reshaped,
+)
+from widen.functions.products import reshaped_scalar
+from widen.linalg import inv
+from widen.options import Accuracy
+from widen.words import Words
+
+
+def multi_dot(
+    arrays: Sequence[Any], *, accuracy: Accuracy = "standard", dtype: Any = None, out: Any = None
+) -> Any:
+    """The product of a list of matrices, in the order that takes the fewest operations.
+
+    Parameters
+    ----------
+    arrays
+        Matrices (arrays, tensors, `Words` or lists); the first and the last may be vectors.
+    accuracy, dtype
+        As for `matmul`. Every product keeps the contract and is rounded to the result's format;
+        give ``dtype=widen.float64x2`` for products in between that lose next to nothing.
+    out
+        Array (or tensor) to put the result in.
+
+    Notes
+    -----
+    The order is a function of the shapes alone: the first split with the fewest multiplications.
+    So an element's bits depend on the shapes too, if there are more than two matrices.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> a, b, x = np.ones((30, 2)), np.ones((2, 30)), np.ones(30)
+    >>> widen.multi_dot([a, b, x])[:3]
+    array([60., 60., 60.])
+    """
+    given = [operand(x, f"arrays[{at}]") for at, x in enumerate(arrays)]
+    if len(given) < 2:
+        raise ValueError(f"arrays has {len(given)} matrices; give two or more")
+    for at, x in enumerate(given):
+        ends = at in (0, len(given) - 1)
+        if x.ndim != 2 and not (ends and x.ndim == 1):
+            raise ValueError(
+                f"arrays[{at}] has shape {tuple(x.shape)}; give matrices, of which the first and "
+                "the last may be vectors"
+            )
+    first, last = given[0].ndim == 1, given[-1].ndim == 1
+    if first:
+        given[0] = reshaped(given[0], (1, -1))
+    if last:
+        given[-1] = reshaped(given[-1], (-1, 1))
+    for at in range(len(given) - 1):
+        if given[at].shape[1] != given[at + 1].shape[0]:
+            raise ValueError(
+                f"shapes {tuple(given[at].shape)} and {tuple(given[at + 1].shape)} of arrays "
+                f"{at} and {at + 1} do not match"
+            )
+    sizes = (*(int(x.shape[0]) for x in given), int(given[-1].shape[1]))
+    wanted = common_format(given) if dtype is None and len(given) > 2 else dtype
+
+    def product(start: int, stop: int) -> Any:
+        if stop - start == 1:
+            return given[start]
+        cut = _best(sizes[start : stop + 1])[1] + start
+        return matmul(product(start, cut), product(cut, stop), accuracy=accuracy, dtype=wanted)
+
+    result = product(0, len(given))
+    rows, columns = result.shape
+    shape = (() if first else (rows,)) + (() if last else (columns,))
+    return delivered(reshaped_scalar(result, shape), out)
+
+
+@cache
+def _best(sizes: tuple[int, ...]) -> tuple[int, int]:
+    """Multiplications of the best order of a chain, and where its last product cuts it.
+
+    >>> _best((30, 2, 30, 1))
+    (120, 1)
+    """
+    if len(sizes) == 2:
+        return 0, 0
+    return min(
+        (
+            _best(sizes[: cut + 1])[0] + _best(sizes[cut:])[0] + sizes[0] * sizes[cut] * sizes[-1],
+            cut,
+        )
+        for cut in range(1, len(sizes) - 1)
+    )
+
+
+def matrix_power(
+    a: Any, n: int, *, accuracy: Accuracy = "standard", dtype: Any = None, out: Any = None
+) -> Any:
+    """The n-th power of square matrices, by repeated squares.
+
+    Parameters
+    ----------
+    a
+        Square matrices (..., m, m): an array, a tensor, `Words` or a list.
+    n
+        An integer. Negative powers are those of the inverse (`widen.linalg.inv`), rounded once.
+    accuracy, dtype
+        As for `matmul`. Every product keeps the contract and is rounded to the result's format;
+        give ``dtype=widen.float64x2`` for products in between that lose next to nothing.
+    out
+        Array (or tensor) to put the result in.
+
+    Notes
+    -----
+    Squares a^2, a^4, ... are multiplied for the bits of n that are set, the lowest first.
+
+    Examples
+    --------
+    >>> import widen
+    >>> widen.matrix_power([[1.0, 1.0], [0.0, 1.0]], 10)
+    array([[ 1., 10.],
+           [ 0.,  1.]])
+    """
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+        raise TypeError(f"n={n!r} is not an integer")
+    square = operand(a, "a")
+    if square.ndim < 2 or square.shape[-1] != square.shape[-2]:
+        raise ValueError(f"a has shape {tuple(square.shape)}; give square matrices (..., m, m)")
+    left = int(n)
+    if left < 0:
+        square, left = inv(exact(square, "a")), -left
+    if left == 0:
+        return delivered(_identity(square, dtype), out)
+    if left == 1:
+        return delivered(_converted(square, dtype), out)
+    result = None
+    while left:
+        if left & 1:
+            result = square if result is None else _times(result, square, accuracy, dtype)
+        left >>= 1
+        if left:
+            square = _times(square, square, accuracy, dtype)
+    return delivered(result, out)
+
+
+def _converted(x: Any, dtype: Any) -> Any:
+    """The same numbers, rounded once to a format; a copy."""
+    if dtype is None and is_integral(x):
+        return x + 0
+    return gemm(x, x, x, alpha=0.0, beta=1.0, dtype=dtype)  # which reads c alone
+
+
+def _times(x: Any, y: Any, accuracy: Accuracy, dtype: Any) -> Any:
+    return matmul(x, y, accuracy=accuracy, dtype=dtype)
+
+
+def _identity(x: Any, dtype: Any) -> Any:
+    """Identity matrices in the place of x."""
+    library, size = namespace(x), x.shape[-1]
+    if isinstance(x, Words):
+        first = x.planes[0]
+        eye = _eye(library, size, first, first.dtype)
+        return broadcast(Words(eye, dtype=dtype or x.format), x.shape)
+    eye = _eye(library, size, x, x.dtype)
+    if dtype is not None:
+        eye = matmul(eye, eye, dtype=dtype)
+    return broadcast(eye, x.shape)
+
+
+def _eye(library: Any, size: int, like: Any, dtype: Any) -> Any:
+    if is_tensor(like):
+        return library.eye(size, dtype=dtype, device=like.device)
+    return library.eye(size, dtype=dtype)

@@ -1,0 +1,93 @@
+"""Sums along axes: exact, then rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from widen.api import matmul
+from widen.calls.foreign.arrays import is_integral
+from widen.formats.arrays import format_of_array, is_tensor
+from widen.functions.arrays import (
+    as_lines,
+    axes_of,
+    delivered,
+    kept_shape,
+    namespace,
+    operand,
+)
+from widen.functions.products import reshaped_scalar
+from widen.words import Words
+
+HALF = (1 << 32) - 1
+
+
+def sum(
+    x: Any, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, out: Any = None
+) -> Any:
+    """Sums along axes, correctly rounded: exact on the way, in any order, and rounded once.
+
+    Parameters
+    ----------
+    x
+        An array, a tensor, `Words` or a list. Integers and booleans give integers of 64 bits, or an
+        OverflowError.
+    axis
+        An axis or several; all of them by default.
+    dtype
+        Format of the result; that of x by default.
+    keepdims
+        Whether axes that were added stay, with one entry.
+    out
+        Array (or tensor) to put the result in.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> x = np.array([1e16, 1.0, -1e16])
+    >>> np.sum(x), widen.sum(x)
+    (np.float64(0.0), np.float64(1.0))
+    """
+    array = operand(x, "x")
+    axes = axes_of(axis, array.ndim)
+    shape = kept_shape(array.shape, axes, keepdims)
+    lines = as_lines(array, axes)
+    if is_integral(array) and dtype is None:
+        return delivered(reshaped_scalar(_of_integers(lines), shape), out)
+    wanted = _own_format(array) if dtype is None else dtype
+    result = matmul(lines, _ones(lines), accuracy="correct", dtype=wanted)
+    return delivered(reshaped_scalar(result, shape), out)
+
+
+def _own_format(x: Any) -> str:
+    ours = isinstance(x, (np.ndarray, Words)) or is_tensor(x)
+    return format_of_array(x).name if ours else np.dtype(x.dtype).name
+
+
+def _ones(lines: Any) -> Any:
+    """As many ones as are added."""
+    library, count = namespace(lines), lines.shape[-1]
+    if library.__name__ != "torch":
+        return library.ones(count, "float32")
+    first = lines.planes[0] if isinstance(lines, Words) else lines
+    return library.ones(count, dtype=library.float32, device=first.device)
+
+
+def _of_integers(lines: Any) -> Any:
+    """Exact sums of the last axis: h 2^32 + l, of which both sums fit an int64."""
+    library = namespace(lines)
+    if is_tensor(lines):
+        if lines.dtype == library.uint64:
+            raise TypeError("x holds uint64, which PyTorch does not compute with; give int64")
+        whole, signed = lines.long(), True
+    else:
+        signed = lines.dtype.kind != "u"
+        whole = lines.astype(np.int64 if signed else np.uint64)
+    high, low = (whole >> 32).sum(-1), (whole & HALF).sum(-1)
+    high, low = high + (low >> 32), low & HALF
+    least, most = (-(2**31), 2**31) if signed else (0, 2**32)
+    if not bool(((high >= least) & (high < most)).all()):
+        raise OverflowError("a sum of these integers has more than 64 bits; give dtype='float64'")
+    with np.errstate(all="ignore"):
+        return (high << 32) | low
