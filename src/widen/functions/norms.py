@@ -27,6 +27,9 @@ from widen.functions.products import reshaped_scalar
 from widen.functions.sums import sum as exact_sum
 from widen.words import Words
 
+OF_VECTORS = (None, 2, 1, 0, math.inf, -math.inf)
+OF_MATRICES = (None, "fro", 1, -1, math.inf, -math.inf)
+
 
 def norm(
     x: Any,
@@ -45,8 +48,8 @@ def norm(
         An array, a tensor, `Words` or a list.
     ord
         None: the root of the exact sum of all squares, rounded once. For vectors 2 (the same), 1,
-        0, inf and -inf; for matrices ``"fro"``, 1, -1, inf and -inf. `widen.linalg.norm` has the
-        largest singular value.
+        0, inf and -inf; for matrices ``"fro"``, 1, -1, inf and -inf. `widen.linalg.norm` has
+        others, and does not take infinities.
     axis
         An axis: norms of vectors. Two: norms of matrices. None: of all entries, or of a vector or
         a matrix if there is an `ord`.
@@ -103,7 +106,10 @@ def _of_vectors(x: Any, ord: Any, axes: tuple[int, ...], fmt: Part) -> Any:
     if ord == 0:
         nonzero = (x != 0) if not isinstance(x, Words) else (x.planes[0] != 0).any(0)
         return _as_format(nonzero.sum(axes) if axes else nonzero, fmt)
-    raise ValueError(f"ord={ord!r} is not a norm of vectors here; use None, 2, 1, 0, inf or -inf")
+    raise ValueError(
+        f"ord={ord!r} is not a norm of vectors here; use None, 2, 1, 0, inf or -inf, or "
+        "widen.linalg.norm"
+    )
 
 
 def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], fmt: Part) -> Any:
@@ -117,7 +123,7 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], fmt: Part) -> Any:
         return _extreme(sums, left, math.copysign(math.inf, ord), fmt)
     raise ValueError(
         f"ord={ord!r} is not a norm of matrices here; use 'fro', 1, -1, inf or -inf, or "
-        "widen.linalg.norm for the largest singular value"
+        "widen.linalg.norm"
     )
 
 

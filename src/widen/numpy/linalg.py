@@ -6,6 +6,7 @@ from typing import Any
 
 from widen import api, functions
 from widen import linalg as exact
+from widen.functions.norms import OF_MATRICES, OF_VECTORS
 from widen.linalg import (
     cholesky,
     cond,
@@ -61,16 +62,18 @@ def matmul(x1: Any, x2: Any, /, *, accuracy: Accuracy = None) -> Any:
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """`np.linalg.norm`, by `widen.norm`, and the 2-norm of a matrix by `widen.linalg.norm`.
+    """`np.linalg.norm`, by `widen.norm`, and the norms it does not have by `widen.linalg.norm`.
 
     >>> import widen.numpy as wnp
     >>> wnp.linalg.norm([[3.0, 0.0], [4.0, 0.0]]), wnp.linalg.norm([[3.0, 0.0], [4.0, 0.0]], 2)
     (np.float64(5.0), np.float64(5.0))
     """
     array = functions.arrays.operand(x, "x")
-    if ord == 2 and axis is None and array.ndim == 2 and not keepdims:
-        return exact.norm(array, 2)
-    return functions.norm(array, ord, axis, keepdims=keepdims)
+    axes = array.ndim if axis is None else len(axis) if isinstance(axis, tuple) else 1
+    ours = OF_VECTORS if axes == 1 else OF_MATRICES
+    if ord is None or ord in ours:
+        return functions.norm(array, ord, axis, keepdims=keepdims)
+    return exact.norm(array, ord, axis, keepdims)
 
 
 def multi_dot(arrays: Any, *, out: Any = None, accuracy: Accuracy = "standard") -> Any:
