@@ -173,9 +173,10 @@ class Info:
         The plan that ran (for several batches: that of the last).
     bound
         Certified absolute error of each element, an array or tensor of the result's shape (complex
-        results: the bound of the error's modulus); infinite where the result overflowed, NaN where
-        it is NaN. With ``info="largest"`` a float: the largest over all finite elements, NaN if
-        there are elements but no finite ones.
+        results: the bound of the error's modulus); 0 where the result is proven to be exact and
+        nowhere else, infinite where the result overflowed, NaN where it is NaN. With
+        ``info="largest"`` a float: the largest over all finite elements, NaN if there are elements
+        but no finite ones.
     repaired
         Elements that were not certified and became the correctly rounded ones.
     products
@@ -195,6 +196,18 @@ class Info:
     workspace: int
     seconds: dict[str, float]
     not_finite: int = 0
+
+    @property
+    def exact(self) -> Any:
+        """Where the result is proven to be the exact value: an array of True and False.
+
+        With ``info="largest"`` one of them: whether all elements are. False says that there is no
+        proof, not that the result is inexact (docs/method.md says what is proven). A 0 that is
+        exact is no underflow.
+        """
+        if isinstance(self.bound, float):
+            return self.bound == 0 and not self.not_finite
+        return self.bound == 0
 
     @property
     def system(self) -> str:
@@ -233,4 +246,6 @@ class Info:
             return f"none: all {self.not_finite} elements are infinite or NaN"
         rest = f"; {self.not_finite} others are infinite or NaN" if self.not_finite else ""
         every = "every finite" if self.not_finite else "every"
+        if largest == 0:
+            return f"{every} element is the exact value, proven{rest}"
         return f"{every} |c - AB| <= {largest:.3g}, proven{rest}"

@@ -18,6 +18,7 @@ from widen.cpu.threads import launch
 from widen.formats import Part
 from widen.plan import Plan
 from widen.stages.error_bounds import Losses, Terms, losses_of, ulp
+from widen.stages.exactness import highest_place
 
 FIRST_LOOK = 0.625
 """Share of the inner dimension whose magnitudes are multiplied first, in float32.
@@ -321,7 +322,7 @@ def _spread(marks: Array) -> float:
 
 def error_bound(
     left: Quantised, right: Quantised, fmt: Part, out: Array, repaired: Array, terms: Terms,
-    *, target: Array | None, rounded_once: bool = False,
+    *, target: Array | None, rounded_once: bool = False, addend_units: Array | None = None,
 ) -> tuple[float, int]:  # fmt: skip
     """`error_bounds.bound_of` for `out`, (words, parts, batch, m, n), into `target` if it is there.
 
@@ -335,6 +336,8 @@ def error_bound(
         ulps_by_field(fmt), rows.lost, rows.norm, rows.shift, rows.exponent,
         columns.lost, columns.norm, columns.shift, columns.exponent, repaired, rounded_once,
         np.array([terms.both, terms.always, terms.factor]), terms.exponent,
+        np.array([terms.unit, fmt.precision, fmt.lowest, highest_place(fmt)]),
+        np.empty((0, 0, 0), np.int64) if addend_units is None else addend_units,
         np.empty((0, 0, 0)) if target is None else target, largest, finite,
     )  # fmt: skip
     return float(largest.max()), int(finite.sum())

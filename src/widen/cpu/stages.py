@@ -24,6 +24,7 @@ from widen.plan import Layout, Plan
 from widen.planner import Needs, choose_layout, every_bit_is_kept, first_cap, make_plan, unit_for
 from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
+from widen.stages.exactness import addend_units
 from widen.stages.problem import Account, Encoding, Problem
 from widen.units import UNITS
 
@@ -298,9 +299,19 @@ class Stages:
         plan, fmt, scaling = self.plan, self.problem.fmt, self.problem.scaling
         alpha = 1.0 if scaling is None else scaling.alpha
         terms = terms_of(plan.shape[2], fmt.parts, plan.layout.dropped, alpha)
+        lines, units = self.chosen.lines, None
+        if plan.contract.correct:  # rounded once, whatever was kept of lines on the way
+            batch, *pieces = self.block
+            rows, columns = (
+                quantise_lines(side.survey, None).cut(batch, piece)
+                for side, piece in zip(self.product.quantised, pieces, strict=True)
+            )
+            lines = rows, columns
+        if self.scaling is not None and scaling is not None:
+            units = addend_units(self.scaling.addend.view(np.float64), scaling.beta)
         largest = error_bound(
-            *self.chosen.lines, fmt.part, self.values, repaired, terms,
+            *lines, fmt.part, self.values, repaired, terms,
             target=None if bound is None else bound[self.block],
-            rounded_once=plan.contract.correct,
+            rounded_once=plan.contract.correct, addend_units=units,
         )  # fmt: skip
         self.product.account.add_bounds(*largest)

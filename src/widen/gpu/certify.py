@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -30,7 +31,9 @@ from widen.gpu.operands import Lines, Tensor
 from widen.gpu.replay.driver import is_gpu
 from widen.gpu.replay.launch import launch, programs
 from widen.gpu.replay.recording import listener
+from widen.gpu.scaling import Scaling
 from widen.stages.error_bounds import Losses, Terms, bound_of, losses_of
+from widen.stages.exactness import addend_units
 
 FEW_TERMS = 1 << 25
 """Of elements that leads of numbers near the mean leave open: fewer are tested one by one."""
@@ -194,7 +197,7 @@ class Largest:
 
 def error_bound(
     tables: tuple[Tensor, Tensor], fmt: Part, out: Tensor, rounded_once: Tensor, terms: Terms,
-    *, room: int, target: Tensor | None, largest: Largest,
+    *, scaling: Scaling | None, room: int, target: Tensor | None, largest: Largest,
 ) -> None:  # fmt: skip
     """`error_bounds.bound_of` for `out`, (parts, batch, m, n), into `target` if there is one.
 
@@ -211,10 +214,18 @@ def error_bound(
             bound = bound_of(
                 _cut(rows, *block), _cut(columns, block[0], slice(None)), values, fmt,
                 rounded_once[block], terms,
+                addend_units=_units(scaling, block),
             )  # fmt: skip
             if target is not None:
                 target[block] = bound
             largest.take(bound, values)
+
+
+def _units(scaling: Scaling | None, block: tuple[slice, slice]) -> Any:
+    """Units of beta c, of some batch items and rows; None if there is no c."""
+    if scaling is None or scaling.addend is None:
+        return None
+    return addend_units(scaling.addend.numbers[:, :, *block].double(), scaling.beta)
 
 
 def _losses(table: Tensor, shape: tuple[int, ...]) -> Losses:

@@ -55,6 +55,11 @@ class Lines:
         """All words, (words, parts, batch, lines, inner)."""
         return self.bits[None] if self.block is None else self.block
 
+    @property
+    def numbers(self) -> Tensor:
+        """The same as floats."""
+        return self.words.view(getattr(torch, self.fmt.name))
+
     @cached_property
     def count(self) -> int:
         """Lines of all batch items."""

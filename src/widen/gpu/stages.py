@@ -90,6 +90,7 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
         problem, account, sides, wide, choices[0], surveys.leads, kept, k, surveys.repaired,
         Counts(*(needs[OPEN:] for needs in surveys.needs[0])),
     )  # fmt: skip
+    given.every_bit = choices[0] if goals[0] is None else None
     if problem.plan is not None:
         # Batches may have been merged since, so blocks are cut anew.
         own = replace(problem.plan, cap=caps[0], shape=problem.shape, result=fmt.name)
@@ -132,6 +133,8 @@ class Prepared:
         Which columns have planes that stay while blocks of rows pass, and these planes.
     largest
         The largest bound of an element so far, if anybody asks for bounds.
+    every_bit
+        Tables of the lines scaled to their last bits, if "correct" has looked for these.
     """
 
     problem: Problem[Lines]
@@ -147,6 +150,7 @@ class Prepared:
     zeros: bool = True
     columns: tuple[Any, Tensor] | None = None
     largest: Largest | None = None
+    every_bit: tuple[Tensor, Tensor] | None = None
     plan: Plan = field(init=False)
 
     def begun(self) -> Prepared:
@@ -165,15 +169,21 @@ class Prepared:
         """The stages of a block of the result, which goes to its place in `out`."""
         batch, *pieces = block
         ours, theirs = (x.cut(batch, piece) for x, piece in zip(self.sides, pieces, strict=True))
-        rows, columns = (
-            cut_table(table, side.shape, batch, piece)
-            for table, side, piece in zip(self.tables, self.sides, pieces, strict=True)
-        )
+        rows, columns = self.cut_tables(self.tables, block)
         scaling = None
         if self.problem.scaling is not None:
             assert isinstance(self.problem.scaling, Scaling)
             scaling = self.problem.scaling.taken(pieces[0], pieces[1], batch)
         return Stages(self, block, (ours, theirs), (rows, columns), cut(out, *block), scaling)
+
+    def cut_tables(self, tables: tuple[Tensor, Tensor], block: Block) -> tuple[Tensor, Tensor]:
+        """What is known of the lines of a block."""
+        batch, *pieces = block
+        rows, columns = (
+            cut_table(table, side.shape, batch, piece)
+            for table, side, piece in zip(tables, self.sides, pieces, strict=True)
+        )
+        return rows, columns
 
     def wait(self) -> None:
         """Wait until what was launched is done."""
@@ -345,15 +355,16 @@ class Stages:
 
     def bound(self, repaired: Tensor, bound: Tensor | None) -> None:
         """Certified absolute error of every element, rounded up, and the largest."""
-        product, fmt = self.product, self.fmt
-        scaling = product.problem.scaling
-        alpha = 1.0 if scaling is None else scaling.alpha
+        product, fmt, tables = self.product, self.fmt, self.tables
+        alpha = 1.0 if self.scaling is None else self.scaling.alpha
         if product.largest is None:
             product.largest = Largest.of_nothing(repaired.device)
+        if product.every_bit is not None:  # rounded once, whatever was kept of lines on the way
+            tables = product.cut_tables(product.every_bit, self.block)
         error_bound(
-            self.tables, fmt.part, first_words(self.out, fmt.part),
+            tables, fmt.part, first_words(self.out, fmt.part),
             (repaired == REPAIRED) | self.plan.contract.correct,
-            terms_of(self.k, fmt.parts, self.plan.layout.dropped, alpha),
+            terms_of(self.k, fmt.parts, self.plan.layout.dropped, alpha), scaling=self.scaling,
             room=self.workspace // 4, target=None if bound is None else bound[self.block],
             largest=product.largest,
         )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 from widen import bounds
 from widen.formats import Part
 from widen.formats.arrays import cast, library_of
+from widen.stages.exactness import is_exact, last_bit
 
 TINY = 5e-324
 
@@ -67,12 +68,15 @@ class Terms:
         What is added everywhere, for products that were left out.
     factor, exponent
         |alpha|, sqrt(parts) and 1 + 2^-40 together are factor 2^exponent.
+    unit
+        Exponent of the last bit of alpha.
     """
 
     both: float
     always: float
     factor: float
     exponent: int
+    unit: int
 
 
 def terms_of(k: int, parts: int, dropped: int, alpha: complex = 1.0) -> Terms:
@@ -81,13 +85,16 @@ def terms_of(k: int, parts: int, dropped: int, alpha: complex = 1.0) -> Terms:
     # Scaled first: the modulus of finite numbers may be beyond the range. 2^-50 is its error.
     modulus = math.hypot(math.ldexp(alpha.real, -exponent), math.ldexp(alpha.imag, -exponent))
     factor = modulus * (1 + 2.0**-50) * parts**0.5 * (1 + 2.0**-40)
-    return Terms(float(-(-parts * k // 4)), float(dropped), factor, exponent)
+    return Terms(float(-(-parts * k // 4)), float(dropped), factor, exponent, last_bit(alpha))
 
 
 def bound_of(
-    rows: Losses, columns: Losses, values: Any, fmt: Part, rounded_once: Any, terms: Terms
-) -> Any:
+    rows: Losses, columns: Losses, values: Any, fmt: Part, rounded_once: Any, terms: Terms,
+    *, addend_units: Any = None,
+) -> Any:  # fmt: skip
     """|c - AB| <= bound for results whose first words are `values`, (parts, .., m, n), rounded up.
+
+    It is 0 where the result is proven to be exact (`exactness`), and above 0 elsewhere.
 
     In units of 2^-(s+t): (U [row rounded] + V [column rounded])/2 + parts k/4 [both] and what was
     dropped; of complex numbers sqrt(2) of it; then half an ulp of each part. Norms are rounded up,
@@ -106,6 +113,11 @@ def bound_of(
     error = _scaled_up(error, base - rows.exponent - columns.exponent + terms.exponent)
     half = _half_ulp(values, fmt)
     total = library.where(error > 0, _next(error + half), half.clip(TINY, None))
+    units = terms.unit - rows.exponent - columns.exponent
+    if addend_units is not None:
+        units = library.minimum(units, addend_units)
+    kept = ~(rows.lost | columns.lost) & (error == 0)
+    total = library.where(kept & is_exact(units, values, fmt), 0.0, total)
     total = library.where(library.isinf(values).any(0), float("inf"), total)
     return library.where(library.isnan(values).any(0), float("nan"), total)
 

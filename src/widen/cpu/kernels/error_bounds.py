@@ -13,6 +13,7 @@ from widen.cpu.kernels.limbs import FRACTION, INFINITY, MAGNITUDE, power_of_two
 
 VALUES = types.Array(FLOAT, 4, "A", readonly=True)
 MARKS = types.Array(BOOL, 3, "A", readonly=True)
+UNITS = types.Array(INT, 3, "A", readonly=True)
 TINY = 5e-324
 
 
@@ -57,21 +58,24 @@ def _units(ours, our_shift, theirs, their_shift, others):
 @kernel(
     VALUES, FLOAT[::1], BOOL[:, ::1], FLOAT[:, ::1], BITS2, BITS2,
     BOOL[:, ::1], FLOAT[:, ::1], BITS2, BITS2, MARKS, BOOL, FLOAT[::1], INT,
-    FLOAT[:, :, :], FLOAT[::1], INT[::1],
+    INT[::1], UNITS, FLOAT[:, :, :], FLOAT[::1], INT[::1],
 )  # fmt: skip
 def bounds(
     begin, end, values, ulps, row_lost, row_norm, row_shift, row_exponent,
     column_lost, column_norm, column_shift, column_exponent, repaired, rounded_once, terms, moved,
-    out, largest, finite,
+    limits, addend_units, out, largest, finite,
 ):  # fmt: skip
     """Bounds of the errors of `values`, (parts, batch, m, n), into `out` unless that is empty.
 
     `ulps` are those of numbers by the exponent field of their first words; `terms` and `moved`
-    those of a `Terms`. Repaired elements (or all) were rounded once. Of every row, the largest
+    those of a `Terms`. Repaired elements (or all) were rounded once. `limits` are the last bit of
+    alpha, and precision, lowest and highest place of the format; `addend_units` those of beta c,
+    unless that is empty: `exactness.is_exact` says which bounds are 0. Of every row, the largest
     bound of a finite element (0 if there is none) and their number. A job is a row.
     """
     parts, _, rows, columns = values.shape
     both, always, factor = terms
+    alpha_unit, precision, lowest, highest = limits
     for job in range(begin, end):
         b, i = job // rows, job % rows
         lost, norm, shift = row_lost[b, i], row_norm[b, i], row_shift[b, i]
@@ -88,9 +92,8 @@ def bounds(
             half = 0.5 * ulps[first >> 52]
             if parts == 2:
                 half = _half_of_both(ulps[first >> 52], ulps[second >> 52])
-            error = 0.0
+            error, other_lost = 0.0, column_lost[b, j]
             if not (rounded_once or repaired[b, i, j]):
-                other_lost = column_lost[b, j]
                 error, base = _units(
                     norm if other_lost else 0.0,
                     shift if other_lost else np.int64(0),
@@ -104,6 +107,14 @@ def bounds(
                         error, base - row_exponent[b, i] - column_exponent[b, j] + moved
                     )
             total = _next(error + half) if error > 0 else max(half, TINY)
+            if error == 0 and not (lost or other_lost):
+                unit = alpha_unit - row_exponent[b, i] - column_exponent[b, j]
+                if addend_units.size:
+                    unit = min(unit, addend_units[b, i, j])
+                place = (max(first, second) >> 52) - 1022
+                small = place <= min(unit + precision, highest) or max(first, second) == 0
+                if small and unit >= lowest:
+                    total = 0.0
             if out.size:
                 out[b, i, j] = total
             most = max(most, total)
