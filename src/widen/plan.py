@@ -113,6 +113,9 @@ class Plan:
         Block sizes, and the bytes they may take.
     why
         The reasons, one a line.
+    symmetric
+        Whether the right operand is the left one transposed, and this is used: one of them is
+        encoded, and of the blocks of the result those on and above the diagonal are computed.
     """
 
     shape: tuple[int, int, int, int]
@@ -126,6 +129,7 @@ class Plan:
     blocks: Blocks
     workspace: int
     why: tuple[str, ...]
+    symmetric: bool = False
 
     @property
     def system(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from widen import bounds
@@ -316,12 +316,22 @@ def choose_blocks(shape: tuple[int, int, int, int], room: Room) -> Blocks:
     return Blocks(1, rows, columns, max(1, min(k, inner)))
 
 
+def symmetric_plan(plan: Plan, why: str) -> Plan:
+    """The same with square blocks, of which those below the diagonal are not computed."""
+    _, m, _, n = plan.shape
+    assert m == n, "a symmetric result is square"
+    count = -(-n // max(1, min(plan.blocks.rows, plan.blocks.columns)))
+    size = -(-n // count)
+    blocks = replace(plan.blocks, rows=size, columns=size)
+    return replace(plan, blocks=blocks, why=(*plan.why, why), symmetric=True)
+
+
 def block_slices(plan: Plan) -> Iterator[tuple[slice, slice, slice]]:
-    """(batch, rows, columns) of every block of a plan, rows passing fastest."""
+    """(batch, rows, columns) of every block of a plan that is computed, rows passing fastest."""
     batch, m, _, n = plan.shape
     for b in range(0, batch, plan.blocks.batch):
         for j in range(0, n, plan.blocks.columns):
-            for i in range(0, m, plan.blocks.rows):
+            for i in range(0, j + 1 if plan.symmetric else m, plan.blocks.rows):
                 yield (
                     slice(b, min(b + plan.blocks.batch, batch)),
                     slice(i, min(i + plan.blocks.rows, m)),

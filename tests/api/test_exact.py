@@ -77,7 +77,8 @@ def test_claims_are_true(name, accuracy):
 def test_sums(accuracy):
     rng = np.random.default_rng(5)
     for alpha, beta in [
-        (-1.0, 1.0), (0.375, -2.5), (0.0, 3.0), (1.5, 0.0), (2.0 - 3j, 0.25j), (0.1, 1.0), (1.0, 1e-30),
+        (-1.0, 1.0), (0.375, -2.5), (0.0, 3.0), (1.5, 0.0), (2.0 - 3j, 0.25j), (0.1, 1.0),
+        (1.0, 1e-30),
     ]:  # fmt: skip
         kind = "complex128" if isinstance(alpha, complex) else "float64"
         for width in (4, 30):

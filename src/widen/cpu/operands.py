@@ -86,6 +86,20 @@ class Operand:
         first, *lower = (tuple(change(part) for part in word) for word in self.words)
         return Operand(first, tuple(lower))
 
+    def same_memory(self, other: Operand) -> bool:
+        """Whether the lines of both are the same, entry by entry, in one memory.
+
+        Those of x and of x transposed are, as operands of a product.
+        """
+        if self.shape != other.shape or len(self.words) != len(other.words):
+            return False
+        pairs = zip(
+            (part for word in self.words for part in word),
+            (part for word in other.words for part in word),
+            strict=True,
+        )
+        return all(_place(x) == _place(y) for x, y in pairs)
+
     def joined_bits(self) -> Array:
         """The float64 bits as one array (parts, batch, lines, inner), a view where possible.
 
@@ -137,6 +151,11 @@ def _block(words: tuple[tuple[Array, ...], ...]) -> Array | None:
         return None
     shape, steps = (count, parts, *first.shape), (a_word, a_part, *first.strides)
     return np.lib.stride_tricks.as_strided(first, shape, steps)
+
+
+def _place(x: Array) -> tuple[Any, ...]:
+    """Where an array is in memory, and how it lies there."""
+    return x.__array_interface__["data"][0], x.dtype, _steps(x)
 
 
 def _steps(x: Array) -> tuple[int, ...]:

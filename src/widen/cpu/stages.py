@@ -21,7 +21,15 @@ from widen.cpu.repair import correct_singles, repair, special_values
 from widen.cpu.scaling import ScaledBlock, Scaling, scale_special
 from widen.encoded import Encoded
 from widen.plan import Layout, Plan
-from widen.planner import Needs, choose_layout, every_bit_is_kept, first_cap, make_plan, unit_for
+from widen.planner import (
+    Needs,
+    choose_layout,
+    every_bit_is_kept,
+    first_cap,
+    make_plan,
+    symmetric_plan,
+    unit_for,
+)
 from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
 from widen.stages.exactness import addend_units
@@ -38,13 +46,31 @@ Planes = tuple[Any, Any]
 def quantise(problem: Problem[Operand], account: Account) -> Prepared:
     """Exponents of all rows and columns, and the plan for the planes they need."""
     room = min(CONVERSION, problem.workspace // 4)
-    goal = problem.goal(None)
+    goal, same = problem.goal(None), _same_lines(problem)
     surveys = [
         held(source).lines.survey if isinstance(source, Encoded) else survey(source, goal, room)
-        for source in problem.sources
+        for source in (problem.sources[:1] if same else problem.sources)
     ]
+    surveys = [surveys[0], surveys[-1]]
     quantised, plan = planned(problem, surveys)
+    if same and (problem.scaling is None or plan.blocks.whole(plan.shape)):
+        plan = symmetric_plan(plan, SYMMETRIC)
     return Prepared(problem, plan, quantised, account, taken(account))
+
+
+SYMMETRIC = "b is a transposed: it is encoded once, and half of the result is computed"
+
+
+def _same_lines(problem: Problem[Operand]) -> bool:
+    """Whether the columns of the right operand are the rows of the left one.
+
+    Then they are quantised alike, and have the same planes; and what an element is does not change
+    if its row and its column change places (docs/method.md).
+    """
+    left, right = problem.sources
+    if isinstance(left, Encoded) or isinstance(right, Encoded):
+        return False
+    return left.same_memory(right)
 
 
 def planned(
@@ -133,11 +159,14 @@ class Prepared:
         direct = len(out) == 1 and out[0].dtype == np.float64
         shape = (len(out), *targets[0].shape)
         values = targets[0][None] if direct else self.scratch.take("values", shape)
-        scaling = None
+        scaling, mirrored = None, list[Array]()
         if self.problem.scaling is not None:
             assert isinstance(self.problem.scaling, Scaling)
             scaling = self.problem.scaling.cut(block)
-        return Stages(self, block, self._chosen(block), [] if direct else targets, values, scaling)
+        if self.plan.symmetric and rows != columns:
+            mirrored = [word[:, batch, columns, rows].swapaxes(-1, -2) for word in out]
+        targets = [] if direct else targets
+        return Stages(self, block, self._chosen(block), targets, values, scaling, mirrored)
 
     def _chosen(self, block: Block) -> Chosen:
         """The lines of a block."""
@@ -164,7 +193,8 @@ class Stages:
     """The stages of one block: its lines, and where its elements go.
 
     `values` are float64, (words, parts, batch, rows, columns), and those of `targets` unless these
-    are of another format.
+    are of another format. They go to `mirrored` too, if that is not empty: the block on the other
+    side of the diagonal.
     """
 
     product: Prepared
@@ -173,11 +203,13 @@ class Stages:
     targets: list[Array]
     values: Array
     scaling: ScaledBlock | None
+    mirrored: list[Array]
 
     def __post_init__(self) -> None:
         self.problem, self.plan = self.product.problem, self.product.plan
         self.scratch, self.kept = self.product.scratch, self.product.kept
         self.unit = UNITS[self.plan.unit]
+        self.times = 2 if self.mirrored else 1  # how often its elements are in the result
 
     def certify(self) -> Array | None:
         """A mask of the elements that the contract's certificate leaves open."""
@@ -199,11 +231,12 @@ class Stages:
         """
         batch, rows, columns = self.block
         whole = inner.stop - inner.start >= self.plan.shape[2]
-        left = self._planes(0, (batch, rows, inner))
+        same = self.plan.symmetric and rows == columns
+        left = None if same else self._planes(0, (batch, rows, inner))
         if not whole or self.kept.get("columns") != (batch, columns):
             self.kept["planes"] = self._planes(1, (batch, columns, inner))
             self.kept["columns"] = (batch, columns) if whole else None
-        return left, self.kept["planes"]
+        return self.kept["planes"] if left is None else left, self.kept["planes"]
 
     def _planes(self, side: int, block: Block) -> Any:
         source, layout = self.problem.sources[side], self.plan.layout
@@ -252,7 +285,7 @@ class Stages:
         if singles is not None:
             marks &= ~singles
         if marks.any():
-            self.product.account.repaired += int(marks.sum())
+            self.product.account.repaired += self.times * int(marks.sum())
             self.scratch.clear()
             self.kept.clear()
             repair(
@@ -269,6 +302,8 @@ class Stages:
             marks |= singles
         self._special_values(rows, columns)
         for target, value in zip(self.targets, self.values, strict=False):
+            target[...] = value
+        for target, value in zip(self.mirrored, self.values, strict=False):
             target[...] = value
         return marks
 
@@ -309,9 +344,12 @@ class Stages:
             lines = rows, columns
         if self.scaling is not None and scaling is not None:
             units = addend_units(self.scaling.addend.view(np.float64), scaling.beta)
-        largest = error_bound(
+        largest, finite = error_bound(
             *lines, fmt.part, self.values, repaired, terms,
             target=None if bound is None else bound[self.block],
             rounded_once=plan.contract.correct, addend_units=units,
         )  # fmt: skip
-        self.product.account.add_bounds(*largest)
+        if self.mirrored and bound is not None:
+            batch, row_piece, column_piece = self.block
+            bound[batch, column_piece, row_piece] = bound[self.block].swapaxes(-1, -2)
+        self.product.account.add_bounds(largest, self.times * finite)
