@@ -278,7 +278,8 @@ def encode(
     accuracy
         The contract it shall serve; the result has the bits that it would have without `encode`.
     dtype
-        The result's format it shall serve; by default that of a product with itself.
+        The result's format it shall serve; by default that of a product with itself. Or a list of
+        formats, all real or all complex: the first is the default of products with it.
     unit, system
         As for `matmul`.
 
@@ -287,7 +288,9 @@ def encode(
     >>> import numpy as np, widen
     >>> rng = np.random.default_rng(1)
     >>> b = rng.random((64, 32))
-    >>> eb = widen.encode(b, side="right")
+    >>> eb = widen.encode(b, side="right", dtype=["float64", "float64x2"])
+    >>> eb.formats
+    ('float64', 'float64x2')
     >>> eb.serves
     ('standard',)
     >>> a = rng.random((10, 64))
@@ -302,8 +305,9 @@ def encode(
         x, place = as_array(x), "numpy"
     array = check.as_operand(x, "x")
     own = check.format_of(array.dtype, "x")
-    fmt = check.result_format(dtype, default_result(own, own))
+    formats = check.result_formats(dtype, default_result(own, own))
     unit_for(unit)
     check_system(system)
-    wanted = Encoding(side, as_contract(accuracy), fmt, unit, system)
+    contract = as_contract(accuracy)
+    wanted = [Encoding(side, contract, fmt, unit, system) for fmt in formats]
     return dispatch.wing_of(place).encode(array, wanted)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from widen.contract import Contract
-from widen.formats import Format
+from widen.formats import Format, computed_in
 from widen.plan import Layout
 
 
@@ -52,8 +52,8 @@ class Encoded:
     """A left or right operand, with its planes; made by `widen.encode`.
 
     It owns everything it holds (a private copy of the numbers as well, for elements that must be
-    repaired), so it cannot go stale when the array it came from changes. It serves one contract
-    and one precision of the result; `matmul` refuses others.
+    repaired), so it cannot go stale when the array it came from changes. It serves one contract,
+    and the formats of results that it was encoded for; `matmul` refuses others.
 
     Attributes
     ----------
@@ -62,13 +62,15 @@ class Encoded:
     dims
         The shape of the array it came from.
     contract, fmt
-        What it was encoded for.
+        What it was encoded for: the contract, and the first of the formats of results.
     unit, system
         What multiplies its planes, and the number system they are written in.
     layout
         Its planes, as a plan has them.
     held
         The planes and the numbers themselves, in the memory of a CPU or of a GPU.
+    others
+        The same operand, encoded for other formats.
     """
 
     side: str
@@ -79,6 +81,7 @@ class Encoded:
     system: str
     layout: Layout
     held: Held
+    others: tuple[Encoded, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -96,15 +99,40 @@ class Encoded:
         return (str(self.contract),)
 
     @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats of results it can be used for."""
+        return tuple(x.fmt.name for x in (self, *self.others))
+
+    def serving(self, fmt: Format) -> Encoded | None:
+        """What it holds for results that are computed in a format, or None."""
+        for member in (replace(self, others=()), *self.others):
+            if (computed_in(member.fmt).precision, member.fmt.parts) == (fmt.precision, fmt.parts):
+                return member
+        return None
+
+    def has_planes_of(self, unit: str, layout: Layout, side: int) -> bool:
+        """Whether its planes begin with those of a layout, if its lines were scaled alike."""
+        alike = self.unit == unit and self.layout.system == layout.system
+        return alike and not layout.dropped and self.layout.holds(layout, side)
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of its planes and of the numbers it keeps."""
-        return self.held.nbytes
+        """Bytes of its planes and of the numbers it keeps, which all formats share."""
+        planes = {id(x.held.planes): x.held.planes.nbytes for x in (self, *self.others)}
+        return int(sum(planes.values())) + int(self.held.operand.nbytes)
 
     def item(self, index: int) -> Encoded:
         """One item of a batch, as a view."""
         if self.shape[0] == 1:
             return self
-        return replace(self, dims=self.dims[-2:], held=self.held.item(index))
+        others = tuple(x.item(index) for x in self.others)
+        return replace(self, dims=self.dims[-2:], held=self.held.item(index), others=others)
+
+    @property
+    def _planes(self) -> int:
+        """How many planes it holds; formats may share them."""
+        held = {id(x.held.planes): x.held.planes_shape[0] for x in (self, *self.others)}
+        return sum(held.values())
 
     __array_ufunc__ = None  # NumPy leaves a @ encoded to what follows
 
@@ -120,7 +148,7 @@ class Encoded:
 
     def __repr__(self) -> str:
         return (
-            f"<widen.Encoded {self.side} operand {self.dims}, for {self.fmt.name} results, "
-            f"accuracy={str(self.contract)!r}: {self.held.planes_shape[0]} planes of {self.system} "
+            f"<widen.Encoded {self.side} operand {self.dims}, for {', '.join(self.formats)} "
+            f"results, accuracy={str(self.contract)!r}: {self._planes} planes of {self.system} "
             f"for {self.unit}, {self.nbytes / 1e6:.1f} MB>"
         )

@@ -101,6 +101,82 @@ def test_another_result_format(accuracy, dtype):
         assert same_bits(widen.matmul(complex_a, right, dtype=dtype), expected)
 
 
+REAL = [name for name, fmt in FORMATS.items() if fmt.parts == 1]
+COMPLEX = [name for name, fmt in FORMATS.items() if fmt.parts == 2]
+
+
+def same_numbers(x, y):
+    if not isinstance(x, widen.Words):
+        return same_bits(x, y)
+    return x.format == y.format and all(map(same_bits, x.planes, y.planes))
+
+
+@contracts
+@pytest.mark.parametrize("family", ["phi1", "graded inner", "integers"])
+@pytest.mark.parametrize("kind", ["real", "complex", "words"])
+def test_one_encoding_for_every_format(accuracy, family, kind):
+    """The bits of a call without it, whatever else the operand was encoded for."""
+    a, b = pair(family, "complex128" if kind == "complex" else "float64", m=3, k=5, n=2)
+    if kind == "words":
+        a, b = (widen.Words(x, "float64x2") / 3 for x in (a, b))
+    names = COMPLEX if kind == "complex" else REAL
+    left = widen.encode(a, side="left", accuracy=accuracy, dtype=names)
+    right = widen.encode(b, side="right", accuracy=accuracy, dtype=names[::-1])
+    for name in names:
+        expected = widen.matmul(a, b, accuracy=accuracy, dtype=name)
+        for x, y in ((left, b), (a, right), (left, right)):
+            assert same_numbers(widen.matmul(x, y, dtype=name), expected)
+        expected = widen.gemm(a, b, 0.75, beta=1.0, accuracy=accuracy, dtype=name)
+        assert same_numbers(widen.gemm(left, b, 0.75, beta=1.0, dtype=name), expected)
+
+
+@contracts
+def test_formats_share_what_they_can(accuracy):
+    a, b = pair("phi1", m=20, k=30, n=10)
+    names = ["float64", "float64x2", "float64x4"]
+    whole = widen.encode(a, side="left", accuracy=accuracy, dtype=names)
+    each = [widen.encode(a, side="left", accuracy=accuracy, dtype=name) for name in names]
+    assert whole.formats == tuple(names)
+    assert whole.fmt.name == "float64"
+    assert whole.nbytes < sum(x.nbytes for x in each)
+    planes = [member.held.planes for member in (whole, *whole.others)]
+    assert planes[1] is planes[2] or accuracy == 40  # every bit is kept for both
+    for name in names:
+        found, info = widen.matmul(whole, b, dtype=name, info=True)
+        _, plain = widen.matmul(each[names.index(name)], b, dtype=name, info=True)
+        assert same_numbers(found, widen.matmul(a, b, accuracy=accuracy, dtype=name))
+        assert (info.products, info.repaired) == (plain.products, plain.repaired)
+    assert "float64, float64x2, float64x4 results" in repr(whole)
+
+
+def test_several_formats_of_batches_and_both_sides():
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((3, 1, 4, 5)), rng.standard_normal((2, 5, 6))
+    left = widen.encode(a, side="left", dtype=("float64x2", "float32"))
+    right = widen.encode(b, side="right", dtype=["float32", "float64x2"])
+    for name in ("float32", "float64x2"):
+        expected = widen.matmul(a, b, dtype=name)
+        for x, y in ((left, b), (a, right), (left, right)):
+            assert same_numbers(widen.matmul(x, y, dtype=name), expected)
+            assert same_numbers(widen.matmul(x, y, dtype=name, workspace=1 << 16), expected)
+    assert (left @ b).format.name == "float64x2"  # the first of its formats
+
+
+def test_formats_that_are_refused():
+    a = np.ones((2, 3))
+    for dtype, text in (
+        ([], "at least one"),
+        (["float64", "complex128"], "real results or for complex"),
+        (["float64", "int8"], "not a result's format"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            widen.encode(a, side="left", dtype=dtype)
+    encoded = widen.encode(a, side="left", dtype=["float64", "float64x2", "float64"])
+    assert encoded.formats == ("float64", "float64x2")
+    with pytest.raises(ValueError, match="float64, float64x2 results, the call gives float32"):
+        widen.matmul(encoded, a.T, dtype="float32")
+
+
 SHAPES = [
     ((9,), (9,)),
     ((9,), (9, 4)),

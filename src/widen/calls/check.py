@@ -177,6 +177,24 @@ def result_format(dtype: Any, default: Format) -> Format:
     return FORMATS[name]
 
 
+def result_formats(dtype: Any, default: Format) -> list[Format]:
+    """The formats asked for by ``dtype=``, one or a list of them; no precision is there twice."""
+    if not isinstance(dtype, (list, tuple)):
+        return [result_format(dtype, default)]
+    if not dtype:
+        raise ValueError("dtype=[] has no format; give at least one, or None for the default")
+    formats = [result_format(one, default) for one in dtype]
+    if len({fmt.parts for fmt in formats}) > 1:
+        raise ValueError(
+            f"dtype={[fmt.name for fmt in formats]}: an operand is encoded for real results or for "
+            "complex ones; give formats of one kind, and encode it again for the other"
+        )
+    by_precision: dict[int, Format] = {}
+    for fmt in formats:
+        by_precision.setdefault(computed_in(fmt).precision, fmt)
+    return list(by_precision.values())
+
+
 def check_gpu(device: Any) -> None:
     """Whether this is what PyTorch calls a GPU."""
     if not re.fullmatch(r"cuda(:\d+)?", str(device)):
@@ -227,8 +245,8 @@ def result_dims(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[tuple[in
     return batch, ours[-2], theirs[-1]
 
 
-def check_encoded(encoded: Encoded, side: str, call: Call) -> None:
-    """Whether an encoded operand serves a call."""
+def check_encoded(encoded: Encoded, side: str, call: Call) -> Encoded:
+    """What an encoded operand holds for a call, if it serves it."""
     fmt = call.work
     if encoded.side != side:
         raise ValueError(
@@ -242,18 +260,20 @@ def check_encoded(encoded: Encoded, side: str, call: Call) -> None:
             f"this operand was encoded for accuracy={', '.join(encoded.serves)}, the call asks for "
             f"{wanted}; use widen.encode(x, accuracy={word})"
         )
-    if (computed_in(encoded.fmt).precision, encoded.fmt.parts) != (fmt.precision, fmt.parts):
+    member = encoded.serving(fmt)
+    if member is None:
         raise ValueError(
-            f"this operand was encoded for {encoded.fmt.name} results, the call gives {fmt.name}; "
-            f"use widen.encode(x, dtype={fmt.name!r})"
+            f"this operand was encoded for {', '.join(encoded.formats)} results, the call gives "
+            f"{fmt.name}; use widen.encode(x, dtype={fmt.name!r})"
         )
     for word in ("unit", "system"):
         chosen = getattr(call, word)
-        if chosen not in (None, getattr(encoded, word)):
+        if chosen not in (None, getattr(member, word)):
             raise ValueError(
-                f"this operand was encoded for {word}={getattr(encoded, word)!r}, the call asks "
+                f"this operand was encoded for {word}={getattr(member, word)!r}, the call asks "
                 f"for {chosen!r}; encode it again"
             )
+    return member
 
 
 def as_addend(c: Any) -> Any:
@@ -321,10 +341,12 @@ def check_call(
             f"alpha, beta or c is complex but the result is {fmt.name}; "
             f"use dtype={complex_of(fmt.part).name!r}"
         )
-    for x, side in call.sides:
-        if isinstance(x, Encoded):
-            check_encoded(x, side, call)
     if encoded:
+        left, right = (
+            check_encoded(x, side, call) if isinstance(x, Encoded) else x for x, side in call.sides
+        )
+        call = replace(call, left=left, right=right)
+        encoded = [x for x in (left, right) if isinstance(x, Encoded)]
         choices = {(x.unit, x.system) for x in encoded}
         if len(choices) > 1:
             raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
@@ -59,8 +60,8 @@ class Wing(Protocol):
     ) -> Plan:
         """A plan for rows and columns of similar magnitudes, made without looking at any."""
 
-    def encode(self, x: Any, wanted: Encoding) -> Encoded:
-        """An operand, encoded."""
+    def encode(self, x: Any, wanted: Sequence[Encoding]) -> Encoded:
+        """An operand, encoded for one format of results or for several."""
 
 
 def wing_of(place: str) -> Wing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -71,12 +71,12 @@ def plan(call: Call) -> Plan:
     return call.planned(prepared.plan)
 
 
-def encode(array: Any, wanted: Encoding) -> Encoded:
+def encode(array: Any, wanted: Sequence[Encoding]) -> Encoded:
     """An operand encoded, from a copy of its own, so that it cannot go stale."""
-    x = stack(array)
-    dims = matrix_dims(x.shape, wanted.side)
+    x, side = stack(array), wanted[0].side
+    dims = matrix_dims(x.shape, side)
     matrices = x.copied((math.prod(dims[:-2]), *dims[-2:]))
-    operand = lines(matrices, wanted.side, wanted.fmt.parts)
+    operand = lines(matrices, side, wanted[0].fmt.parts)
     with np.errstate(all="ignore"):
         return encode_operand(stages, operand, x.shape, wanted)
 

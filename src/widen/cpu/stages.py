@@ -90,7 +90,7 @@ def held(source: Encoded) -> EncodedLines:
 
 
 def encode_operand(
-    operand: Operand, wanted: Encoding, goal: Goal
+    operand: Operand, wanted: Encoding, goal: Goal, wider: Encoded | None
 ) -> tuple[str, Layout, EncodedLines]:
     """Planes of an operand, for any on the other side; its unit, its layout and what is kept."""
     k, at = operand.shape[2], wanted.at
@@ -102,6 +102,12 @@ def encode_operand(
     norms, widths = (own.norms[0], other), (own.widths[0], math.ceil(other))
     both = Needs(norms, widths if at == 0 else (widths[1], widths[0]))
     layout = choose_layout(wanted.contract, wanted.work, k, unit, wanted.system, both, cap=None)
+    if (
+        wider is not None
+        and wider.has_planes_of(unit.name, layout, at)
+        and np.array_equal(lines.exponents, held(wider).lines.exponents)
+    ):
+        return unit.name, wider.layout, EncodedLines(operand, held(wider).planes, lines)
     return unit.name, layout, EncodedLines(operand, encode(operand, lines, layout, at), lines)
 
 

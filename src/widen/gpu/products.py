@@ -114,14 +114,15 @@ def plan(call: Call) -> Plan:
         return call.planned(stages.quantise(call.problem(left, right), Clock(timed=False)).plan)
 
 
-def encode(x: Any, wanted: Encoding) -> Encoded:
+def encode(x: Any, wanted: Sequence[Encoding]) -> Encoded:
     """An operand on a GPU, encoded, from a copy of its own, so that it cannot go stale."""
-    check_unit(wanted.unit, x.device)
+    first = wanted[0]
+    check_unit(first.unit, x.device)
     with torch.cuda.device(x.device):
         own = copied(x)
         if math.prod(x.shape) == 0:  # no product with it reads it
             own = torch.zeros([max(size, 1) for size in x.shape], device=x.device)
-        operand = lines_of(own, wanted.side, wanted.fmt.parts)
+        operand = lines_of(own, first.side, first.fmt.parts)
         return encode_operand(stages, operand, tuple(x.shape), wanted)
 
 

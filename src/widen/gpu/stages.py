@@ -371,7 +371,7 @@ class Stages:
 
 
 def encode_operand(
-    operand: Lines, wanted: Encoding, goal: Goal
+    operand: Lines, wanted: Encoding, goal: Goal, wider: Encoded | None
 ) -> tuple[str, Layout, EncodedLines]:
     """Planes of an operand, for any on the other side; its unit, its layout and what is kept."""
     contract, fmt, k, at = wanted.contract, wanted.work, operand.shape[2], wanted.at

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeVar
 
 from widen.bounds import Goal
-from widen.encoded import Held
+from widen.encoded import Encoded, Held
 from widen.plan import Layout, Plan
 from widen.stages.problem import Account, Encoding, Problem
 
@@ -82,9 +82,11 @@ class Encoder(Protocol):
     """A backend that also encodes an operand for many products."""
 
     def encode_operand(
-        self, operand: Any, wanted: Encoding, goal: Goal
+        self, operand: Any, wanted: Encoding, goal: Goal, wider: Encoded | None
     ) -> tuple[str, Layout, Held]:
         """Planes of an operand scaled to `goal`, for any operand on the other side.
 
-        Gives the unit that multiplies them, their layout, and what is kept of the operand.
+        Gives the unit that multiplies them, their layout, and what is kept of the operand. `wider`
+        is the same operand, encoded for a wider format: if its lines were scaled alike, its planes
+        begin with those that are wanted, and may be given instead (the GPU wing does not).
         """

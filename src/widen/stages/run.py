@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from widen import bounds
@@ -62,9 +63,27 @@ def _compute(stages: Stages[Any, Any, Any], plan: Plan, account: Account) -> Any
 
 
 def encode_operand(
-    backend: Encoder, operand: Lines, dims: tuple[int, ...], wanted: Encoding
+    backend: Encoder, operand: Lines, dims: tuple[int, ...], wanted: Sequence[Encoding]
 ) -> Encoded:
     """Planes of a whole operand, enough of them for any operand on the other side.
+
+    The widest format is encoded first, whose planes may serve the others (an operand of float64
+    numbers is kept to its last bit for results of two words and more, and its integers are the
+    same then).
+    """
+    made: list[Encoded] = []
+    for each in sorted(wanted, key=lambda each: -each.fmt.precision):
+        made.append(_encoded(backend, operand, dims, each, made[-1] if made else None))
+    first, *others = (
+        next(x for x in made if x.fmt == each.fmt) for each in wanted
+    )  # as they were asked for
+    return replace(first, others=tuple(others))
+
+
+def _encoded(
+    backend: Encoder, operand: Lines, dims: tuple[int, ...], wanted: Encoding, wider: Encoded | None
+) -> Encoded:
+    """An operand encoded for one format.
 
     The other side is scaled to the same goal, and no 2-norm is above a 1-norm, so its norm is
     known before it is seen; "correct" is quantised at the planner's first cap for this reason.
@@ -73,6 +92,6 @@ def encode_operand(
     cap, full = first_cap(fmt.precision, k), wanted.system == "triangle"
     goal = bounds.goal(contract, fmt.precision, k, fmt.parts, cap, full=full)
     assert goal is not None, "every contract has a goal at a cap"
-    unit, layout, held = backend.encode_operand(operand, wanted, goal)
+    unit, layout, held = backend.encode_operand(operand, wanted, goal, wider)
     system = wanted.system or layout.system
     return Encoded(wanted.side, dims, contract, wanted.fmt, unit, system, layout, held)
