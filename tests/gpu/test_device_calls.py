@@ -54,11 +54,14 @@ def here(x):
     return x.to_arrays() if isinstance(x, Words) else x.cpu().numpy()
 
 
-def encode(x, side):
+def encode(x, side, *names):
     """`widen.encode` of an array, where the stages run."""
     if ON == "cuda":
-        return widen.encode(there(x), side=side)
-    wanted = Encoding(side, as_contract("standard"), FORMATS["float64"], None, None)
+        return widen.encode(there(x), side=side, dtype=list(names) or None)
+    wanted = [
+        Encoding(side, as_contract("standard"), FORMATS[name], None, None)
+        for name in names or ("float64",)
+    ]
     return gpu_products.encode(there(x), wanted)
 
 
@@ -172,6 +175,30 @@ def test_encoded_operands_broadcast(ours, theirs, encoded):
     wanted, info = widen.matmul(a, b, info=True)
     assert_same_bits(found, wanted)
     assert np.array_equal(bound, info.bound)
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_encoded_operands_for_several_formats(side):
+    rng = np.random.default_rng(14)
+    a, b = rng.standard_normal((2, 5)), rng.standard_normal((5, 3))
+    names = ["float64", "float32", "float64x2"]
+    made = encode(a if side == "left" else b, side, *names)
+    assert made.formats == tuple(names)
+    for name in names:
+        found, bound = matmul(*((made, b) if side == "left" else (a, made)), dtype=name)
+        wanted, info = widen.matmul(a, b, dtype=name, info=True)
+        (assert_same_words if name == "float64x2" else assert_same_bits)(found, wanted)
+        assert np.array_equal(bound, info.bound)
+
+
+def test_exact_results():
+    """Bounds of 0 where the CPU has them: of integers, true zeros and underflows."""
+    a = np.array([[1.0, -2.0, 4.0], [0.1, -0.1, 0.0], [1e-200, 0.0, 0.0]])
+    b = np.array([[3.0, 1e-200], [3.0, 0.0], [0.5, 0.0]])
+    info = assert_as_on_a_cpu(a, b, accuracy="correct")
+    assert info.exact.tolist() == [[True, True], [True, False], [False, False]]
+    assert_as_on_a_cpu(a, b, accuracy="standard")
 
 
 @pytest.mark.parametrize("dtype", ["complex128", "complex128x2"])

@@ -252,7 +252,7 @@ def encoded(x, side, accuracy="standard", unit=None, system=None):
     fmt = FORMATS["float64"]
     lines = lines_of(copied(tensor(x)), side, 1)
     return encode_operand(
-        gpu_stages, lines, x.shape, Encoding(side, as_contract(accuracy), fmt, unit, system)
+        gpu_stages, lines, x.shape, [Encoding(side, as_contract(accuracy), fmt, unit, system)]
     )
 
 
@@ -304,7 +304,7 @@ def test_encoded(unit, system, dtype):
             gpu_stages,
             lines_of(tensor(x), side, fmt.parts),
             x.shape,
-            Encoding(side, contract, fmt, unit, system),
+            [Encoding(side, contract, fmt, unit, system)],
         )
         for x, side in ((a, "left"), (b, "right"))
     )

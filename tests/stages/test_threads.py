@@ -286,7 +286,7 @@ def often(request):
 def encoded(x):
     """Planes of a left operand, and what is known of its lines."""
     wanted = Encoding("left", CONTRACTS["standard"], FORMATS["float64"], None, None)
-    made = gpu_products.encode(x, wanted)
+    made = gpu_products.encode(x, [wanted])
     return made.held.planes[..., : x.shape[1]].cpu().numpy(), made.held.table.cpu().numpy()
 
 
