@@ -100,18 +100,39 @@ class Encoded:
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The formats of results it can be used for."""
+        """The formats of results it can be used for.
+
+        >>> import numpy as np, widen
+        >>> widen.encode(np.eye(2), side="left", dtype=["float64", "float64x2"]).formats
+        ('float64', 'float64x2')
+        """
         return tuple(x.fmt.name for x in (self, *self.others))
 
     def serving(self, fmt: Format) -> Encoded | None:
-        """What it holds for results that are computed in a format, or None."""
+        """What it holds for results that are computed in a format, or None.
+
+        >>> import numpy as np, widen
+        >>> both = widen.encode(np.eye(2), side="left", dtype=["float64", "float64x2"])
+        >>> both.serving(widen.float64x2).formats, both.serving(widen.float64x4)
+        (('float64x2',), None)
+        """
         for member in (replace(self, others=()), *self.others):
             if (computed_in(member.fmt).precision, member.fmt.parts) == (fmt.precision, fmt.parts):
                 return member
         return None
 
     def has_planes_of(self, unit: str, layout: Layout, side: int) -> bool:
-        """Whether its planes begin with those of a layout, if its lines were scaled alike."""
+        """Whether its planes begin with those of a layout, if its lines were scaled alike.
+
+        >>> import numpy as np, widen
+        >>> wide, narrow = (
+        ...     widen.encode(np.eye(2), side="left", dtype=d) for d in ("float64x4", "float64")
+        ... )
+        >>> wide.has_planes_of("fp64", narrow.layout, 0)
+        True
+        >>> narrow.has_planes_of("fp64", wide.layout, 0)
+        False
+        """
         alike = self.unit == unit and self.layout.system == layout.system
         return alike and not layout.dropped and self.layout.holds(layout, side)
 

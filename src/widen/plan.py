@@ -208,6 +208,12 @@ class Info:
         With ``info="largest"`` one of them: whether all elements are. False says that there is no
         proof, not that the result is inexact (docs/method.md says what is proven). A 0 that is
         exact is no underflow.
+
+        >>> import numpy as np, widen
+        >>> a, b = np.array([[0.1, -0.1], [1e-200, 0.0]]), np.array([[1e-200], [1e-200]])
+        >>> c, info = widen.matmul(a, b, accuracy="correct", info=True)
+        >>> c.tolist(), info.exact.tolist()
+        ([[0.0], [0.0]], [[True], [False]])
         """
         if isinstance(self.bound, float):
             return self.bound == 0 and not self.not_finite
