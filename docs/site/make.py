@@ -11,6 +11,7 @@ from sphinx.cmd.build import build_main
 import examples
 import links
 import pages
+import programs
 import reference
 import stage
 
@@ -20,7 +21,7 @@ SOURCE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
 
 def example_failures() -> list[str]:
     """Run every example that the site shows; return what went wrong."""
-    wrong = reference.failures()
+    wrong = [*reference.failures(), *programs.failures()]
     for path in [ROOT / "README.md", *stage.documents()]:
         name = str(path.relative_to(ROOT))
         wrong += examples.failures(path.read_text(encoding="utf-8"), name)

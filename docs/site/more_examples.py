@@ -21,6 +21,23 @@ SET_UP = {
     "widen.Contract": ">>> p = widen.plan(np.eye(3), np.eye(3), accuracy='correct')\n",
     "widen.linalg": ">>> a, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.ones(2)\n",
 }
+GROUP = """\
+>>> import torch, torch.distributed as dist
+>>> from torch.distributed.device_mesh import init_device_mesh
+>>> from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+>>> import widen.distributed
+>>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+>>> mesh = init_device_mesh("cpu", (1,))
+"""
+"""A group of one process, which examples of many devices need; `torchrun` starts larger ones."""
+PLANNED = (
+    GROUP
+    + """\
+>>> a = distribute_tensor(torch.ones(2, 3, dtype=torch.float64), mesh, [Shard(1)])
+>>> p = widen.plan(a, a.T)
+>>> dist.destroy_process_group()
+"""
+)
 SHORT = {
     "widen.Contract": (
         ">>> print(p.contract.promise)", "the exact value, rounded once to nearest even"),
@@ -89,6 +106,20 @@ SHORT = {
     "widen.Words.transpose": (">>> m.transpose(1, 0).shape", "(3, 2)"),
     "widen.Words.words": (">>> x.words.shape", "(2, 3)"),
     "widen.Words.zeros_like": (">>> print(x.zeros_like())", "[0.0, 0.0, 0.0]"),
+    "widen.distributed.CommunicationError": (
+        ">>> import widen.distributed\n"
+        ">>> issubclass(widen.distributed.CommunicationError, RuntimeError)", "True"),
+    "widen.distributed.DistributedPlan": (PLANNED + ">>> type(p).__name__", "'DistributedPlan'"),
+    "widen.distributed.DistributedPlan.bytes": (PLANNED + ">>> sum(p.bytes.values())", "0"),
+    "widen.distributed.DistributedPlan.communicates": (PLANNED + ">>> p.communicates", "False"),
+    "widen.distributed.DistributedPlan.inner": (PLANNED + ">>> p.inner", "()"),
+    "widen.distributed.MismatchError": (
+        ">>> import widen.distributed\n"
+        ">>> issubclass(widen.distributed.MismatchError, ValueError)", "True"),
+    "widen.distributed.distribute_words": (
+        GROUP + ">>> x = widen.Words([1, 2], 'float64x2').to_torch()\n"
+        ">>> y = widen.distributed.distribute_words(x, mesh, [Replicate()])\n"
+        ">>> dist.destroy_process_group()\n>>> y.shape", "(2,)"),
     "widen.linalg.DefiniteInfo": (
         ">>> definite, info = widen.linalg.is_positive_definite(a, info=True)\n>>> info.vectors",
         "[None]",
@@ -128,11 +159,11 @@ def example(name: str) -> str:
     """
     if name not in SHORT:
         return ""
-    owner = next(key for key in SET_UP if f"{name}.".startswith(f"{key}."))
+    lines = next((own for key, own in SET_UP.items() if f"{name}.".startswith(f"{key}.")), "")
     code, printed = SHORT[name]
     needed = "".join(
         line + "\n"
-        for line in SET_UP[owner].splitlines()
+        for line in lines.splitlines()
         if any(variable in code_words(code) for variable in variables(line))
     )
     return f"{IMPORTS}{needed}{code}\n{printed}\n"

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import ast
-import re
 import shutil
 from pathlib import Path
-from textwrap import dedent
 
 import figures
 import gallery
 import pictures
+import programs
 import reference
-
-ROOT = Path(__file__).parents[2]
 
 
 def example_page(path: Path) -> str:
     """Return the page of one program: what it says of itself, its output, its code."""
-    source = path.read_text(encoding="utf-8")
-    told = ast.get_docstring(ast.parse(source)) or ""
-    head, remark, printed = re.split(r"^It prints(.*?):\n\n", told, flags=re.MULTILINE)
+    head, remark, printed = programs.told(path)
     title, _, text = head.partition("\n")
-    code = source.split('"""\n', 1)[1].strip()
+    code = path.read_text(encoding="utf-8").split('"""\n', 1)[1].strip()
     return (
         f"# {title.rstrip('.')}\n\n{text.strip()}\n\n"
-        f"## What it prints\n\n```text\n{dedent(printed)}\n```\n\n{remark.strip()}\n\n"
+        f"## What it prints\n\n```text\n{printed}\n```\n\n{remark}\n\n"
         f"## The program\n\n`examples/{path.name}`:\n\n"
         f"```py\n{code}\n```\n"
     )
@@ -34,7 +28,7 @@ def example_page(path: Path) -> str:
 def write(target: Path) -> None:
     """Write all generated pages, and the pictures they show, below a folder of pages."""
     made = {f"reference/{name}.rst": text for name, text in reference.pages().items()}
-    for path in sorted((ROOT / "examples").glob("*.py")):
+    for path in programs.PROGRAMS:
         made[f"examples/{path.stem}.md"] = example_page(path)
     made["gallery.md"], drawn = gallery.page()
     made |= {f"pictures/papers/{name}.svg": text for name, text in drawn.items()}

@@ -6,6 +6,8 @@ import doctest
 import inspect
 import re
 from collections import Counter
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -19,13 +21,23 @@ from widen.formats.arrays import words_of
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
+BESIDE = ("widen.distributed", "widen.numpy", "widen.testing")
+"""Public modules that `import widen` does not import."""
+
+
+WITHOUT_METHODS = ("widen.testing",)
+"""Modules whose classes are shown without their methods."""
+
+
 def kind(thing: Any) -> str:
-    """Return what a public name stands for: module, class, format or function."""
+    """Return what a public name stands for: module, class, format, function or data."""
     if isinstance(thing, ModuleType):
         return "module"
     if inspect.isclass(thing):
         return "class"
-    return "format" if any(thing is known for known in FORMATS.values()) else "function"
+    if any(thing is known for known in FORMATS.values()):
+        return "format"
+    return "function" if callable(thing) else "data"
 
 
 def public(module: ModuleType, wanted: str) -> list[str]:
@@ -44,7 +56,9 @@ def modules() -> list[ModuleType]:
         for name in module.__all__
         if isinstance(getattr(module, name), ModuleType)
     ]
-    return [widen, *named, *inside]
+    beside = [import_module(name) for name in BESIDE if find_spec(name)]
+    known = [widen, *named, *inside]
+    return [*known, *(module for module in beside if module not in known)]
 
 
 def title(text: str, line: str = "=") -> str:
@@ -62,9 +76,10 @@ def functions(names: list[str]) -> str:
     return "".join(f".. autofunction:: {name}\n\n" for name in names)
 
 
-def classes(names: list[str]) -> str:
+def classes(names: list[str], methods: bool = True) -> str:
     """Return directives for classes, with their methods."""
-    return "".join(f".. autoclass:: {name}\n   :members:\n\n" for name in names)
+    option = "   :members:\n" if methods else ""
+    return "".join(f".. autoclass:: {name}\n{option}\n" for name in names)
 
 
 def escaped(lines: list[str]) -> list[str]:
@@ -144,7 +159,8 @@ def pages() -> dict[str, str]:
             + f".. automodule:: {module.__name__}\n\n"
             + table_of(own, list(map(named, own)))
             + functions(public(module, "function"))
-            + classes(public(module, "class"))
+            + classes(public(module, "class"), module.__name__ not in WITHOUT_METHODS)
+            + "".join(f".. py:data:: {name}\n\n" for name in public(module, "data"))
         )
     return made
 
@@ -155,7 +171,7 @@ def documented() -> dict[str, Any]:
     for module in modules():
         for name in [*public(module, "function"), *public(module, "class")]:
             found[name] = named(name)
-            if inspect.isclass(found[name]):
+            if inspect.isclass(found[name]) and module.__name__ not in WITHOUT_METHODS:
                 found |= {f"{name}.{key}": value for key, value in methods(found[name]).items()}
     return found
 

@@ -11,6 +11,7 @@ import gallery
 import links
 import more_examples
 import pictures
+import programs
 import reference
 import stage
 import widen
@@ -18,7 +19,7 @@ from helpers import ROOT
 
 
 def test_docstrings_of_the_scripts():
-    for module in (examples, more_examples, figures, gallery, reference, stage):
+    for module in (examples, more_examples, figures, gallery, programs, reference, stage):
         assert doctest.testmod(module).failed == 0
         assert doctest.testmod(module).attempted > 0
 
