@@ -19,6 +19,11 @@ SET_UP = {
     "widen.Info": ">>> c, info = widen.matmul(np.eye(3), np.eye(3), info=True)\n",
     "widen.Plan": ">>> p = widen.plan(np.eye(3), np.eye(3), accuracy='correct')\n",
     "widen.Contract": ">>> p = widen.plan(np.eye(3), np.eye(3), accuracy='correct')\n",
+    "widen.numpy": """\
+>>> import widen.numpy as wnp
+>>> v, w = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+>>> m = np.array([[1.0, 2.0], [3.0, 4.0]])
+""",
     "widen.linalg": ">>> a, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.ones(2)\n",
 }
 GROUP = """\
@@ -148,6 +153,16 @@ SHORT = {
         ">>> info.radius.shape, info.of_vector().radius.shape",
         "((2, 1), (2,))",
     ),
+    "widen.numpy.dot": (">>> print(wnp.dot(v, w))", "11.0"),
+    "widen.numpy.einsum": (">>> print(wnp.einsum('ij,j->i', m, v))", "[ 5. 11.]"),
+    "widen.numpy.inner": (">>> print(wnp.inner(v, w))", "11.0"),
+    "widen.numpy.matvec": (">>> print(wnp.matvec(m, v))", "[ 5. 11.]"),
+    "widen.numpy.outer": (">>> print(wnp.outer(v, w).tolist())", "[[3.0, 4.0], [6.0, 8.0]]"),
+    "widen.numpy.sum": (">>> print(wnp.sum(m))", "10.0"),
+    "widen.numpy.tensordot": (">>> print(wnp.tensordot(m, m))", "30.0"),
+    "widen.numpy.vdot": (">>> print(wnp.vdot(v, w))", "11.0"),
+    "widen.numpy.vecdot": (">>> print(wnp.vecdot(v, w))", "11.0"),
+    "widen.numpy.vecmat": (">>> print(wnp.vecmat(v, m))", "[ 7. 10.]"),
 }  # fmt: skip
 
 
@@ -164,7 +179,7 @@ def example(name: str) -> str:
     needed = "".join(
         line + "\n"
         for line in lines.splitlines()
-        if any(variable in code_words(code) for variable in variables(line))
+        if "import" in line or any(name in code_words(code) for name in variables(line))
     )
     return f"{IMPORTS}{needed}{code}\n{printed}\n"
 
