@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 
@@ -129,9 +130,30 @@ OUTSIDE_PAPERS = Counter(
     for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
 )
 
-modules = pytest.mark.parametrize(
-    "path", MODULES, ids=lambda path: str(path.relative_to(ROOT).with_suffix(""))
-)
+
+def for_each(paths):
+    """A law of single files becomes one test that names all files which break it.
+
+    A test for each file and law would be 3,500 tests, and take longer than the laws.
+    """
+
+    def as_test(law):
+        def test():
+            broken = []
+            for path in paths:
+                try:
+                    law(path)
+                except AssertionError as error:
+                    broken.append(f"{path.relative_to(ROOT)}: {error}")
+            assert not broken, "\n".join(broken)
+
+        test.__name__, test.__doc__ = law.__name__, law.__doc__
+        return test
+
+    return as_test
+
+
+modules = for_each(MODULES)
 
 
 def entry_of(module):
@@ -163,10 +185,17 @@ def package_of(path):
     return ("widen", *path.relative_to(ROOT).parts[:-1])
 
 
+@cache
+def tree_of(path):
+    """A file's syntax tree."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imported(path):
     """Every module a file names in an import, anywhere in it, in full; also dynamic imports."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -198,6 +227,15 @@ def test_there_is_something_to_check():
     assert entry_of("gpu.kernels.triton.dot") == "gpu.kernels"
     assert entry_of("gpu.repair") == "gpu"
     assert entry_of("strangers") == ""
+
+
+def test_files_that_break_a_law_are_named():
+    @modules
+    def law(path):
+        assert path.name != "api.py", "not this one"
+
+    with pytest.raises(AssertionError, match=r"^api\.py: not this one"):
+        law()
 
 
 def test_the_top_level_holds_its_rooms_and_nothing_else():
@@ -242,7 +280,7 @@ def test_imports_go_downwards(path):
 
 def imported_at_once(path):
     """Modules of `widen` that a file imports when it is imported."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     nodes = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
     return [f"{node.module}.{x.name}".removeprefix("widen.") for node in nodes for x in node.names]
 
@@ -270,7 +308,7 @@ def test_kernels_are_launched_by_their_own_wing(path):
 @modules
 def test_nothing_is_imported_by_its_name_in_a_string(path):
     """But packages that may be missing, and a package's own modules by `__getattr__`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         name = getattr(
             getattr(node, "func", None), "attr", getattr(getattr(node, "func", None), "id", "")
         )
@@ -285,11 +323,7 @@ def test_nothing_is_imported_by_its_name_in_a_string(path):
             assert "widen" not in around
 
 
-papers = pytest.mark.parametrize(
-    "path",
-    [path for path in MODULES if room(path) == "papers"],
-    ids=lambda path: str(path.relative_to(ROOT / "papers").with_suffix("")),
-)
+papers = for_each([path for path in MODULES if room(path) == "papers"])
 
 
 @papers
@@ -398,7 +432,7 @@ def test_options_are_named_alike():
 
 @modules
 def test_every_module_states_its_subject(path):
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    text = ast.get_docstring(tree_of(path))
     assert text, "the first line states the module's subject"
 
 
@@ -505,7 +539,7 @@ def test_at_most_six_arguments_by_position(path):
     """
     if ("kernels" in path.parts and path.parent.name != "cuda") or room(path) == "cli":
         return
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef):
             names = [x.arg for x in (*node.args.posonlyargs, *node.args.args)]
             few = len([name for name in names if name not in ("self", "cls")]) <= 6
@@ -521,7 +555,7 @@ def test_no_fast_math(path):
 
 @modules
 def test_no_import_error_is_swallowed(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ExceptHandler):
             assert node.type is not None, "say which exception"
             if "Import" in ast.unparse(node.type) or "NotFound" in ast.unparse(node.type):
@@ -562,11 +596,7 @@ def rotations(source):
     return found
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in MODULES if path.parts[-3:-1] == ("kernels", "triton")],
-    ids=lambda path: str(path.relative_to(ROOT).with_suffix("")),
-)
+@for_each([path for path in MODULES if path.parts[-3:-1] == ("kernels", "triton")])
 def test_kernels_do_not_rotate_variables(path):
     assert rotations(path.read_text(encoding="utf-8")) == []
 
