@@ -37,6 +37,16 @@ Fresh pages cost about 0.2 ms a megabyte here: at n = 1024 an eighth of a produc
 LEAST_ROWS = 256
 """Rows of a block that BLAS still multiplies at full speed."""
 
+MOST_THIN, LEAST_INNER, LEAST_THIN = 4, 256, 1 << 16
+"""Lines of a thin side, at most; inner length and entries of the other side, at least.
+
+Thin products on a CPU multiply digits as they are written (`cpu/thin.py`). In planes, 2048 x 2048
+times a vector takes three times as long; times 16 vectors, digits do.
+"""
+
+THIN_PRODUCTS = 40
+"""Products of digits, times lines of the thin side, up to which they are faster than residues."""
+
 
 @dataclass(frozen=True)
 class Needs:
@@ -162,6 +172,17 @@ def unit_on_gpu(name: str | None, gpu: str, precision: int = 53) -> tuple[str, s
     return best, f"{best} gives the most exact bits a second on {gpu}"
 
 
+def is_thin(shape: tuple[int, int, int, int]) -> bool:
+    """Whether one side of a product (batch, m, k, n) has few lines and the other is large.
+
+    >>> is_thin((1, 2048, 2048, 1)), is_thin((1, 2048, 2048, 16)), is_thin((1, 64, 64, 1))
+    (True, False, False)
+    """
+    batch, m, k, n = shape
+    few, many = sorted((m, n))
+    return few <= MOST_THIN and k >= LEAST_INNER and batch * many * k >= LEAST_THIN
+
+
 def check_system(name: str | None) -> str:
     """Check a user's word for a system and say why it is used."""
     if name is None:
@@ -182,13 +203,17 @@ def make_plan(
     cap: int | None = None,
     workspace: int = DEFAULT_WORKSPACE,
     why: tuple[str, ...] = (),
+    thin: bool = False,
 ) -> Plan:
-    """Choose planes, products and blocks for operands with these needs."""
+    """Choose planes, products and blocks for operands with these needs.
+
+    With `thin`, digits if they are few: they need not be written to memory.
+    """
     # Rounded as the layout will see them, so that equal plans are made once.
     rounded = Needs((needs.bits, 0.0), needs.widths)
     return _made_plan(
         contract, fmt, shape, rounded, unit=unit, system=system, cap=cap, workspace=workspace,
-        why=why,
+        why=why, thin=thin,
     )  # fmt: skip
 
 
@@ -196,16 +221,24 @@ def make_plan(
 def _made_plan(
     contract: Contract, fmt: Format, shape: tuple[int, int, int, int], needs: Needs, *,
     unit: str | None, system: str | None, cap: int | None, workspace: int, why: tuple[str, ...],
+    thin: bool,
 ) -> Plan:  # fmt: skip
     chosen, unit_reason = unit_for(unit)
     system_reason = check_system(system)
     k = shape[2]
-    layout = choose_layout(contract, fmt, k, chosen, system, needs, cap=cap)
+    layout = None
+    if thin and system is None:
+        layout = choose_layout(contract, fmt, k, chosen, "digits", needs, cap=cap)
+        system_reason = "one side has few lines: digits are multiplied as they are written"
+        if len(layout.products) * min(shape[1], shape[3]) > THIN_PRODUCTS:
+            layout, system_reason = None, check_system(system)
+    if layout is None:
+        layout = choose_layout(contract, fmt, k, chosen, system, needs, cap=cap)
     if system is None and isinstance(layout, Residues) and layout.bases:
         short = layout.bases.count(0)
         which = f"{len(layout.moduli) - short} of {len(layout.moduli)} residues are"
         system_reason = f"{which} in two digits of {chosen.name}, for three products each"
-    elif system is None and layout.system != "residues":
+    elif system is None and layout.system != "residues" and not thin:
         system_reason = f"the moduli of {chosen.name} do not reach 2^{needs.bits:.0f}"
     digit = bounds.plane_digit(chosen, k)
     return Plan(

@@ -237,6 +237,9 @@ KINDS = [
     ("complex64", (20, 30, 20), {"accuracy": "correct"}),
     ("float64", (20, 600, 20), {"dtype": "float64x2"}),
     ("float64", (20, 30, 20), {"alpha": 2.0}),
+    ("float64", (300, 600, 1), {}),
+    ("float32", (1, 600, 300), {"accuracy": "fast"}),
+    ("complex128", (300, 600, 1), {"accuracy": "correct"}),
 ]
 
 

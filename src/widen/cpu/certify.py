@@ -14,6 +14,7 @@ from widen.bounds import Certificate, Weighed
 from widen.cpu import kernels
 from widen.cpu.memory import Scratch
 from widen.cpu.operands import Array, Chosen, Operand, Quantised, every
+from widen.cpu.thin import Unwritten, magnitude_products
 from widen.cpu.threads import launch
 from widen.formats import Part
 from widen.plan import Plan
@@ -156,15 +157,21 @@ class Looks:
     plan: Plan
     scratch: Scratch
     kept: dict[str, Any]
+    thin: bool = False
 
     def uncertified(self, test: Certificate) -> Array:
         """Elements that the certificate leaves open: by their sums of magnitudes, exactly."""
         k, lines = self.plan.shape[2], self.chosen.lines
         open_elements = None
-        if sketched(self.chosen.operands):
+        if self.thin:
+            ours, theirs = map(Unwritten, self.chosen.operands, lines)
+            total = magnitude_products((ours, theirs), self.scratch)
+            near = NEAR["float64"]
+            open_elements = uncertified(total, 1 - _wide_error(k), lines, test, near=near)
+        elif sketched(self.chosen.operands):
             factor = SKETCH_UNIT * (1 - relative_error(SKETCH))
             open_elements = uncertified(self._sketches(), factor, lines, test)
-        if open_elements is None or _spread(open_elements) > FEW_OPEN:
+        if open_elements is None or (not self.thin and _spread(open_elements) > FEW_OPEN):
             terms = self._first_terms
             total = self._first_look()
             near = NEAR["float32"] if terms == k else -1
@@ -194,7 +201,7 @@ class Looks:
         k, (b, rows, columns) = self.plan.shape[2], lines
         place: Any = (b, *np.ix_(rows, columns))
         picked = self.chosen.pick_lines(*lines)
-        total, error = self._sums(np.float64, slice(0, k), lines), 2.0**-50 * (k + 16)
+        total, error = self._sums(np.float64, slice(0, k), lines), _wide_error(k)
         near = NEAR["float64"]
         marks = uncertified(total, 1 - error, picked, test, near=near)[0] & open_elements[place]
         # Sums of 0 are exact: what the element needs is nothing if its lines share no entries.
@@ -302,6 +309,11 @@ def relative_error(terms: int) -> float:
     twice as much covers the rest.
     """
     return 2.0**-23 * (terms + 8)
+
+
+def _wide_error(terms: int) -> float:
+    """The same in float64."""
+    return 2.0**-50 * (terms + 16)
 
 
 def exact_magnitudes(operand: Operand, lines: Quantised) -> list[Fraction]:

@@ -19,7 +19,7 @@ from widen.formats import PLAIN
 from widen.formats.arrays import new_planes, numpy_dtype
 from widen.options import Options
 from widen.plan import Plan
-from widen.planner import DEFAULT_WORKSPACE, first_cap, make_plan, typical_needs
+from widen.planner import DEFAULT_WORKSPACE, first_cap, is_thin, make_plan, typical_needs
 from widen.stages.problem import Account, Call, Encoding, Scalars, dims_of, info_of, matrix_dims
 from widen.stages.run import encode_operand, run
 from widen.words import Words
@@ -55,6 +55,7 @@ def typical_plan(
         contract, fmt, shape, typical_needs(contract, fmt, k), unit=wanted.unit,
         system=wanted.system, cap=first_cap(fmt.precision, k) if contract.correct else None,
         workspace=workspace, why=("rows and columns of similar magnitudes are assumed",),
+        thin=is_thin(shape) and len(fmt.part.words) == 1 and wanted.unit in (None, "fp64"),
     )  # fmt: skip
 
 

@@ -19,6 +19,8 @@ from widen.cpu.operands import Array, Chosen, Operand, Quantised, Survey
 from widen.cpu.reconstruct import reconstruct
 from widen.cpu.repair import correct_singles, repair, special_values
 from widen.cpu.scaling import ScaledBlock, Scaling, scale_special
+from widen.cpu.thin import Unwritten
+from widen.cpu.thin import multiply as multiply_unwritten
 from widen.encoded import Encoded
 from widen.plan import Layout, Plan
 from widen.planner import (
@@ -26,6 +28,7 @@ from widen.planner import (
     choose_layout,
     every_bit_is_kept,
     first_cap,
+    is_thin,
     make_plan,
     symmetric_plan,
     unit_for,
@@ -34,13 +37,14 @@ from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
 from widen.stages.exactness import addend_units
 from widen.stages.problem import Account, Encoding, Problem
+from widen.systems import Digits
 from widen.units import UNITS
 
 Target = tuple[Array, ...]
 """Where a result goes: its words, each (parts, batch, m, n)."""
 
 Planes = tuple[Any, Any]
-"""Planes of rows and of columns: an array, or a list of views of an encoded operand's."""
+"""Planes of rows and of columns: an array, or views of an encoded operand's; or `Unwritten`."""
 
 
 def quantise(problem: Problem[Operand], account: Account) -> Prepared:
@@ -80,7 +84,7 @@ def planned(
     if problem.contract.correct:
         return _correct_lines(problem, surveys)
     quantised, needed = lines_at(problem, surveys, None)
-    return quantised, plan_for(problem, needed, None)
+    return quantised, _own_plan(problem, needed, None)
 
 
 def held(source: Encoded) -> EncodedLines:
@@ -126,24 +130,39 @@ def _correct_lines(
     quantised, exact = lines_at(problem, surveys, None)
     cap = first_cap(problem.work.precision, problem.shape[2])
     if every_bit_is_kept(exact.bits, 2 * cap + 2, "cpu") and not problem.encoded:
-        return quantised, plan_for(problem, exact, None, "every bit of both operands is kept")
+        return quantised, _own_plan(problem, exact, None, "every bit of both operands is kept")
     reason = "kept to 2^-11 ulp or so; what that leaves open is repaired"
     quantised, needed = lines_at(problem, surveys, cap)
-    plan = plan_for(problem, needed, cap, reason)
+    plan = _own_plan(problem, needed, cap, reason)
     # Use the planes to the full: half of the spare bits on either side.
     spare = int((plan.layout.modulus.bit_length() - 3 - needed.bits) // 2)
     if spare > 0 and not problem.encoded:
         quantised, needed = lines_at(problem, surveys, cap + spare)
-        plan = plan_for(problem, needed, cap + spare, reason)
+        plan = _own_plan(problem, needed, cap + spare, reason)
     return quantised, plan
 
 
-def plan_for(problem: Problem[Any], needed: Needs, cap: int | None, *why: str) -> Plan:
+def _own_plan(problem: Problem[Operand], needed: Needs, cap: int | None, *why: str) -> Plan:
+    """The plan of a product of which this process has both operands whole."""
+    return plan_for(problem, needed, cap, *why, thin=_may_be_thin(problem))
+
+
+def plan_for(
+    problem: Problem[Any], needed: Needs, cap: int | None, *why: str, thin: bool = False
+) -> Plan:
     """The plan of lines with these needs."""
     return make_plan(
         problem.contract, problem.work, problem.shape, needed, unit=problem.unit,
         system=problem.system, cap=cap, workspace=problem.workspace, why=why,
+        thin=thin,
     )  # fmt: skip
+
+
+def _may_be_thin(problem: Problem[Operand]) -> bool:
+    """Whether planes of one side need not be written, if the plan is one of digits (`cpu.thin`)."""
+    operands = [source for source in problem.sources if isinstance(source, Operand)]
+    plain = len(operands) == 2 and not any(operand.lower for operand in operands)
+    return plain and problem.unit in (None, "fp64") and is_thin(problem.shape)
 
 
 @dataclass
@@ -216,13 +235,14 @@ class Stages:
         self.scratch, self.kept = self.product.scratch, self.product.kept
         self.unit = UNITS[self.plan.unit]
         self.times = 2 if self.mirrored else 1  # how often its elements are in the result
+        self.thin = isinstance(self.plan.layout, Digits) and _may_be_thin(self.problem)
 
     def certify(self) -> Array | None:
         """A mask of the elements that the contract's certificate leaves open."""
         test = self.problem.test_of(self.plan.layout.dropped)
         if test is None or self._all_exact():
             return None
-        looks = Looks(self.chosen, self.block, self.plan, self.scratch, self.kept)
+        looks = Looks(self.chosen, self.block, self.plan, self.scratch, self.kept, self.thin)
         return looks.uncertified(test)
 
     def _all_exact(self) -> bool:
@@ -252,6 +272,9 @@ class Stages:
         if operand.shape[2] != block[2].stop - block[2].start:
             operand = operand.inner(block[2])
 
+        if self.thin:
+            return Unwritten(operand, self.chosen.lines[side])
+
         def memory(shape: tuple[int, ...]) -> Any:
             return self.scratch.take(f"planes {side}", shape)
 
@@ -264,6 +287,9 @@ class Stages:
         add = groups is not None
         if groups is None:
             groups = self.scratch.take("groups", (plan.layout.groups, *shape))
+        if self.thin:
+            multiply_unwritten(planes, plan.layout, groups, self.scratch, add=add)
+            return groups
         partial = self.scratch.take("partial", shape, self.unit.engine)
         multiply(
             *planes, plan.layout.products, self.unit, plan.depth, groups=groups, partial=partial,

@@ -10,6 +10,7 @@ the call waits only for what another process is in the middle of. Two cores halv
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from widen.cpu import kernels
 from widen.cpu.certify import LEAST_SKETCHED, MOST_SKETCHED
 from widen.cpu.threads import thread_count
 from widen.formats import Format
+from widen.planner import is_thin
 from widen.stages.compiling.notices import logger
 from widen.stages.compiling.once import Once
 from widen.stages.compiling.turns import Busy, Turn, When
@@ -36,8 +38,8 @@ LONGEST_FIRST = (
     "magnitudes.magnitudes:float64", "magnitudes.magnitudes:float32", "encode.wide_residues",
     "certify.certify:float64", "certify.certify:float32", "wide.digits", "repair.special",
     "lines.last_bits", "lines.scale", "certify.sketch_products", "wide.heads",
-    "encode.residue_sums", "encode.digits", "encode.two_digits", "wire.pack", "wire.unpack",
-    "wire.shares", "wire.open_elements",
+    "thin.products", "encode.residue_sums", "encode.digits", "encode.two_digits", "thin.write",
+    "wire.pack", "wire.unpack", "wire.shares", "wire.open_elements",
 )  # fmt: skip
 """All kernels of products, by the time they take: short ones fill what long ones leave of a core.
 
@@ -50,23 +52,28 @@ MOST_WORKERS = 3
 
 def expected(
     operands: tuple[Format, Format], result: Format, contract: str, k: int, *, system: str | None,
-    scaled: bool, bounded: bool,
+    scaled: bool, bounded: bool, thin: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
-    """The kernels that a product of ordinary data will need, longest first.
+    """The kernels that a product of ordinary data will need, longest first; of few lines if `thin`.
 
     A guess that costs nothing if it is wrong: what is missing is compiled when it is needed.
     """
     real = all(x.parts == 1 for x in operands)
     single = all(len(x.part.words) == 1 for x in operands)
     names = {"lines.survey", "lines.scale"}
-    if single:
+    thin = thin and single and system is None and (real or contract != "correct")
+    if thin:
+        names |= {"thin.products", "thin.write"}
+    elif single:
         digits = system in ("digits", "triangle")
         names.add("encode.digits" if digits else "encode.narrow_residues")
         names |= set() if real or digits else {"encode.residue_sums"}
     else:
         names |= {"wide.heads", "wide.residues", "lines.last_bits"}
     exact = single and len(result.part.words) > 1  # every bit of the operands is kept
-    if contract in ("fast", "standard") and not exact:
+    if contract in ("fast", "standard") and thin and not exact:
+        names.add("certify.certify:float64")
+    elif contract in ("fast", "standard") and not exact:
         names.add("certify.certify:float32")
         wide = all(x.part.words[0].name == "float64" for x in operands)
         if real and wide and LEAST_SKETCHED <= k <= MOST_SKETCHED:
@@ -78,7 +85,8 @@ def expected(
     elif len(result.part.words) > 1:
         names.add("wide.rounded")
     else:
-        names.add("reconstruct.in_floats" if system is None else "reconstruct.in_limbs")
+        in_floats = system is None and not thin
+        names.add("reconstruct.in_floats" if in_floats else "reconstruct.in_limbs")
     if contract == "correct":
         names |= {"lines.extremes", "repair.dots"}
         names |= {"reconstruct.in_limbs"} if not scaled and len(result.part.words) == 1 else set()
@@ -94,15 +102,16 @@ def expect(call: Call, *, scaled: bool, bounded: bool) -> None:
     """Compile what a call will need, if this process has seen none like it."""
     formats = format_of_operand(call.left), format_of_operand(call.right)
     sketched = LEAST_SKETCHED <= call.k <= MOST_SKETCHED
+    thin = is_thin((math.prod(call.batch), call.m, call.k, call.n))
     names = formats[0].name, formats[1].name, call.fmt.name, call.contract.name
-    key = (*names, sketched, call.system, scaled, bounded)
+    key = (*names, sketched, thin, call.system, scaled, bounded)
     if key in _expected:
         return
 
     def prepare() -> None:
         names = expected(
             formats, call.fmt, call.contract.name, call.k, system=call.system, scaled=scaled,
-            bounded=bounded,
+            bounded=bounded, thin=thin,
         )  # fmt: skip
         prepare_all(names)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from widen.cpu.kernels import reconstruct as reconstruct
     from widen.cpu.kernels import repair as repair
     from widen.cpu.kernels import scaling as scaling
+    from widen.cpu.kernels import thin as thin
     from widen.cpu.kernels import totals as totals
     from widen.cpu.kernels import wide as wide
     from widen.cpu.kernels import wire as wire
