@@ -42,6 +42,7 @@ from widen.functions import (
 )
 from widen.plan import Info, Plan
 from widen.words import Words
+from widen.words.files import load
 
 __version__ = "0.2.0"
 
@@ -76,6 +77,7 @@ __all__ = [
     "gemm",
     "inner",
     "linalg",
+    "load",
     "matmul",
     "matrix_power",
     "matvec",

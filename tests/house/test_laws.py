@@ -76,9 +76,9 @@ LIBRARIES = {
     "gpu.kernels": {"torch", "triton", "cuda"},
     "emulate": {"torch"},
     "nn": {"torch"},
-    "words": {"torch", "mpmath", "gmpy2", "flint"},  # numbers that words become
+    "words": {"torch", "mpmath", "gmpy2", "flint", "safetensors"},  # numbers that words become
     "distributed": {"torch"},
-    "cli": {"typer", "rich", "matplotlib"},
+    "cli": {"typer", "rich", "matplotlib", "safetensors"},
     "testing": {"flint", "gmpy2", "ml_dtypes"},
 }
 LIBRARIES_OF_FILES = {
@@ -101,7 +101,7 @@ STRANGE = {
     "numba", "llvmlite",
     "torch", "triton", "cuda", "cupy", "jax", "matplotlib", "typer", "rich", "click",
     "flint",
-    "gmpy2", "mpmath", "ml_dtypes", "array_api_compat", "scipy",
+    "gmpy2", "mpmath", "ml_dtypes", "array_api_compat", "scipy", "safetensors",
 }  # fmt: skip
 
 PUBLIC = sorted(
@@ -115,6 +115,7 @@ PUBLIC = sorted(
         "encode",
         "gemm",
         "linalg",
+        "load",
         "matmul",
         "nn",
         "plan",

@@ -13,6 +13,7 @@ from widen.words import (
     arithmetic,
     construction,
     conversions,
+    files,
     foreign,
     functions,
     indexing,
@@ -346,6 +347,10 @@ class Words(Methods):
     def cpu(self) -> Words:
         """The same numbers where the CPU is; NumPy arrays as they are."""
         return self.to_torch("cpu") if is_tensor(self.planes[0]) else self
+
+    def save(self, path: Any) -> None:
+        """Write these numbers to a .npz or .safetensors file, which `widen.load` reads."""
+        files.save(self, path)
 
     def to_arrays(self) -> Words:
         """The same numbers in NumPy arrays."""
