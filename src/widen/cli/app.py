@@ -7,6 +7,7 @@ import typer
 
 from widen.cli.bench import bench
 from widen.cli.demo import demo
+from widen.cli.gemm import gemm
 from widen.cli.linalg import det, eig, solve
 from widen.cli.matmul import matmul
 from widen.cli.plan import plan
@@ -53,6 +54,7 @@ def widen(
 
 EXAMPLES: dict[Callable[..., None], str] = {
     matmul: "widen matmul A.npy B.npy -o C.npy --accuracy correct",
+    gemm: "widen gemm A.npy x.npy b.npy --alpha -1 -o residual.npy --accuracy correct",
     solve: "widen solve A.npy b.npy -o x.npy",
     eig: "widen eig A.npy -o w.npy",
     det: "widen det A.npy --dtype float64x2",

@@ -1,4 +1,4 @@
-"""Matrices in .npy files: mapped, not read; and written whole or not at all."""
+"""Matrices in files: .npy ones mapped, not read; all written whole or not at all."""
 
 import errno
 import math
@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from widen.cli import formats
 from widen.cli.errors import CommandError, output_errors, reason
 
 Array = NDArray[Any]
@@ -30,12 +31,19 @@ STANDARD = "-"
 
 
 def map_matrix(name: str) -> Array:
-    """Map the array of floats in a .npy file, without reading it."""
+    """Map the array of floats in a .npy file, without reading it; read that of another file."""
     if name == STANDARD:
         raise CommandError(
             "- is standard input, and inputs are mapped, not read: save it in a file, cat > A.npy, "
             "and give that (./- for a file of this name)"
         )
+    path, _ = formats.split(name)
+    if path.suffix in formats.READERS:
+        check_regular(path)
+        array = formats.read(name)
+        assert array is not None
+        check_numbers(path, array.dtype)
+        return array
     path = Path(name)
     check_magic(path)
     try:
@@ -74,8 +82,8 @@ def check_shape(path: Path) -> None:
         raise ValueError(f"its header has the shape {shape}, {wanted} bytes; it holds {there}")
 
 
-def check_magic(path: Path) -> None:
-    """Refuse what is not a .npy file, saying what to do instead."""
+def check_regular(path: Path) -> bytes:
+    """Refuse what is no file that can be read, saying what to do instead; give its first bytes."""
     try:
         mode = path.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # to open a pipe is to wait for it
@@ -84,19 +92,28 @@ def check_magic(path: Path) -> None:
                 "it in a file, ... > A.npy, and give that"
             )
         with path.open("rb") as file:
-            magic = file.read(6)
+            return file.read(6)
     except FileNotFoundError as error:
         raise CommandError(f"{path} does not exist: check the name") from error
     except IsADirectoryError as error:
         raise CommandError(f"{path} is a directory: name a .npy file in it") from error
     except OSError as error:
         raise CommandError(f"cannot read {path}: {reason(error)}") from error
+
+
+def check_magic(path: Path) -> None:
+    """Refuse what is not a .npy file, saying what to do instead."""
+    magic = check_regular(path)
     if magic[:4] == b"PK\x03\x04":
         raise CommandError(
-            f"{path} is an archive of arrays: save the one you mean with np.save(path, a)"
+            f"{path} is an archive of arrays: name it .npz, or save the one you mean with "
+            "np.save(path, a)"
         )
     if magic != b"\x93NUMPY":
-        raise CommandError(f"{path} is not a .npy file: write it with np.save(path, a)")
+        raise CommandError(
+            f"{path} is not a .npy file: write it with np.save(path, a); .npz, .mtx, .csv and "
+            ".safetensors files are known by their names"
+        )
 
 
 def check_numbers(path: Path, dtype: np.dtype[Any]) -> None:
@@ -118,12 +135,16 @@ def check_numbers(path: Path, dtype: np.dtype[Any]) -> None:
 def new_matrix(target: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Array]:
     """Give a mapped array that becomes the file `target` when the block ends well.
 
-    The array lies in a temporary file beside the target. An error, Ctrl-C or a request to
+    The array lies in a temporary .npy file beside the target, which another is written from if the
+    target's name ends in .npz, .mtx or .safetensors. An error, Ctrl-C or a request to
     terminate removes it and leaves the target as it was.
     """
     check_target(target)
+    formats.check_writable(target, shape, dtype)
+    writer = formats.WRITERS.get(target.suffix)
     target = Path(os.path.realpath(target))  # a link stays a link
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    written = temporary if writer is None else temporary.with_suffix(f".tmp{target.suffix}")
     with terminate_by_exception():
         try:
             with write_errors(target):
@@ -131,11 +152,14 @@ def new_matrix(target: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> It
             yield np.asarray(array)
             with write_errors(target):
                 array.flush()
+                if writer is not None:
+                    writer(np.asarray(array), written)
                 if target.exists():
-                    shutil.copymode(target, temporary)
-                temporary.replace(target)
+                    shutil.copymode(target, written)
+                written.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
+            written.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -150,6 +174,7 @@ def standard_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Ar
             "standard output is a terminal: send it to a file or a program, as in "
             "widen matmul A.npy B.npy -o - | ..., or name a file with -o"
         )
+    formats.check_writable(Path("C.npy"), shape, dtype)
     with terminate_by_exception(), temporary_directory() as directory:
         file = directory / "C.npy"
         try:

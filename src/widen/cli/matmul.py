@@ -1,4 +1,4 @@
-"""`widen matmul`: the product of two .npy files, into a third."""
+"""`widen matmul`: the product of two files, into a third."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +21,8 @@ WORTH_LESS = 16 * 10**6
 
 
 def matmul(
-    a: Annotated[str, typer.Argument(metavar="A.npy", help="The left matrix.")],
-    b: Annotated[str, typer.Argument(metavar="B.npy", help="The right matrix.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="The left matrix.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The right matrix.")],
     output: Annotated[
         str,
         typer.Option(
@@ -41,12 +41,15 @@ def matmul(
         ),
     ] = False,
 ) -> None:
-    """Multiply two matrices in .npy files and say how accurate the result is.
+    """Multiply two matrices in files and say how accurate the result is.
 
-    Shapes as np.matmul has them: vectors, matrices, batches. The inputs are mapped, not read at
-    once. The output appears when it is complete: after an error, Ctrl-C or a signal that ends the
-    program there is no new file, and an old one is as it was. With -o - it is written to standard
-    output when it is complete, and what is said of it goes to standard error.
+    Files are .npy, .npz or .safetensors (FILE.npz:NAME says which array), .mtx (dense) or .csv, by
+    their names; outputs are .npy, .npz, .mtx or .safetensors. Shapes are as np.matmul has them:
+    vectors, matrices, batches. Inputs in .npy files are mapped, not read at once.
+
+    The output appears when it is complete: after an error, Ctrl-C or a signal that ends the program
+    there is no new file, and an old one is as it was. With -o - it is written to standard output
+    when it is complete, and what is said of it goes to standard error.
 
     With --resume, finished panels are kept beside the output with their checksums, whatever ends
     the program; the same command goes on from there, and the bits are the same. A record that is
@@ -54,6 +57,7 @@ def matmul(
     """
     import widen
     from widen.cli.files import STANDARD, map_matrix, new_matrix, standard_output
+    from widen.cli.formats import WRITERS
     from widen.cli.progress import progress_bar
     from widen.cli.shapes import product_shape
 
@@ -69,6 +73,8 @@ def matmul(
     if resume:
         if piped:
             raise CommandError("--resume needs a file to keep panels beside: name one with -o")
+        if Path(output).suffix in (*WRITERS, ".csv"):
+            raise CommandError("--resume writes .npy files: name one with -o")
         from widen.cli.resume import Cut, multiply
 
         with progress_bar(what) as progress, library_errors(), memory_errors(
@@ -77,7 +83,7 @@ def matmul(
             out, info = multiply(
                 Cut(left, right, shape), Path(output), result_dtype, arguments, progress
             )
-        _say(output, out, info, perf_counter() - started)
+        say(output, out, info, perf_counter() - started)
         return
     with (
         standard_output(shape, result_dtype)
@@ -88,10 +94,10 @@ def matmul(
         memory_errors(arguments["workspace"]),
     ):
         _, info = widen.matmul(left, right, out=out, info="largest", progress=progress, **arguments)
-    _say(output, out, info, perf_counter() - started)
+    say(output, out, info, perf_counter() - started)
 
 
-def _say(output: str, out: "Array", info: Any, seconds: float) -> None:
+def say(output: str, out: "Array", info: Any, seconds: float) -> None:
     """Say what ran; on standard error if the product itself is on standard output."""
     from widen.cli.files import STANDARD
 
@@ -134,7 +140,7 @@ def dtype_of_product(
     empty = widen.matmul(np.zeros((1, 0), left), np.zeros((0, 1), right), **arguments)
     if isinstance(empty, widen.Words):
         raise ValueError(
-            f"dtype={empty.format.name} has several words, and .npy files hold plain floats; in "
+            f"dtype={empty.format.name} has several words, and these files hold plain floats; in "
             f"Python, widen.matmul(a, b, dtype={empty.format.name!r}) gives widen.Words"
         )
     return np.asarray(empty).dtype

@@ -23,9 +23,8 @@ DType = Annotated[
     typer.Option(
         "--dtype",
         metavar="NAME",
-        help="Format of the result: float32, float64, complex64 or complex128 (for a plan also one "
-        "of several words, such as float64x2). Default: that of the inputs, float32 for the half "
-        "formats.",
+        help="Format of the result: float16, bfloat16, float32, float64, complex64 or complex128 "
+        "(for a plan also one of several words, such as float64x2). Default: that of the inputs.",
     ),
 ]
 Unit = Annotated[
