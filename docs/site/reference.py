@@ -25,8 +25,8 @@ BESIDE = ("widen.distributed", "widen.numpy", "widen.testing")
 """Public modules that `import widen` does not import."""
 
 
-WITHOUT_METHODS = ("widen.testing",)
-"""Modules whose classes are shown without their methods."""
+TOOLS = ("widen.testing",)
+"""Modules whose classes have no methods here, and whose examples take all names for granted."""
 
 
 def kind(thing: Any) -> str:
@@ -157,9 +157,14 @@ def pages() -> dict[str, str]:
         made[module.__name__.removeprefix("widen.").replace(".", "-")] = (
             title(module.__name__)
             + f".. automodule:: {module.__name__}\n\n"
+            + (
+                f"Examples begin with ``from {module.__name__} import *``.\n\n"
+                if module.__name__ in TOOLS
+                else ""
+            )
             + table_of(own, list(map(named, own)))
             + functions(public(module, "function"))
-            + classes(public(module, "class"), module.__name__ not in WITHOUT_METHODS)
+            + classes(public(module, "class"), module.__name__ not in TOOLS)
             + "".join(f".. py:data:: {name}\n\n" for name in public(module, "data"))
         )
     return made
@@ -171,7 +176,7 @@ def documented() -> dict[str, Any]:
     for module in modules():
         for name in [*public(module, "function"), *public(module, "class")]:
             found[name] = named(name)
-            if inspect.isclass(found[name]) and module.__name__ not in WITHOUT_METHODS:
+            if inspect.isclass(found[name]) and module.__name__ not in TOOLS:
                 found |= {f"{name}.{key}": value for key, value in methods(found[name]).items()}
     return found
 
@@ -199,7 +204,9 @@ def failures() -> list[str]:
 
 def tests_of(name: str, thing: Any) -> list[doctest.DocTest]:
     """Return the examples of a name: those of its docstring, and what is added here."""
-    found = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})
+    module = name.rpartition(".")[0]
+    granted = {"np": np, **vars(import_module(module))} if module in TOOLS else {}
+    found = doctest.DocTestFinder(recurse=False).find(thing, name, globs=granted)
     own = [test for test in found if test.examples]
     added = more_examples.example(name)
     if own or not added:
