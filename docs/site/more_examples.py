@@ -91,6 +91,11 @@ SHORT = {
     "widen.Words.real": (">>> print(z.real)", "[1.0]"),
     "widen.Words.reshape": (">>> m.reshape(3, 2).shape", "(3, 2)"),
     "widen.Words.round": (">>> print(x.round(3))", "[0.1, 0.333, -2.0]"),
+    "widen.Words.save": (
+        ">>> import tempfile\n>>> with tempfile.TemporaryDirectory() as folder:\n"
+        "...     x.save(f'{folder}/x.npz')\n...     print(widen.load(f'{folder}/x.npz')[2])",
+        "-2.0",
+    ),
     "widen.Words.shape": (">>> m.shape", "(2, 3)"),
     "widen.Words.size": (">>> m.size", "6"),
     "widen.Words.sqrt": (">>> print(x[:1].sqrt())", "[0.31622776601683793319988935444327]"),
