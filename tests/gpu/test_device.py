@@ -273,6 +273,7 @@ def test_saturated_leads(family, operand):
 
 
 @own_kernels
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("few", [0, 1 << 25])
 @pytest.mark.parametrize(
     ("family", "dtype"), [("phi2", "float64"), ("phi4", "complex128"), ("one huge", "float32")]

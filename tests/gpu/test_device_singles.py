@@ -29,6 +29,7 @@ def with_single_lines(rng, a, rows):
     return a
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 @pytest.mark.parametrize("accuracy", ["fast", "standard"])
 def test_products_of_all_sizes(dtype, accuracy):

@@ -208,6 +208,7 @@ def test_contracts(unit, system, accuracy):
 OTHERS = [("fp8", "residues"), ("fp16", "triangle")] if ON == "cpu" else CHOICES + TRIANGLES
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("unit", "system"), OTHERS)
 @pytest.mark.parametrize("accuracy", ["correct", 40])
 def test_other_contracts(unit, system, accuracy):
@@ -232,6 +233,7 @@ def test_special_values_and_blocks(unit, system):
     assert_same_bits(found, on_a_cpu(a, b, unit, system))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("unit", "system"), OTHERS)
 @pytest.mark.parametrize("accuracy", ["standard", 40])
 def test_a_plan_made_beforehand_keeps_its_contract(unit, system, accuracy):
@@ -294,6 +296,7 @@ def test_more_lines_than_tables_have_places_for():
         gpu_stages.quantise(problem, Clock(timed=False))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("unit", "system"), OTHERS)
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 def test_encoded(unit, system, dtype):
