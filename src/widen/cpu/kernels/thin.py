@@ -143,6 +143,37 @@ def _nine_of_entries(sums, source, first, second, step, inverse, low, middle, to
 
 
 @device
+def _magnitude(bits, first, second):
+    """The magnitude of a number, rounded down to 8 bits."""
+    x = abs(np.int64(bits).view(np.float64) * first * second)
+    short = np.int64(np.float64(x).view(np.int64) & SHORT).view(np.float64)
+    return short if x >= TINY and bits & MAGNITUDE < INFINITY else 0.0
+
+
+@device
+def _magnitudes_of_lines(sums, source, first, second, theirs):
+    """Products of magnitudes and one plane, as `_nine_of_lines`."""
+    for t in range(TILE):
+        a = _magnitude(source[t], first, second) * theirs[t]
+        b = _magnitude(source[t + TILE], first, second) * theirs[t + TILE]
+        c = _magnitude(source[t + 2 * TILE], first, second) * theirs[t + 2 * TILE]
+        d = _magnitude(source[t + 3 * TILE], first, second) * theirs[t + 3 * TILE]
+        sums[t] += (a + b) + (c + d)
+
+
+@device
+def _magnitudes_of_entries(sums, source, first, second, theirs):
+    """The same for one entry of many lines, and its next neighbours."""
+    w, x, y, z = theirs[0], theirs[1], theirs[2], theirs[3]
+    for t in range(TILE):
+        a = _magnitude(source[t], first[t], second[t]) * w
+        b = _magnitude(source[t + TILE], first[t], second[t]) * x
+        c = _magnitude(source[t + 2 * TILE], first[t], second[t]) * y
+        d = _magnitude(source[t + 3 * TILE], first[t], second[t]) * z
+        sums[t] += (a + b) + (c + d)
+
+
+@device
 def _powers(shift, first, second):
     """2^shift as a product of two, `times_power`'s."""
     for t in range(shift.shape[0]):
@@ -188,6 +219,7 @@ def products(begin, end, bits, lines_near, shift, beta, pairs, planes, groups):
     batch, few, count = groups.shape[2], planes.shape[2], pairs.shape[0]
     own = largest_of(pairs[:, 0]) + 1 if beta else np.int64(2)
     nine = beta > 0 and parts == 1 and own == 3 and planes.shape[0] == 3 and count == 9
+    one = beta == 0 and parts == 1
     work = np.zeros((own, STRETCH))
     buffer = np.zeros(STRETCH, np.int64)
     sums = np.empty((few, count * TILE))
@@ -222,7 +254,7 @@ def products(begin, end, bits, lines_near, shift, beta, pairs, planes, groups):
                     size = min(STRETCH, last - h)
                     copy(bits[p, lb, start, h : h + size], buffer[:size])
                     buffer[size:] = 0
-                if not nine:
+                if not (nine or one):
                     _write(buffer, first, second, p, parts, beta, work)
             for j in range(few):
                 if nine:
@@ -237,6 +269,13 @@ def products(begin, end, bits, lines_near, shift, beta, pairs, planes, groups):
                         _nine_of_lines(
                             sums[j], buffer, first[0], second[0], step, inverse, low, middle, top
                         )
+                    continue
+                if one:
+                    theirs = planes[0, rb, j][h:]
+                    if lines_near:
+                        _magnitudes_of_entries(sums[j], buffer, first, second, theirs)
+                    else:
+                        _magnitudes_of_lines(sums[j], buffer, first[0], second[0], theirs)
                     continue
                 for q in range(count):
                     total, ours = sums[j][q * TILE : (q + 1) * TILE], work[pairs[q, 0]]
