@@ -5,8 +5,8 @@ two in turn, the quickest call of each after a warm-up. Rows go to bench/results
 `--check` the command fails where a rule does not hold: on a CPU at most so many times NumPy's time,
 on a GPU at least so many times the speed of PyTorch.
 
-On a CPU `--threads 1 2` chooses numbers of threads; both sides have as many. A busy machine only
-adds to times, and not to both alike: the load is a part of every row.
+On a CPU `--threads 1 2` chooses numbers of threads; both sides have as many. Seconds on a busy
+machine say little: the load is a part of every row, and so is the ratio of CPU times.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def threads_of(count: int) -> AbstractContextManager[Any]:
     return threadpool_limits(count, user_api="blas")
 
 
-def timed(works: list[Callable[[], Any]], device: str, seconds: float) -> list[float]:
-    """Milliseconds of the quickest of several calls, made in turn for some seconds."""
+def timed(works: list[Callable[[], Any]], device: str, seconds: float) -> list[tuple[float, float]]:
+    """Milliseconds of the quickest of several calls, made in turn, and of the least CPU time."""
     wait = _nothing
     if device != "cpu":
         import torch
@@ -107,12 +107,16 @@ def timed(works: list[Callable[[], Any]], device: str, seconds: float) -> list[f
         times = []
         for work in works:
             wait()
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
             work()
             wait()
-            times.append(1e3 * (time.perf_counter() - start))
+            took = time.perf_counter() - start
+            times.append((1e3 * took, 1e3 * (time.process_time() - used)))
         found.append(times)
-    return [min(times) for times in zip(*found, strict=True)]
+    return [
+        (min(wall for wall, _ in times), min(cpu for _, cpu in times))
+        for times in zip(*found, strict=True)
+    ]
 
 
 def _nothing() -> None:
@@ -129,13 +133,14 @@ def measure(shape: Shape, device: str, accuracy: str, seconds: float) -> dict[st
     right = widen.encode(b, side="right", accuracy=accuracy) if shape.encoded else b
     work = partial(widen.matmul, a, right, accuracy=accuracy)
     _, info = widen.matmul(a, right, accuracy=accuracy, info="largest")
-    native, ours = timed([lambda: a @ b, work], device, seconds)
+    (native, native_cpu), (ours, our_cpu) = timed([lambda: a @ b, work], device, seconds)
     return {
         "shape": shape.title,
         "accuracy": accuracy,
         "native_ms": native,
         "widen_ms": ours,
         "ratio": ours / native if device == "cpu" else native / ours,
+        "cpu_ratio": our_cpu / native_cpu if device == "cpu" else None,
         "system": info.plan.system,
         "products": info.plan.products,
         "repaired": info.repaired,
@@ -193,8 +198,9 @@ def line(row: dict[str, Any], wrong: str) -> str:
     threads = f", {row['threads']} threads" if row["threads"] else ""
     return (
         f"{row['shape']:24} {row['accuracy']:9}{threads}: {short(row['widen_ms']):>6} ms, native "
-        f"{short(row['native_ms']):>6} ms, ratio {short(row['ratio']):>5} ({row['products']} "
-        f"{row['system']}, load {row['load']:.1f})" + ("  <- rule" if wrong else "")
+        f"{short(row['native_ms']):>6} ms, ratio {short(row['ratio']):>5}, of CPU times "
+        f"{short(row['cpu_ratio']):>5} ({row['products']} {row['system']}, load {row['load']:.1f})"
+        + ("  <- rule" if wrong else "")
     )
 
 
