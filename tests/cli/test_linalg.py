@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -72,3 +73,21 @@ def test_det_prints_a_number(files, capsys):
     np.save("batch.npy", np.stack([np.eye(2), np.ones((2, 2))]))
     assert main(["det", "batch.npy"]) == 0
     assert capsys.readouterr().out.split() == ["1.0", "0.0"]
+
+
+@pytest.mark.parametrize("words", [["solve", "A.npy", "b.npy", "-o", "x.npy"], ["det", "A.npy"],
+                                   ["eig", "S.npy", "-o", "w.npy"]])  # fmt: skip
+def test_a_bar_shows_how_far_a_command_has_come(files, monkeypatch, words):
+    shares = []
+
+    @contextmanager
+    def bar(what):
+        assert ".npy" in what
+        yield shares.append
+
+    monkeypatch.setattr("widen.cli.progress.progress_bar", bar)
+    assert main(words) == 0
+    assert len(shares) >= 2
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] < 1
+    assert shares[-1] == 1

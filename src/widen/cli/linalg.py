@@ -1,7 +1,5 @@
 """`widen solve`, `widen eig` and `widen det`: exact answers for matrices in .npy files."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -12,25 +10,6 @@ from widen.cli import options
 from widen.cli.errors import CommandError, library_errors
 
 Matrix = Annotated[str, typer.Argument(metavar="A.npy", help="A square matrix, or a batch.")]
-
-
-@contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Show that something runs, on stderr, where that is a terminal."""
-    from rich.console import Console
-
-    from widen.cli.progress import compiling_told
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        with compiling_told():
-            yield
-        return
-    with (
-        console.status(what) as status,
-        compiling_told(lambda text: status.update(text or what)),
-    ):
-        yield
 
 
 def solve(
@@ -53,11 +32,13 @@ def solve(
 
     import widen
     from widen.cli.files import map_matrix
+    from widen.cli.progress import progress_bar
 
     started = perf_counter()
     left, right = np.asarray(map_matrix(a)), np.asarray(map_matrix(b))
-    with waiting(f"solving {Path(a).name} x = {Path(b).name} ..."), library_errors():
-        x, info = widen.linalg.solve(left, right, dtype=dtype, info=True)
+    what = f"{Path(a).name} x = {Path(b).name}"
+    with progress_bar(what) as progress, library_errors():
+        x, info = widen.linalg.solve(left, right, dtype=dtype, info=True, progress=progress)
         check_plain(x, dtype, "solve(a, b")
     written(x, output, str(info), started)
 
@@ -81,10 +62,12 @@ def eig(
 
     import widen
     from widen.cli.files import map_matrix
+    from widen.cli.progress import progress_bar
 
     started = perf_counter()
-    with waiting(f"eigenvalues of {Path(a).name} ..."), library_errors():
-        values, info = widen.linalg.eigvalsh(np.asarray(map_matrix(a)), dtype=dtype, info=True)
+    with progress_bar(f"eigenvalues of {Path(a).name}") as progress, library_errors():
+        matrix = np.asarray(map_matrix(a))
+        values, info = widen.linalg.eigvalsh(matrix, dtype=dtype, info=True, progress=progress)
         check_plain(values, dtype, "eigvalsh(a")
     written(values, output, str(info), started)
 
@@ -124,8 +107,10 @@ def det(a: Matrix, dtype: options.DType = None) -> None:
 
     import widen
     from widen.cli.files import map_matrix
+    from widen.cli.progress import progress_bar
 
-    with waiting(f"determinant of {Path(a).name} ..."), library_errors():
-        value: Any = widen.linalg.det(np.asarray(map_matrix(a)), dtype=dtype)
+    with progress_bar(f"determinant of {Path(a).name}") as progress, library_errors():
+        matrix = np.asarray(map_matrix(a))
+        value: Any = widen.linalg.det(matrix, dtype=dtype, progress=progress)
     for one in value.reshape(-1):
         typer.echo(str(one))

@@ -22,6 +22,7 @@ from widen.linalg import arrays, lu
 from widen.linalg.bounds import U, above, first_words, magnitudes, product, product_above
 from widen.linalg.errors import NotProvenError, SingularMatrixError
 from widen.linalg.modular import eliminate, primes, reduced, residues
+from widen.linalg.progress import report
 from widen.linalg.scaling import scale_matrix
 from widen.linalg.singular import BITS, WORK, row_bits, row_exponents, work_of
 from widen.words.conversions import to_fraction
@@ -61,6 +62,7 @@ def exact_determinant(*parts: Any) -> Determinant:
     exponent = int(row_exponents(*parts).sum())
     totals, modulus = [0] * len(parts), 1
     for p in primes():
+        report(0.3 + 0.7 * modulus.bit_length() / (bits + 1))
         if len(parts) == 2 and p % 4 != 1:
             continue
         scale = pow(2, -exponent, p)
@@ -99,6 +101,7 @@ def enclosed_determinant(a: Any) -> Determinant | None:
     matrix, rows, columns = scaled
     n = matrix.shape[0]
     packed, order = lu.factor(first_words(matrix))
+    report(0.1)
     library = library_of(packed)
     identity = arrays.eye_like(packed, n)
     lower = arrays.inverse(library.tril(packed, -1) + identity)
@@ -108,6 +111,7 @@ def enclosed_determinant(a: Any) -> Determinant | None:
     lower, upper = library.tril(lower, -1) + identity, library.triu(upper)
     sorted_rows = matrix[arrays.moved_like(order, packed)]
     t, about_t = api.matmul(lower, sorted_rows, dtype="float64x2", info=True)
+    report(0.2)
     g, about_g = api.gemm(t, upper, identity, alpha=-1.0, beta=1.0, dtype="float64x2", info=True)
     error = above(about_g.bound + product_above(about_t.bound, abs(upper)))
     logarithm = _logarithm(g, error)

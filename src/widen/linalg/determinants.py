@@ -20,6 +20,7 @@ from widen.linalg.determinant import Determinant, determinant, exact_determinant
 from widen.linalg.errors import NotProvenError
 from widen.linalg.operands import Given
 from widen.linalg.powers import rounded_root
+from widen.linalg.progress import Progress, part, reported
 from widen.linalg.singular import proven_rank
 from widen.words import Words
 
@@ -27,7 +28,7 @@ FLOAT64 = BINARY["float64"]
 
 
 @eager
-def det(a: Any, *, dtype: Any = None) -> Any:
+def det(a: Any, *, dtype: Any = None, progress: Progress | None = None) -> Any:
     """The determinant of a, the nearest number of its format.
 
     Parameters
@@ -36,6 +37,8 @@ def det(a: Any, *, dtype: Any = None) -> Any:
         Matrices (..., n, n), as for `solve`.
     dtype
         Format of the result, as for `solve`.
+    progress
+        A function that is called with the share of the work that is done, from 0 to 1.
 
     Raises
     ------
@@ -55,7 +58,12 @@ def det(a: Any, *, dtype: Any = None) -> Any:
 
         return gradients.det(a, dtype)
     call = operands.given(dtype, a=a)
-    each = [_rounded_parts(_parts(matrix), call.fmt) for matrix in _matrices(call)]
+    matrices = list(_matrices(call))
+    each, share = [], 1 / max(1, len(matrices))
+    with reported(progress):
+        for at, matrix in enumerate(matrices):
+            with part(at * share, share):
+                each.append(_rounded_parts(_parts(matrix), call.fmt))
     words = [[parts[k] for parts in each] for k in range(call.fmt.parts)]
     return _assembled(words, call.fmt, call)
 

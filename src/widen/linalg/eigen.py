@@ -26,6 +26,7 @@ from widen.linalg.bounds import (
     product_above,
     row_sums,
 )
+from widen.linalg.progress import report
 from widen.words import Words
 from widen.words.conversions import to_fraction
 
@@ -78,6 +79,7 @@ class Progress:
     def report(self, size: float) -> None:
         """Take note of the size of a correction."""
         self.steps += 1
+        report(1 - 0.6**self.steps)
         is_stuck = self.before < SMALL and not size < 0.25 * self.before  # noise over a small gap
         self.goes_on = size > self.done and not is_stuck and self.steps < STEPS
         self.before = size

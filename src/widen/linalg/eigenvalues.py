@@ -8,11 +8,15 @@ from typing import Any
 from widen.formats.arrays import eager
 from widen.linalg import operands, results
 from widen.linalg.bounds import first_words
+from widen.linalg.progress import Progress, reported
+from widen.linalg.progress import part as progress_part
 from widen.linalg.spectrum import Values, all_decided, check_symmetric, symmetric_values
 
 
 @eager
-def eigvalsh(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
+def eigvalsh(
+    a: Any, *, dtype: Any = None, info: bool = False, progress: Progress | None = None
+) -> Any:
     """The eigenvalues of symmetric (or Hermitian) matrices, in ascending order.
 
     Every one is within a proven radius, and the nearest number of its format wherever that radius
@@ -26,6 +30,8 @@ def eigvalsh(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
         Format of the result: float64 (the default for float64), float32, or several words.
     info
         True: also return an `EigenInfo`.
+    progress
+        A function that is called with the share of the work that is done, from 0 to 1.
 
     Examples
     --------
@@ -39,7 +45,8 @@ def eigvalsh(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
         from widen.linalg import gradients
 
         return gradients.eigvalsh(a, dtype, info)
-    values, _, record = _solved(a, dtype, False)
+    with reported(progress):
+        values, _, record = _solved(a, dtype, False)
     return (values, record) if info else values
 
 
@@ -89,9 +96,12 @@ def _solved(a: Any, dtype: Any, with_vectors: bool) -> tuple[Any, Any, Any]:
     (array,) = call.arrays
     operands.check_square(array)
     each = []
-    for matrix in results.each_matrix(call):
+    matrices = results.each_matrix(call)
+    share = 1 / max(1, len(matrices))
+    for at, matrix in enumerate(matrices):
         check_symmetric(matrix)
-        found = symmetric_values(matrix, all_decided(part), part if with_vectors else None)
+        with progress_part(at * share, share):
+            found = symmetric_values(matrix, all_decided(part), part if with_vectors else None)
         each.append(found if with_vectors else Values(found.lows, found.highs, found.words))
     value, record = results.collected(call, each, tuple(array.shape[:-1]), started)
     if not with_vectors:

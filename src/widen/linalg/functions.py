@@ -11,6 +11,7 @@ from widen.linalg import operands
 from widen.linalg.arrays import eye_like
 from widen.linalg.bounds import first_words
 from widen.linalg.operands import Given
+from widen.linalg.progress import Progress, part, reported
 from widen.linalg.records import SolveInfo
 from widen.linalg.scaling import each_plane
 from widen.linalg.system import solve_real
@@ -18,8 +19,9 @@ from widen.linalg.system import solve_real
 
 @eager
 def solve(
-    a: Any, b: Any, *, dtype: Any = None, accuracy: str = "correct", info: bool = False
-) -> Any:
+    a: Any, b: Any, *, dtype: Any = None, accuracy: str = "correct", info: bool = False,
+    progress: Progress | None = None,
+) -> Any:  # fmt: skip
     """The solution of a x = b as it is given, every element the nearest number of its format.
 
     Parameters
@@ -39,6 +41,8 @@ def solve(
         ties and zeros are not decided.
     info
         True: also return a `SolveInfo`.
+    progress
+        A function that is called with the share of the work that is done, from 0 to 1.
 
     Returns
     -------
@@ -88,7 +92,8 @@ def solve(
         operands.each_matrix(left, batch), operands.each_matrix(right, batch), strict=True
     )
     shape = (*batch, n, right.shape[-1])
-    value, record = solved(systems, shape, call, enclosed)
+    with reported(progress):
+        value, record = solved(systems, shape, call, enclosed)
     if is_vector:
         value, record = value[..., 0], record.of_vector()
     return (value, record) if info else value
@@ -167,9 +172,11 @@ def solved(
     fmt, parts = call.fmt, call.parts
     pieces, radii, records = [], [], []
     like = first_words(operands.real(call.arrays[0]))
-    for a, b in systems:
+    share = 1 / max(1, math.prod(shape[:-2]))
+    for at, (a, b) in enumerate(systems):
         sides = operands.real_sides(b, parts, fmt.parts)
-        solution, pre = solver(operands.real_matrix(a), sides, fmt.part, enclosed)
+        with part(at * share, share):
+            solution, pre = solver(operands.real_matrix(a), sides, fmt.part, enclosed)
         pieces.append(operands.split(solution.planes, parts, fmt))
         radii.append(operands.joined_radius(solution.radius, parts, fmt))
         records.append((solution, pre))

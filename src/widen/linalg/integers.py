@@ -9,6 +9,7 @@ import numpy as np
 
 from widen.linalg.errors import NotProvenError, SingularMatrixError
 from widen.linalg.modular import planes_of
+from widen.linalg.progress import report
 from widen.linalg.singular import row_exponents
 
 WORK = 1e8
@@ -51,6 +52,7 @@ def solve_by_elimination(a: Any, b: Any) -> Any:
     whole = [[*p, *q] for p, q in zip(left.tolist(), right.tolist(), strict=True)]
     last = 1
     for k in range(n):
+        report((k / n) ** 2)
         at = next((i for i in range(k, n) if whole[i][k]), None)
         if at is None:
             raise SingularMatrixError(

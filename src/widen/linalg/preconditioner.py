@@ -30,6 +30,7 @@ from widen.linalg.bounds import (
     word_count,
 )
 from widen.linalg.errors import NotProvenError
+from widen.linalg.progress import report
 from widen.linalg.singular import check_nonsingular
 from widen.words import Words
 
@@ -151,6 +152,7 @@ def _ladder(a: Any, r: Any, goal: float, spare: int) -> Preconditioner:
     for step in range(STEPS):
         if r is None or not bool(library_of(first).isfinite(first_words(r)).all()):
             break
+        report(1 - 0.8**step)  # nobody knows how many there will be
         rows, g = _residual(r, a, spare)
         alpha = float(rows.max())
         best = min(best, alpha)

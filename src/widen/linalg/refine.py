@@ -45,6 +45,7 @@ from widen.linalg.bounds import (
 from widen.linalg.decide import decide, decide_far, half_units, nearest, rounded
 from widen.linalg.lifting import Lifting
 from widen.linalg.preconditioner import Preconditioner
+from widen.linalg.progress import report
 from widen.linalg.scaling import System
 
 SPARE = 20
@@ -194,6 +195,8 @@ class Refiner:
             else:
                 self._decide(now, radius, powers)
             still = now.is_open.any(0)
+            left = len(now.at) / max(1, self.system.b.shape[1])
+            report(1 - left * float(on_host(now.is_open).mean()))
             if not bool(still.any()):
                 return
             stopped = now.size > 0.5 * before

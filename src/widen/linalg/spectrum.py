@@ -15,6 +15,7 @@ from widen.linalg.arrays import adjoint
 from widen.linalg.bounds import PRECISION, as_words, first_words
 from widen.linalg.decide import decide_exactly
 from widen.linalg.errors import NotProvenError
+from widen.linalg.progress import part
 from widen.linalg.scaling import is_equal, times_powers
 from widen.linalg.singular import proven_rank
 
@@ -109,8 +110,9 @@ def symmetric_values(a: Any, done: Done, vectors: Part | None = None) -> Values:
     scale, zeros = Fraction(2) ** exponent, Zeros(a)
     least = 2 if vectors is None else words_for(vectors)
     x, found = eigen.start(near), Values([], [], 0)
-    for width in WIDTHS:
-        x = eigen.refine(near, as_words(x, width))
+    for place, width in enumerate(WIDTHS):
+        with part(1 - 0.5**place, 0.4 * 0.5**place):
+            x = eigen.refine(near, as_words(x, width))
         enclosed = eigen.enclose(near, x)
         if enclosed is None:
             continue

@@ -14,6 +14,7 @@ from widen.linalg.decide import half_units, rounded
 from widen.linalg.errors import NotProvenError
 from widen.linalg.integers import solve_by_elimination
 from widen.linalg.preconditioner import FEW, MANY, Preconditioner, precondition
+from widen.linalg.progress import part, report
 from widen.linalg.refine import Refiner, Solution
 from widen.linalg.scaling import scaled_system
 
@@ -38,10 +39,13 @@ def solve_real(
     if system is None:
         return _by_elimination(a, b, fmt), None
     scaled = perf_counter()
+    report(0.05)
     try:
-        pre = precondition(system.a, FEW if m * FEW_SIDES <= n or m <= 1 else MANY)
+        with part(0.05, 0.55):
+            pre = precondition(system.a, FEW if m * FEW_SIDES <= n or m <= 1 else MANY)
         prepared = perf_counter()
-        solution = Refiner(system, pre, fmt, enclosed).run()
+        with part(0.6, 0.4):
+            solution = Refiner(system, pre, fmt, enclosed).run()
     except NotProvenError as reason:
         try:
             return _by_elimination(a, b, fmt), None
