@@ -9,6 +9,10 @@ exactly, and d the computed R rho. Then x* - x = (I - G)^-1 z =: e, so e - z = G
 
 where E_i >= |z - d|_i is the error of the product R rho, and of rho next to the exact residual. To
 this comes the rounding of x + d to the words of x. No interval arithmetic, and no second residual.
+
+The residual of the second step need not come from b again, where nearly all bits cancel. The first
+x and d are floats, so x + d is a number of two words exactly, and b - A (x + d) = (b - A x) - A d:
+rho less A d, correctly rounded, off by u |rho| besides.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from widen import api
-from widen.formats import Part
+from widen.formats import WORDS, Part
 from widen.formats.arrays import dtype_name, empty, library_of, place_of
 from widen.linalg import ties
 from widen.linalg.arrays import chosen, columns, filled, moved_like, on_host
@@ -47,9 +51,13 @@ from widen.linalg.lifting import Lifting
 from widen.linalg.preconditioner import Preconditioner
 from widen.linalg.progress import report
 from widen.linalg.scaling import System
+from widen.words import Words
+from widen.words.renormalise import two_sum
 
 SPARE = 20
 """Bits of x beyond those that the result has and the condition number costs."""
+NARROW = 53
+"""Bits of results whose second residual is made of the first."""
 WIDEST = 4
 """Words of x up to which a system is widened for open elements; then they are lifted."""
 
@@ -80,6 +88,8 @@ class Active:
         Elements that are not decided.
     size
         The last bound of their distance from the solution, of every column.
+    last
+        The residual and the correction of the first step, until the second has used them.
     """
 
     at: Any
@@ -87,13 +97,22 @@ class Active:
     b: Any
     is_open: Any
     size: Any
+    last: tuple[Any, Any] | None = None
 
     def take(self, which: Any) -> Active:
         """Some of these columns."""
         return Active(
             self.at[which], columns(self.x, which), columns(self.b, which),
             columns(self.is_open, which), self.size[which],
+            None if self.last is None else (columns(self.last[0], which),
+                                            columns(self.last[1], which)),
         )  # fmt: skip
+
+
+def _exact_sum(x: Any, d: Any) -> Words:
+    """The sums of floats as numbers of two words, exactly."""
+    high, low = two_sum(x, d)
+    return Words.of(WORDS["float64x2"], [high[None], low[None]])
 
 
 class Refiner:
@@ -166,16 +185,23 @@ class Refiner:
     def _step(self, now: Active, width: int) -> tuple[Active, Any]:
         """Better approximations, and a radius of every element."""
         pre = self.pre
+        x_before, b_before = (now.x, now.b) if now.last is None else now.last[::-1]
         residual = api.gemm(
-            self.encoded, now.x, now.b, alpha=-1.0, beta=1.0, accuracy="correct",
+            self.encoded, x_before, b_before, alpha=-1.0, beta=1.0, accuracy="correct",
             dtype=FORMATS[pre.words],
         )  # fmt: skip
         d, error = self._correction(residual)
+        if now.last is not None:
+            before = product_above(self.sizes, abs(now.last[0]))
+            error = above(error + U * 1.01 * before + self.lost)
         size = above(largest(above(abs(d) + error)) / (1 - pre.alpha))
-        x = as_words(now.x, width) + d
+        is_first = not isinstance(now.x, Words)
+        x = as_words(_exact_sum(now.x, d), width) if is_first else as_words(now.x, width) + d
         radius = above(error + pre.rows[:, None] * size + sum_error(width) * magnitudes(x))
         self.solution.iterations += 1
-        return Active(now.at, x, now.b, now.is_open, size), radius
+        # More words than two take the exact residual at once: u |rho| is much next to their bits.
+        last = (residual, d) if is_first and self.fmt.precision <= NARROW else None
+        return Active(now.at, x, now.b, now.is_open, size, last), radius
 
     # ── all steps ────────────────────────────────────────────────────────────
 
