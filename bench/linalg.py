@@ -1,14 +1,17 @@
 """widen.linalg against NumPy (or PyTorch on a GPU) on this machine: `python bench/linalg.py`.
 
 Every time is the best of several, and each is taken right after the ordinary one, since machines
-are shared: the ratios are what counts. `--flint` adds python-flint's exact solution at n = 400.
+are shared: the ratios are what counts. `--flint` adds python-flint's exact solution at n = 400,
+`--batch` batches of small systems, `--spectra` eigenvalues, singular values and factors. `--cpu`
+counts CPU seconds in the first table, for machines that are busy: with one thread
+(`OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1`) these are what an idle machine takes.
 """
 
 from __future__ import annotations
 
 import argparse
 from functools import partial
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -21,15 +24,15 @@ def conditioned(rng, n, digits):
     return (u * np.logspace(0, -digits, n)) @ v
 
 
-def timed(function):
-    start = perf_counter()
+def timed(function, clock=perf_counter):
+    start = clock()
     function()
-    return perf_counter() - start
+    return clock() - start
 
 
-def compared(ordinary, ours, count):
+def compared(ordinary, ours, count, clock=perf_counter):
     """Best times of both, taken in turns."""
-    pairs = [(timed(ordinary), timed(ours)) for _ in range(count)]
+    pairs = [(timed(ordinary, clock), timed(ours, clock)) for _ in range(count)]
     return tuple(min(times) for times in zip(*pairs, strict=True))
 
 
@@ -69,11 +72,47 @@ def against_flint(n=400):
     )
 
 
+def of_batches(count=50):
+    print("\n| systems of a batch | np.linalg.solve | widen.linalg.solve | each |")
+    print("| --- | --- | --- | --- |")
+    rng = np.random.default_rng(3)
+    for n in (2, 8, 32):
+        a, b = rng.standard_normal((count, n, n)), rng.standard_normal((count, n, 1))
+        theirs, own = compared(partial(np.linalg.solve, a, b), partial(widen.linalg.solve, a, b), 3)
+        print(f"| {count} of n = {n} | {1e3 * theirs:.2f} ms | {1e3 * own:.0f} ms | "
+              f"{1e3 * own / count:.1f} ms |", flush=True)  # fmt: skip
+
+
+def of_spectra(n=200):
+    rng = np.random.default_rng(4)
+    a = rng.standard_normal((n, n))
+    symmetric, definite = a + a.T, a @ a.T
+    definite = (definite + definite.T) / 2
+    linalg, words = widen.linalg, "float64x2"
+    functions = {
+        "eigvalsh": (np.linalg.eigvalsh, linalg.eigvalsh, symmetric),
+        "eigh": (np.linalg.eigh, linalg.eigh, symmetric),
+        "svdvals": (np.linalg.svdvals, linalg.svdvals, a),
+        "svd": (np.linalg.svd, linalg.svd, a),
+        "cholesky": (np.linalg.cholesky, linalg.cholesky, definite),
+        "is_positive_definite": (np.linalg.cholesky, linalg.is_positive_definite, definite),
+        "qr": (np.linalg.qr, linalg.qr, a),
+        f"lu_factor, {words}": (np.linalg.inv, partial(linalg.lu_factor, dtype=words), a),
+    }
+    print(f"\n| n = {n} | np.linalg (inv beside lu_factor) | widen.linalg |")
+    print("| --- | --- | --- |")
+    for name, (ordinary, ours, matrix) in functions.items():
+        ours(matrix)
+        theirs, own = compared(partial(ordinary, matrix), partial(ours, matrix), 2)
+        print(f"| {name} | {1e3 * theirs:.1f} ms | {1e3 * own:.0f} ms |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--count", type=int, default=6)
-    parser.add_argument("--flint", action="store_true")
+    for option in ("--flint", "--batch", "--spectra", "--cpu"):
+        parser.add_argument(option, action="store_true")
     given = parser.parse_args()
     widen.linalg.solve(np.eye(3) + 1, np.ones(3))  # compiles
     print(f"| n = {given.n} | np.linalg | widen.linalg | ratio | what it took |")
@@ -82,7 +121,8 @@ def main():
         ours(*operands)
         _, info = ours(*operands, info=True)
         parts = ", ".join(f"{part} {value:.2f}" for part, value in info.seconds.items())
-        theirs, own = compared(partial(ordinary, *operands), partial(ours, *operands), count)
+        both = (partial(ordinary, *operands), partial(ours, *operands))
+        theirs, own = compared(*both, count, process_time if given.cpu else perf_counter)
         print(
             f"| {name} | {theirs:.3f} s | {own:.3f} s | {own / theirs:.1f} | {parts}; "
             f"{info.words[0]} and {info.words[1]} words, {info.iterations} iterations |",
@@ -90,6 +130,10 @@ def main():
         )
     if given.flint:
         against_flint()
+    if given.batch:
+        of_batches()
+    if given.spectra:
+        of_spectra()
 
 
 if __name__ == "__main__":
