@@ -11,7 +11,7 @@ import torch
 
 import widen
 import widen.testing as wt
-from helpers import ACCURACIES, assert_same_bits, draw, dtype_of
+from helpers import ACCURACIES, assert_same_bits, draw, dtype_of, slow_except
 from widen.formats import BINARY
 from widen.stages.rounding import round_once
 
@@ -42,7 +42,7 @@ def test_two_kinds_of_halves_give_float32():
 
 @halves
 @pytest.mark.parametrize("family", wt.FAMILIES)
-@pytest.mark.parametrize("accuracy", ["standard", "fast", 30])
+@pytest.mark.parametrize("accuracy", slow_except(["standard"], ["standard", "fast", 30]))
 def test_they_round_what_wider_results_round(name, family, accuracy):
     """One integer is rounded to float32, and to its halves."""
     a, b = draw(family, (6, 20, 5), 2, "float32")

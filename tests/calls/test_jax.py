@@ -93,6 +93,7 @@ def gemm(a, b, c):
     return widen.gemm(a, b, c, alpha=2.0, beta=-3.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [widen.matmul, gemm])
 def test_against_finite_differences(function):
     rng = np.random.default_rng(6)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import widen
 import widen.numpy as wnp
-from helpers import assert_same_bits, draw
+from helpers import assert_same_bits, draw, slow_except
 from widen.formats import BINARY
 from widen.stages.rounding import round_once
 
@@ -123,7 +123,7 @@ def operands_of(subscripts, dots=(), sizes=SIZES, kind=float):
 
 
 @pytest.mark.parametrize("subscripts", SUMS)
-@pytest.mark.parametrize("kind", [float, int, complex])
+@pytest.mark.parametrize("kind", slow_except([float], [float, int, complex]))
 def test_sums_by_labels_are_numpys(subscripts, kind):
     given_ = operands_of(subscripts, (3, 2), kind=kind)
     wanted = np.einsum(subscripts, *given_)
@@ -277,6 +277,7 @@ def test_powers_of_special_values_and_refusals():
         widen.matrix_power(np.ones((2, 2)), 2.0)
 
 
+@pytest.mark.slow
 def test_gradients():
     x, y = (torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
     for call in (

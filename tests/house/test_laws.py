@@ -439,7 +439,19 @@ def test_every_module_states_its_subject(path):
 
 # ── lazy imports ─────────────────────────────────────────────────────────────
 
-HEAVY = ["torch", "triton", "matplotlib", "numba", "llvmlite", "typer", "rich", "scipy", "flint"]
+HEAVY = [
+    "torch",
+    "triton",
+    "matplotlib",
+    "numba",
+    "llvmlite",
+    "typer",
+    "rich",
+    "scipy",
+    "flint",
+    "jax",
+    "safetensors",
+]
 
 
 def in_a_new_process(code):

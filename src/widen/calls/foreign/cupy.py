@@ -15,19 +15,16 @@ from widen.stages.problem import Scalars
 
 
 def product(
-    of_ours: Callable[..., Any], a: Any, b: Any, scalars: Scalars, out: Any, options: Options
+    of_tensors: Callable[..., Any], a: Any, b: Any, scalars: Scalars, out: Any, options: Options
 ) -> Any:
-    """The sum alpha a b + beta c of CuPy's arrays, one of CuPy's."""
+    """The sum alpha a b + beta c of CuPy's arrays, one of CuPy's, by that of tensors."""
     arrays = [x for x in (a, b, scalars.c, out) if isinstance(x, cupy.ndarray)]
     device = arrays[0].device.id
     stream = cupy.cuda.get_current_stream(device)
     same = torch.cuda.ExternalStream(stream.ptr, device)  # type: ignore[no-untyped-call]
     with torch.cuda.stream(same):
         left, right, c, target = map(_as_tensor, (a, b, scalars.c, out))
-        from widen.calls.foreign import products  # which called this
-
-        whole = replace(scalars, c=c)
-        result = products.product(of_ours, left, right, whole, target, options)
+        result = of_tensors(left, right, replace(scalars, c=c), target, options)
         value, record = result if isinstance(result, tuple) else (result, None)
         array = out if out is not None else _as_cupy(value)
     return array if record is None else (array, record)

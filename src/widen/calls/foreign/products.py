@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def product(of_ours: Product, a: Any, b: Any, scalars: Scalars, out: Any, option
     if any(_is_of("cupy", "ndarray", x) for x in given):
         from widen.calls.foreign import cupy
 
-        return cupy.product(of_ours, a, b, scalars, out, options)
+        return cupy.product(partial(product, of_ours), a, b, scalars, out, options)
     a, b, c = as_array(a, "a"), as_array(b, "b"), scalars.c
     if not isinstance(c, (float, complex)):
         c = as_array(c, "c")
