@@ -162,3 +162,15 @@ def test_nothing_is_narrowed_silently():
         with pytest.raises(ValueError, match="jax_enable_x64"):
             widen.matmul(a, a, dtype="float64")
         same(widen.matmul(a, np.ones((2, 2), np.float32)), np.full((2, 2), 2, np.float32))
+
+
+def test_functions_made_of_products():
+    a, b = jnp.asarray(A), jnp.asarray(B)
+    same(widen.einsum("ij,jk->ik", a, b, accuracy="correct"), WANTED)
+    same(jax.jit(lambda x, y: widen.dot(x, y))(a, b), WANTED)
+    same(widen.tensordot(a, b, 1, accuracy="correct"), WANTED)
+    same(jax.jit(lambda x: widen.sum(x, 1))(a), widen.sum(A, 1))
+    same(widen.vecdot(a, a), widen.vecdot(A, A))
+    same(jax.grad(lambda x: widen.sum(widen.dot(x, b)))(a), correct(np.ones((5, 6)), B.T))
+    with pytest.raises(TypeError, match="norm takes NumPy arrays"):
+        widen.norm(a)
