@@ -14,12 +14,6 @@ from widen.testing import matrices
 R, S = Replicate(), Shard
 
 
-@pytest.fixture(scope="module")
-def four():
-    with ranks(4) as held:
-        yield held
-
-
 def agree(results):
     """All cases are alike in all ranks that took part, and there are some."""
     taken = [found for found in results if found is not None]

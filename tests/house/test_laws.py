@@ -59,7 +59,12 @@ LEVEL = {name: level for level, line in enumerate(ORDER) for name in line}
 ROOMS = {"", *(name.split(".")[0] for name in LEVEL), *APART}
 """What the top level holds, and nothing else."""
 
-CALLED_LATER = {("encoded", "api"), ("words", "api"), ("calls", "distributed")}
+CALLED_LATER = {
+    ("encoded", "api"),
+    ("words", "api"),
+    ("calls", "distributed"),
+    ("linalg", "distributed"),
+}
 """x @ y: the interface, imported when it is called; and what DTensors need, when there are any."""
 
 # Which rooms may name which libraries; everybody may use NumPy and the standard library.

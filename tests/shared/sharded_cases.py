@@ -322,3 +322,200 @@ def refused(name):
     if name == "c":
         return widen.gemm(da, db, placed(torch.ones(4), mesh, [R]), beta=1.0)
     raise KeyError(name)
+
+
+# ── sums, layers, systems, failures ──────────────────────────────────────────
+
+
+def exact_sum(terms, dtype):
+    """The sum of tensors in fractions, each element rounded once; zeros are +0."""
+    from fractions import Fraction
+
+    total = []
+    for column in torch.stack(terms).reshape(len(terms), -1).T.tolist():
+        if not all(np.isfinite(column)):
+            with np.errstate(all="ignore"):
+                total.append(float(np.sum(np.array(column))))
+            continue
+        value = sum(map(Fraction, column), Fraction(0))
+        total.append(value)
+    return [
+        x if isinstance(x, float) else rounded(x, dtype) for x in total
+    ]  # fmt: skip
+
+
+def rounded(x, dtype):
+    from widen.formats import FORMATS
+    from widen.stages.rounding import round_once
+
+    return float(round_once(x, FORMATS[str(dtype).removeprefix("torch.")]))
+
+
+def sums(size):
+    """all_reduce and reduce_scatter against fractions, with and without several addends."""
+    from widen.distributed import all_reduce, reduce_scatter
+
+    mesh = mesh_of((size,))
+    if not here(mesh):
+        return None
+    found = []
+    me = mesh.get_rank()
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        g = torch.Generator().manual_seed(7)
+        terms = torch.randn(size, 3, 5, 7, generator=g, dtype=torch.float64)
+        terms = (terms * 2.0 ** torch.randint(-12, 12, terms.shape, generator=g)).to(dtype)
+        terms[0, 0, 0, 0], terms[0, 0, 0, 1], terms[0, 0, 0, 2] = 1.0, float("nan"), float("inf")
+        terms[-1, -1, 0, 2] = -float("inf")
+        terms[..., 0, 3] = -0.0
+        want = (
+            torch.tensor(exact_sum(list(terms[:, 0]), dtype), dtype=torch.float64)
+            .to(dtype)
+            .reshape(5, 7)
+        )
+        got = all_reduce(terms[me, 0], mesh)
+        found.append(None if digest(got) == digest(want) else f"all_reduce {dtype}")
+        part = reduce_scatter(terms[me, 0], mesh, axis=1)
+        lengths = [len(x) for x in torch.arange(7).chunk(size)] + [0] * size
+        start = sum(lengths[:me])
+        found.append(
+            None
+            if digest(part) == digest(want[:, start : start + lengths[me]])
+            else f"reduce_scatter {dtype}"
+        )
+        flat = terms.reshape(-1, 5, 7)
+        want = (
+            torch.tensor(exact_sum(list(flat), dtype), dtype=torch.float64).to(dtype).reshape(5, 7)
+        )
+        got = all_reduce(terms[me], mesh, addends=0)
+        found.append(None if digest(got) == digest(want) else f"addends {dtype}")
+        # As many addends, shared out in another way: all of them in the first process.
+        mine = flat if me == 0 else flat[:0]
+        got = all_reduce(mine, mesh, addends=0)
+        found.append(None if digest(got) == digest(want) else f"shared out {dtype}")
+    huge = torch.tensor([1.7e308, -1.7e308, 1.7e308][: max(size, 2)], dtype=torch.float64)
+    got = all_reduce(huge[me : me + 1] if me < len(huge) else huge[:1] * 0, mesh)
+    want = {1: 1.7e308, 2: 0.0}.get(size, 1.7e308)
+    found.append(None if got.tolist() == [want] else f"cancelling overflow {got}")
+    both = torch.tensor([[1.7e308], [1.7e308]], dtype=torch.float64) * (1 if me == 0 else 0)
+    got = all_reduce(both, mesh, addends=0)
+    found.append(None if got.tolist() == [float("inf")] else f"overflow {got}")
+    return found
+
+
+def layers(size, accuracy, dtype):
+    """An MLP, forward and backward: digests of everything, to be compared over sizes."""
+    from torch.distributed.tensor.parallel import parallelize_module
+
+    from widen.distributed import ColumnLinear, ColumnParallel, RowLinear, RowParallel
+
+    mesh = mesh_of((size,))
+    if not here(mesh):
+        return None
+    kind = getattr(torch, dtype)
+    torch.manual_seed(3)
+    first = ColumnLinear(24, 40, mesh, accuracy=accuracy, dtype=kind)
+    second = RowLinear(40, 12, mesh, accuracy=accuracy, dtype=kind)
+    x = torch.randn(4, 5, 24, dtype=kind, requires_grad=True)
+    w = torch.randn(4, 5, 12, dtype=kind)
+    y = second(torch.relu(first(x)))
+    (y.full_tensor() * w).sum().backward()
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(24, 40, dtype=kind), torch.nn.ReLU(), torch.nn.Linear(40, 12, dtype=kind)
+    )
+    plan = {"0": ColumnParallel(accuracy), "2": RowParallel(accuracy)}
+    parallelize_module(model, mesh, plan)
+    again = model(x.detach())
+    everything = [y.full_tensor(), x.grad, again.full_tensor()]
+    everything += [p.grad.full_tensor() for m in (first, second) for p in m.parameters()]
+    return [digest(value) for value in everything]
+
+
+def systems(mesh_shape):
+    mesh = mesh_of(mesh_shape)
+    if not here(mesh):
+        return None
+    g = torch.Generator().manual_seed(9)
+    a = torch.randn(12, 12, generator=g, dtype=torch.float64)
+    found = []
+    for b in (torch.randn(12, generator=g, dtype=torch.float64),
+              torch.randn(12, 5, generator=g, dtype=torch.float64)):  # fmt: skip
+        want = widen.linalg.solve(a, b)
+        pb_all = every_placement(b.ndim, mesh.ndim)
+        for pa in every_placement(2, mesh.ndim):
+            for pb in pb_all[:: 1 if mesh.ndim == 1 else 4]:
+                got = widen.linalg.solve(placed(a, mesh, pa), placed(b, mesh, pb))
+                check(found, f"{pa} {pb}", got, want)
+                found.append(None if got.placements == tuple(pb) else f"placed {pa} {pb}")
+    return found
+
+
+def wanted_placements(mesh_shape):
+    """The result where it is wanted, from every pair of placements."""
+    from widen.distributed import matmul
+
+    mesh = mesh_of(mesh_shape)
+    if not here(mesh):
+        return None
+    a, b = operands((13, 40, 11), "float64")
+    want, found = widen.matmul(a, b), []
+    for pa in every_placement(2, mesh.ndim):
+        for pb in every_placement(2, mesh.ndim)[::2]:
+            for out in every_placement(2, mesh.ndim)[:: mesh.ndim]:
+                got = matmul(placed(a, mesh, pa), placed(b, mesh, pb), out_placements=out)
+                check(found, f"{pa} {pb} {out}", got, want)
+                found.append(None if got.placements == tuple(out) else f"{out}")
+    return found
+
+
+def singular():
+    mesh = mesh_of((2,))
+    if here(mesh):
+        a = torch.ones(3, 3, dtype=torch.float64)
+        return widen.linalg.solve(placed(a, mesh, [S(0)]), placed(a[:, :1], mesh, [R]))
+    return None
+
+
+def one_stops(after):
+    """Rank 1 ends in the middle of a product; what the others have of `out` stays as it was."""
+    import os
+
+    from widen.distributed import wire
+
+    mesh = mesh_of((3,))
+    a, b = operands((20, 600, 20), "float64")
+    da, db = placed(a, mesh, [S(1)]), placed(b, mesh, [S(0)])
+    widen.matmul(da, db)
+    out = placed(torch.full((20, 20), 7.0, dtype=torch.float64), mesh, [S(0)])
+    if mesh.get_rank() == 1:
+        exchange = wire.Wire.exchange if after == "exchange" else wire.Wire.reduce
+
+        def stop(self, *given):
+            os._exit(1)
+
+        setattr(wire.Wire, exchange.__name__, stop)
+    try:
+        widen.matmul(da, db, out=out)
+    except wire.CommunicationError as error:
+        return str(error), bool((out.to_local() == 7.0).all())
+    return "no error", None
+
+
+def one_sleeps(seconds):
+    """Rank 1 does not come."""
+    import time
+
+    from widen.distributed import CommunicationError
+
+    mesh = mesh_of((2,))
+    a, b = operands((8, 300, 8), "float64")
+    da, db = placed(a, mesh, [S(1)]), placed(b, mesh, [S(0)])
+    widen.matmul(da, db)
+    if mesh.get_rank() == 1:
+        time.sleep(seconds)
+    started = time.monotonic()
+    try:
+        widen.matmul(da, db)
+    except CommunicationError as error:
+        return str(error), time.monotonic() - started
+    return "no error", time.monotonic() - started

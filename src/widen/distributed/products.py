@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch.distributed.tensor import Replicate, Shard
 
+from widen.calls import dispatch
 from widen.distributed.boxes import Placements
 from widen.distributed.compute import computed
 from widen.distributed.jobs import job_of
 from widen.distributed.operands import Sharded, sharded
 from widen.distributed.plans import DistributedPlan
 from widen.distributed.wire import Wire
-from widen.options import Options
+from widen.gpu.replay.private import wants_gradient
+from widen.options import Accuracy, Options
 from widen.stages.problem import Scalars
 from widen.words import Words
 
@@ -44,6 +47,43 @@ def gemm(
             target.to_local().copy_(plane.to_local())
         value = out
     return value if record is None else (value, record)
+
+
+def matmul(
+    a: Any, b: Any, *, out_placements: Sequence[Any] | None = None, accuracy: Accuracy = None,
+    dtype: Any = None, workspace: int | str | None = None,
+) -> Any:  # fmt: skip
+    """The product of two DTensors, with the bits of one process, where you want it.
+
+    Parameters
+    ----------
+    a, b
+        DTensors (or `Words` of them) on one mesh of one or two axes, with any placements.
+    out_placements
+        Where the result shall lie: `Shard` or `Replicate` for every axis of the mesh. The way with
+        the fewest bytes on the wire is chosen, the result's included. By default it lies where that
+        costs nothing more.
+    accuracy, dtype, workspace
+        As for `widen.matmul`.
+
+    Examples
+    --------
+    >>> import torch, torch.distributed as dist, widen.distributed
+    >>> from torch.distributed.device_mesh import init_device_mesh
+    >>> from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> mesh = init_device_mesh("cpu", (1,))
+    >>> a = distribute_tensor(torch.eye(3), mesh, [Shard(1)])
+    >>> widen.distributed.matmul(a, a, out_placements=[Replicate()]).placements
+    (Replicate(),)
+    >>> dist.destroy_process_group()
+    """
+    options = Options(accuracy, dtype, workspace=workspace)
+    if out_placements is None:
+        return dispatch.matmul(a, b, None, options)
+    if wants_gradient(a, b):
+        return dispatch.matmul(a, b, None, options).redistribute(placements=out_placements)
+    return gemm(a, b, Scalars(), None, options, tuple(out_placements))
 
 
 def plan(a: Any, b: Any, options: Options) -> DistributedPlan:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from widen.calls import check
-from widen.formats.arrays import eager, empty, library_of, place_of
+from widen.formats.arrays import eager, empty, is_distributed, library_of, place_of
 from widen.linalg import operands
 from widen.linalg.arrays import eye_like
 from widen.linalg.bounds import first_words
@@ -70,6 +70,10 @@ def solve(
     >>> widen.linalg.solve(a, b)
     array([1., 1., 1.])
     """
+    if is_distributed(a) or is_distributed(b):
+        from widen.distributed.systems import solve as solve_distributed
+
+        return solve_distributed(a, b, dtype, accuracy, info)
     if operands.wants_gradient(a, b):
         from widen.linalg import gradients
 
