@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from widen import api
+from widen.calls import check
 from widen.formats import Format
 from widen.formats.arrays import eager, is_tensor
 from widen.linalg import householder, operands, results, triangles
@@ -214,7 +215,7 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, *, dtype: Any = None) -> An
     if (first[range(n), range(n)] == 0).any():
         raise SingularMatrixError("u has a zero on its diagonal: the matrix is singular, or nearly")
     order = on_host(pivots) - 1 if is_tensor(pivots) else np.asarray(pivots)
-    count = max(_count_for(call.fmt, 0), _count_for(check_format(lu), 0))
+    count = max(_count_for(call.fmt, 0), _count_for(check.format_of(lu.dtype, "lu"), 0))
     wide = [_complex_if(as_words(x, count), call.fmt) for x in (triangle, right)]
     x = triangles.permuted(wide[1], order)
     if x.size:
@@ -223,13 +224,6 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, *, dtype: Any = None) -> An
     like = first_words(operands.real(triangle))
     found = operands.assembled([results.planes_for(x, call.fmt)], tuple(right.shape), call, like)
     return found[:, 0] if is_vector else found
-
-
-def check_format(x: Any) -> Format:
-    """The format of what a function returned."""
-    from widen.calls import check
-
-    return check.format_of(x.dtype, "lu")
 
 
 def _record(
