@@ -1,7 +1,7 @@
 """Products over processes: share of time in communication here, and a model of many GPUs.
 
-    python bench/distributed.py             # 1, 2 and 4 processes of gloo on this machine
-    python bench/distributed.py --model     # 8 to 1,000 H200s, from measured and published rates
+python bench/distributed.py             # 1, 2 and 4 processes of gloo on this machine
+python bench/distributed.py --model     # 8 to 1,000 H200s, from measured and published rates
 """
 
 from __future__ import annotations
