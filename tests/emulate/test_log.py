@@ -63,7 +63,7 @@ def test_the_table():
 def test_a_long_table_is_cut():
     log = logs.Log()
     for size in range(logs.LONGEST + 5):
-        log.note(logs.Kind("mm", None, 0, ((size, 1), (1, 1)), torch.float32, (), ""))
+        log.note(logs.Kind("mm", 0, 0, ((size, 1), (1, 1)), torch.float32, (), ""))
     assert "... and 5 more kinds (log.rows has them all)" in str(log)
     assert "a thread of PyTorch" in str(log)
     assert len(log.rows) == logs.LONGEST + 5

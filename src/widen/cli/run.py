@@ -61,6 +61,10 @@ def run(
     bounds: Annotated[
         bool, typer.Option("--bounds/--no-bounds", help="Ask each product for its proven error.")
     ] = True,
+    steady: Annotated[
+        bool,
+        typer.Option("--steady", help="Compute gelu, silu and their kin alike at every place."),
+    ] = False,
     log: Log = None,
 ) -> None:
     """Run an unmodified Python script inside `widen.emulate`, and print the log at its end.
@@ -81,6 +85,7 @@ def run(
             fused=fused,
             missed=missed,  # type: ignore[arg-type]
             bounds=bounds,
+            steady=steady,
         )
     try:
         with _started(script, module), _own_traceback(), scope:

@@ -21,6 +21,7 @@ def emulate(
     fused: bool = False,
     missed: Literal["log", "raise"] = "log",
     bounds: bool = True,
+    steady: bool = False,
 ) -> Scope:
     """A scope in which existing PyTorch code multiplies matrices with widen.
 
@@ -49,6 +50,10 @@ def emulate(
     bounds
         Whether each product is asked for its largest proven error. False takes less time, and on a
         GPU nothing waits for the device.
+    steady
+        Whether gelu, silu, sigmoid, softplus, mish, elu and their gradients are computed by
+        formulas that do not depend on an element's place in an array, as PyTorch's own kernels on a
+        CPU do. It takes several times as long for these. Compiled functions do without.
 
     Returns
     -------
@@ -75,4 +80,6 @@ def emulate(
     """
     from widen.emulate.scope import Choices, Scope
 
-    return Scope(Choices.checked(accuracy, dtypes, min_flops, fused, missed, bounds=bounds))
+    return Scope(
+        Choices.checked(accuracy, dtypes, min_flops, fused, missed, bounds=bounds, steady=steady)
+    )

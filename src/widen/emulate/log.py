@@ -23,10 +23,13 @@ class MissedProductError(RuntimeError):
 
 
 class Kind(NamedTuple):
-    """What products that are counted together have in common."""
+    """What products that are counted together have in common.
 
-    operator: str
-    code: CodeType | None
+    Code is known by its number, since code itself takes long to compare; what was seen is kept.
+    """
+
+    operator: Any
+    code: int
     line: int
     shapes: tuple[Any, ...]
     dtype: Any
@@ -136,26 +139,36 @@ class Log:
 def _row(kind: Kind) -> Row:
     shapes = tuple(tuple(int(size) for size in shape) for shape in kind.shapes)
     dtype = str(kind.dtype).removeprefix("torch.")
-    return Row(kind.operator, place(kind.code, kind.line), shapes, dtype, kind.notes, kind.reason)
+    where = place(_SEEN[kind.code][0] if kind.code else None, kind.line)
+    return Row(operator_name(kind.operator), where, shapes, dtype, kind.notes, kind.reason)
+
+
+def operator_name(func: Any) -> str:
+    """The name of an operator, as PyTorch's documents have it."""
+    name: str = getattr(getattr(func, "_schema", func), "name", str(func))
+    return name.removeprefix("aten::")
 
 
 # ── where in the program ─────────────────────────────────────────────────────────────────────────
 
-_OWN: dict[CodeType, bool] = {}
-"""Whether code belongs to the user, or to a package that is passed over."""
+_SEEN: dict[int, tuple[CodeType, bool]] = {}
+"""Code by its number, and whether it belongs to the user or to a package that is passed over."""
 
 
-def caller(frame: FrameType | None) -> tuple[CodeType | None, int]:
-    """The innermost code outside PyTorch and widen, and its line; none in a thread of PyTorch's."""
+def caller(frame: FrameType | None) -> tuple[int, int]:
+    """The innermost code outside PyTorch and widen, by its number, and its line.
+
+    Zeros in a thread of PyTorch's own, where there is none.
+    """
     while frame is not None:
         code = frame.f_code
-        own = _OWN.get(code)
-        if own is None:
-            own = _OWN[code] = _is_own(frame)
-        if own:
-            return code, frame.f_lineno
+        seen = _SEEN.get(id(code))
+        if seen is None:
+            seen = _SEEN[id(code)] = code, _is_own(frame)
+        if seen[1]:
+            return id(code), frame.f_lineno
         frame = frame.f_back
-    return None, 0
+    return 0, 0
 
 
 def _is_own(frame: FrameType) -> bool:

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from widen.emulate.products import MADE_OF_PRODUCTS, READERS, Sum
+from widen.nn import elementwise
 
 
 class Action(Enum):
@@ -19,6 +20,7 @@ class Action(Enum):
 
     PASS = "it multiplies no matrices"
     TAKE = "it is a product, which widen computes"
+    STEADY = "its kernel depends on places, and is replaced if the caller wants that"
     OWN = "it is widen's own operator, in a compiled function"
     OPEN = "it is made of others, which are looked at in turn"
     REPORT = "it multiplies inside, where nobody can see"
@@ -48,6 +50,7 @@ class Way(NamedTuple):
 PASS = Way(Action.PASS)
 OPEN = Way(Action.OPEN)
 OWN = Way(Action.OWN)
+STEADY = Way(Action.STEADY)
 
 MULTIPLIES = re.compile(
     r"(^|_)(mm|addmm|bmm|baddbmm|addbmm|mv|addmv|addr|dot|vdot|vecdot|matmul|spmm|hspmm|smm"
@@ -131,6 +134,8 @@ def _find(func: Any) -> Way:
         read = READERS.get(name)
         if read is not None:
             return Way(Action.TAKE, read)
+        if name.removesuffix("_") in elementwise.OPERATORS:
+            return STEADY
         made_of = MADE_OF_PRODUCTS.get(func)
         if made_of is not None:
             return Way(Action.OPEN, made_of=made_of)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 Tensor = torch.Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(NamedTuple):
     """What an operator computes: alpha a b, and beta c where there is a c.
 
     Attributes
@@ -155,10 +153,15 @@ def addend_fits(whole: Sum) -> bool:
 
 def operands_fit(a: Tensor, b: Tensor) -> bool:
     """Whether two operands have a product; otherwise PyTorch says what is wrong."""
-    if a.ndim == 0 or b.ndim == 0 or a.ndim > 3 or a.device != b.device or a.dtype != b.dtype:
+    if a.dtype != b.dtype or a.device != b.device:
         return False
-    inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
-    return bool(a.shape[-1] == inner and a.shape[:-2] == b.shape[:-2])
+    ours, theirs = a.shape, b.shape
+    if len(ours) == len(theirs) == 2:  # the usual case, in the shortest time
+        return bool(ours[1] == theirs[0])
+    if 0 in (len(ours), len(theirs)) or len(ours) > 3:
+        return False
+    inner = theirs[-2] if len(theirs) > 1 else theirs[0]
+    return bool(ours[-1] == inner and ours[:-2] == theirs[:-2])
 
 
 def product_shape(a: Tensor, b: Tensor) -> tuple[int, ...]:

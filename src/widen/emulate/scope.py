@@ -16,12 +16,13 @@ from widen import bounds as inequalities
 from widen.calls import autograd, dispatch
 from widen.contract import Contract, as_contract
 from widen.emulate import compiled, switches
-from widen.emulate.log import Kind, Log, MissedProductError, caller
+from widen.emulate.log import Kind, Log, MissedProductError, caller, operator_name
 from widen.emulate.operators import WAYS, Action, Way, way_of
 from widen.emulate.products import READERS, Sum, addend_fits, flops, operands_fit
 from widen.formats import PLAIN
 from widen.gpu.replay import private
 from widen.gpu.replay.modes import TorchDispatchMode, unwatched
+from widen.nn import elementwise
 from widen.options import Accuracy, Options
 from widen.stages.problem import Scalars
 
@@ -41,11 +42,12 @@ class Choices:
     fused: bool
     missed: Literal["log", "raise"]
     bounds: bool
+    steady: bool
 
     @staticmethod
     def checked(
         accuracy: Accuracy, dtypes: Iterable[Any] | None, min_flops: Any, fused: bool, missed: Any,
-        *, bounds: bool,
+        *, bounds: bool, steady: bool,
     ) -> Choices:  # fmt: skip
         """The record, or an error that says what is wrong."""
         if missed not in ("log", "raise"):
@@ -53,7 +55,8 @@ class Choices:
         if isinstance(min_flops, bool) or not isinstance(min_flops, (int, float)) or min_flops < 0:
             raise ValueError(f"min_flops={min_flops!r} is no count of operations; give 0 or more")
         contract = as_contract("standard" if accuracy is None else accuracy)
-        return Choices(contract, _dtypes(dtypes), int(min_flops), bool(fused), missed, bool(bounds))
+        switches = bool(bounds), bool(steady)
+        return Choices(contract, _dtypes(dtypes), int(min_flops), bool(fused), missed, *switches)
 
 
 def _dtypes(given: Iterable[Any] | None) -> frozenset[Any]:
@@ -120,9 +123,17 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         way = WAYS.get(func) or way_of(func)
         if way.action is Action.PASS:
             return func(*args, **kwargs) if kwargs else func(*args)
+        if way.action is Action.STEADY:
+            return self._steady(func, args, kwargs or {})
         if way.action is not Action.REPORT and _is_made_of_tensors(types):
             return NotImplemented  # its own handler goes first, and calls operators that come here
         return self._handle(way, func, args, kwargs or {})
+
+    def _steady(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An activation, by a kernel that does not depend on places if the caller chose that."""
+        if not self.choices.steady:
+            return func(*args, **kwargs)
+        return elementwise.run(operator_name(func), args, kwargs)
 
     def _handle(self, way: Way, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if way.action is Action.OPEN:
@@ -167,8 +178,8 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         None if nothing is in the way. An empty reason if PyTorch will raise an error of its own.
         """
         a, b, chosen = whole.a, whole.b, self.choices
-        tensors = [x for x in (a, b, whole.c, whole.out) if x is not None]
-        for x in tensors:
+        rest = [x for x in (whole.c, whole.out) if x is not None]
+        for x in (a, b, *rest):
             if x.layout is not torch.strided or x.is_nested:
                 layout = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
                 return f"an operand has the layout {layout}", True
@@ -178,7 +189,7 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not operands_fit(a, b) or not addend_fits(whole):
             return "", False
         result = a.dtype if whole.dtype is None else whole.dtype
-        if any(x.dtype != result for x in tensors[2:]):
+        if any(x.dtype != result for x in rest):
             return "", False
         if a.dtype not in chosen.dtypes:
             return f"dtypes= leaves {name} out", False
@@ -259,7 +270,8 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.log.note(kind)
         if missed and self.choices.missed == "raise":
             raise MissedProductError(
-                f"widen.emulate left {kind.operator} alone: {reason}; use missed='log' to go on"
+                f"widen.emulate left {operator_name(func)} alone: {reason}; "
+                "use missed='log' to go on"
             )
 
     def _kind(self, func: Any, tensors: list[Tensor], reason: str, note: str = "") -> Kind:
@@ -270,11 +282,9 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if first is not None and _is_autocast(first):
             notes.append("autocast")
         code, line = caller(sys._getframe(1))
-        return Kind(
-            getattr(getattr(func, "_schema", func), "name", str(func)).removeprefix("aten::"),
-            code, line, tuple(x.shape for x in tensors),
-            None if first is None else first.dtype, tuple(notes), reason,
-        )  # fmt: skip
+        dtype = None if first is None else first.dtype
+        shapes = tuple(x.shape for x in tensors)
+        return Kind(func, code, line, shapes, dtype, tuple(notes), reason)
 
 
 def _hide(hidden: Callable[[Any], Any]) -> None:
