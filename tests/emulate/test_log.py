@@ -18,7 +18,7 @@ def square(size=4, dtype=torch.float64):
 
 
 def test_rows_say_where_what_and_how_often():
-    a = square()
+    a = square() / 7
     with widen.emulate() as log:
         for _ in range(3):
             a @ a
