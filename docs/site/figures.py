@@ -25,8 +25,8 @@ COMMAND = re.compile(
     r"torchrun )[^`]*|\d{3}-[a-z][\w-]+)`"
 )
 """What makes figures; `002-fig5` stands for `widen reproduce 002-fig5`."""
-NOT_MEASURED = {"method.md", "glossary.md", "architecture.md", "changes.md"}
-"""Pages whose numbers are mathematics, or are told with their own files."""
+NOT_MEASURED = {"method.md", "glossary.md", "architecture.md"}
+"""Pages whose numbers are mathematics, or counts."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,7 @@ class Section:
     @property
     def pictures(self) -> list[str]:
         """Pictures that it shows."""
-        return re.findall(r"!\[[^]]*\]\(([^)]+)\)|src=\"([^\"]+\.svg)\"", self.text) and re.findall(
-            r"([\w-]+)\.svg", self.text
-        )
+        return re.findall(r"!\[[^]]*\]\([^)]*?([\w-]+)\.svg\)", self.text)
 
 
 def sections(page: str, text: str) -> list[Section]:

@@ -43,6 +43,23 @@ PLANNED = (
 >>> dist.destroy_process_group()
 """
 )
+LAYER = (
+    GROUP
+    + """\
+>>> layer = widen.distributed.{}(4, 3, mesh)
+>>> y = layer(torch.ones(2, 4))
+>>> dist.destroy_process_group()
+>>> y.shape"""
+)
+STYLE = (
+    GROUP
+    + """\
+>>> from torch.distributed.tensor.parallel import parallelize_module
+>>> model = torch.nn.Sequential(torch.nn.Linear(4, 3))
+>>> model = parallelize_module(model, mesh, {{"0": widen.distributed.{}()}})
+>>> dist.destroy_process_group()
+>>> type(model[0]).__name__"""
+)
 SHORT = {
     "widen.Contract": (
         ">>> print(p.contract.promise)", "the exact value, rounded once to nearest even"),
@@ -116,6 +133,14 @@ SHORT = {
     "widen.Words.transpose": (">>> m.transpose(1, 0).shape", "(3, 2)"),
     "widen.Words.words": (">>> x.words.shape", "(2, 3)"),
     "widen.Words.zeros_like": (">>> print(x.zeros_like())", "[0.0, 0.0, 0.0]"),
+    "widen.distributed.ColumnLinear": (
+        LAYER.format("ColumnLinear"), "torch.Size([2, 3])"),
+    "widen.distributed.ColumnLinear.forward": (
+        LAYER.format("ColumnLinear"), "torch.Size([2, 3])"),
+    "widen.distributed.ColumnParallel": (STYLE.format("ColumnParallel"), "'ColumnLinear'"),
+    "widen.distributed.RowLinear": (LAYER.format("RowLinear"), "torch.Size([2, 3])"),
+    "widen.distributed.RowLinear.forward": (LAYER.format("RowLinear"), "torch.Size([2, 3])"),
+    "widen.distributed.RowParallel": (STYLE.format("RowParallel"), "'RowLinear'"),
     "widen.distributed.CommunicationError": (
         ">>> import widen.distributed\n"
         ">>> issubclass(widen.distributed.CommunicationError, RuntimeError)", "True"),

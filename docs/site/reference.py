@@ -120,7 +120,7 @@ def format_pages() -> str:
     """Return the formats of several words: a table, and an example of each that has run."""
     rows, entries = [], []
     for name in [full.split(".")[1] for full in public(widen, "format")]:
-        fmt = FORMATS[name]
+        fmt: Any = FORMATS[name]
         digits = int(fmt.precision * np.log10(2))
         numbers, value = ("complex", "1+2j") if fmt.parts == 2 else ("real", "1")
         words = " + ".join(f"{count} × {word}" for word, count in Counter(words_of(fmt)).items())
@@ -188,7 +188,8 @@ def methods(owner: type) -> dict[str, Any]:
     return {
         name: getattr(owner, name)
         for name in sorted(names)
-        if callable(getattr(owner, name)) or isinstance(getattr(owner, name), property)
+        if isinstance(getattr(owner, name), property)
+        or (callable(getattr(owner, name)) and not inspect.isclass(getattr(owner, name)))
     }
 
 
