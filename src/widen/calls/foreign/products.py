@@ -32,12 +32,14 @@ def product(of_ours: Product, a: Any, b: Any, scalars: Scalars, out: Any, option
         from widen.calls.foreign import cupy
 
         return cupy.product(partial(product, of_ours), a, b, scalars, out, options)
-    a, b, c = as_array(a, "a"), as_array(b, "b"), scalars.c
+    c = scalars.c
+    if isinstance(c, (bool, int)):
+        c = float(exact(np.asarray(c), "c"))
+    if is_transformed(a, b, c):  # whose numbers cannot be looked at
+        return of_ours(a, b, replace(scalars, c=c), out, options)
+    a, b = as_array(a, "a"), as_array(b, "b")
     if not isinstance(c, (float, complex)):
         c = as_array(c, "c")
-    scalars = replace(scalars, c=c)
-    if is_transformed(a, b, c):  # whose numbers cannot be looked at
-        return of_ours(a, b, scalars, out, options)
     kind = promoted(a, b) if is_integral(a) or is_integral(b) else Promoted()
     floats = [exact(x, name) for name, x in (("a", a), ("b", b), ("c", c))]
     scalars = replace(scalars, c=floats[2])
