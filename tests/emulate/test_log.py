@@ -129,6 +129,18 @@ def test_an_operator_of_another_library_is_listed():
     assert "an operator of somebody" in log.left[0].reason
 
 
+def test_nested_tensors_and_operators_that_call_functions_are_listed():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    ragged = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
+    heads = torch.ones(1, 2, 16, 16)
+    with widen.emulate() as log:
+        torch.nn.functional.linear(ragged, torch.ones(5, 3))
+        flex_attention(heads, heads, heads)
+    assert any(row.operator == "flex_attention" for row in log.left)
+    assert any(row.operator != "flex_attention" for row in log.left)
+
+
 def test_distances_of_many_rows_are_a_product():
     x, y = torch.randn(40, 3).double(), torch.randn(30, 3).double()
     with widen.emulate(missed="raise") as log:

@@ -145,8 +145,8 @@ def _row(kind: Kind) -> Row:
 
 def operator_name(func: Any) -> str:
     """The name of an operator, as PyTorch's documents have it."""
-    name: str = getattr(getattr(func, "_schema", func), "name", str(func))
-    return name.removeprefix("aten::")
+    name = getattr(getattr(func, "_schema", func), "name", str(func))
+    return str(name() if callable(name) else name).removeprefix("aten::")
 
 
 # ── where in the program ─────────────────────────────────────────────────────────────────────────

@@ -136,6 +136,10 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return elementwise.run(operator_name(func), args, kwargs)
 
     def _handle(self, way: Way, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        nested = [x for x in args if isinstance(x, Tensor) and x.is_nested]
+        if way.action is Action.OPEN and nested:  # which cannot be taken apart
+            self._leave(func, nested, "an operand has the layout nested", missed=True)
+            return func(*args, **kwargs)
         if way.action is Action.OPEN:
             return self._opened(way.made_of or func.decompose, args, kwargs)
         if way.action is Action.OWN:
@@ -284,7 +288,7 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
             notes.append("autocast")
         code, line = caller(sys._getframe(1))
         dtype = None if first is None else first.dtype
-        shapes = tuple(x.shape for x in tensors)
+        shapes = tuple(x.shape for x in tensors if not x.is_nested)  # which have no shape
         return Kind(func, code, line, shapes, dtype, tuple(notes), reason)
 
 
