@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widen
+from helpers import assert_same_bits
 from widen.contract import CONTRACTS
 from widen.cpu import kernels
 from widen.cpu import reconstruct as cpu_reconstruct
@@ -466,9 +467,8 @@ def test_an_integer_that_is_no_float_is_not_rounded_silently():
         (np.ones((3, 2)), ValueError, ["(3, 2)", "broadcast", "(2, 2)"]),
         (np.ones((5, 2, 2)), ValueError, ["(5, 2, 2)", "broadcast", "(2, 2)"]),
         (np.ones(3), ValueError, ["(3,)", "broadcast"]),
-        (np.ones((2, 2), int), TypeError, ["c holds int64", "c.astype(float)"]),
-        (np.ones((2, 2), bool), TypeError, ["c holds bool", "c.astype(float)"]),
-        ([[1.0, 1.0], [1.0, 1.0]], TypeError, ["c is a list", "np.asarray(c, float)"]),
+        (np.full((2, 2), 2**53 + 1), ValueError, ["9007199254740993", "Words"]),
+        ([["1", "2"], ["3", "4"]], TypeError, ["c holds str32", "c.astype(float)"]),
         (np.ma.ones((2, 2)), TypeError, ["c is a masked array", "c.filled(0)"]),
         (np.ones((2, 2), complex), ValueError, ["complex", "float64", "dtype='complex128'"]),
         (None, ValueError, ["beta=1", "no c", "beta=0"]),
@@ -480,6 +480,16 @@ def test_addends_that_are_refused(c, error, words):
     assert "\n" not in str(caught.value)
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "c", [np.full((2, 2), 2**53), np.ones((2, 2), bool), [[1, 2], [3, 4]], [0.1, 0.2], 7]
+)
+def test_addends_that_are_taken_exactly(c):
+    a, b = np.full((2, 3), 0.1), np.full((3, 2), 0.3)
+    given = widen.gemm(a, b, c, beta=1.0, accuracy="correct")
+    as_floats = widen.gemm(a, b, np.asarray(c, float), beta=1.0, accuracy="correct")
+    assert_same_bits(given, as_floats)
 
 
 @pytest.mark.parametrize("scalars", [{"alpha": 1j}, {"beta": 1j}])

@@ -57,7 +57,7 @@ class Calls:
             )
             with Recorder([*given, found]) as recorder:
                 self.run(*given, found)
-            self.kind.keep(recorder)
+            self.kind.keep(recorder, FORMATS[self.dtype])
         return found.cpu().numpy()
 
     def run(self, a, b, out):
@@ -123,7 +123,7 @@ def test_an_operand_with_itself():
             out = torch.empty((4, 4), dtype=torch.float64, device=ON)
             with Recorder([given, given.T, out]) as recorder:
                 calls.run(given, given.T, out)
-            calls.kind.keep(recorder)
+            calls.kind.keep(recorder, FORMATS[calls.dtype])
         assert_same_bits(out.cpu().numpy(), widen.matmul(x, x.T))
 
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_issued_again_is_not_recorded(spoil):
             calls.run(*given, out)
     assert not calls.kind.hopeless
     for _ in range(3):
-        calls.kind.keep(recorder)
+        calls.kind.keep(recorder, FORMATS[calls.dtype])
     assert calls.kind.hopeless
     assert calls.kind.again(given, out) is None
     assert recorder.blocks == []
@@ -162,7 +162,7 @@ def test_nothing_of_a_recorded_call_stays_in_memory():
     out = torch.empty((SHAPE[0], SHAPE[2]), dtype=torch.float64, device=ON)
     with Recorder([*given, out]) as recorder:
         calls.run(*given, out)
-    calls.kind.keep(recorder)
+    calls.kind.keep(recorder, FORMATS[calls.dtype])
     held = [StorageWeakRef(block.untyped_storage()) for block in recorder.blocks]
     assert len(held) > 6
     del recorder, given, out

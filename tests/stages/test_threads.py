@@ -258,7 +258,8 @@ def test_a_recording_is_kept_by_its_own_choice():
         last = property(lambda self: "another's", lambda self, choice: None)
 
     kind, choice = Disturbed(), SimpleNamespace(key="own")
-    kind.keep(SimpleNamespace(recording=lambda: SimpleNamespace(choice=choice)))
+    recorder = SimpleNamespace(recording=lambda: SimpleNamespace(choice=choice))
+    kind.keep(recorder, FORMATS["float64"])
     assert list(kind.by_choice) == ["own"]
 
 

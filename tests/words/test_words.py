@@ -489,7 +489,7 @@ ERRORS = [
     (lambda x: x.reshape(3), ValueError, r"4 numbers of shape \(4,\) do not fit"),
     (lambda x: x**0.3, TypeError, "powers of words are integers"),
     (lambda x: np.exp(x), TypeError, "np.exp is not defined for words; there are"),
-    (lambda x: x @ 2, TypeError, "b is a int; widen multiplies"),
+    (lambda x: x @ 2, ValueError, "b is a scalar; widen multiplies"),
     (lambda x: x @ mpmath.matrix([1, 2]), TypeError, r"matrix; widen multi.*Words\(b, dtype"),
     (lambda x: x.to_fraction() @ x, TypeError, r"a holds object.*Words\(a, dtype"),
     (lambda x: np.ones((3, 2)) @ x, ValueError, "do not match: a has 2 columns, b has 4 rows"),

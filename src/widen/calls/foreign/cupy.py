@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import cupy
 import torch
 import torch.utils.dlpack
 
@@ -18,6 +17,8 @@ def product(
     of_tensors: Callable[..., Any], a: Any, b: Any, scalars: Scalars, out: Any, options: Options
 ) -> Any:
     """The sum alpha a b + beta c of CuPy's arrays, one of CuPy's, by that of tensors."""
+    import cupy
+
     arrays = [x for x in (a, b, scalars.c, out) if isinstance(x, cupy.ndarray)]
     device = arrays[0].device.id
     stream = cupy.cuda.get_current_stream(device)
@@ -31,9 +32,13 @@ def product(
 
 
 def _as_tensor(x: Any) -> Any:
+    import cupy
+
     return torch.utils.dlpack.from_dlpack(x) if isinstance(x, cupy.ndarray) else x
 
 
 def _as_cupy(x: Any) -> Any:
     """A tensor as an array; `Words` of tensors stay what they are."""
+    import cupy
+
     return cupy.from_dlpack(x) if isinstance(x, torch.Tensor) else x
