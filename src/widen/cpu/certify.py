@@ -12,6 +12,7 @@ import numpy as np
 
 from widen.bounds import Certificate, Weighed
 from widen.cpu import kernels
+from widen.cpu.encode import conversion_room
 from widen.cpu.memory import Scratch
 from widen.cpu.operands import Array, Chosen, Operand, Quantised, every
 from widen.cpu.thin import Unwritten, magnitude_products
@@ -164,7 +165,8 @@ class Looks:
         k, lines = self.plan.shape[2], self.chosen.lines
         open_elements = None
         if self.thin:
-            ours, theirs = map(Unwritten, self.chosen.operands, lines)
+            room = conversion_room(self.plan.workspace)
+            ours, theirs = map(Unwritten, self.chosen.operands, lines, (room, room))
             total = magnitude_products((ours, theirs), self.scratch)
             near = NEAR["float64"]
             open_elements = uncertified(total, 1 - _wide_error(k), lines, test, near=near)

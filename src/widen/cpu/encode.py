@@ -22,6 +22,11 @@ WIDEST_CHUNK = 24
 """Bits of the chunks in which integers of several words are reduced."""
 
 
+def conversion_room(workspace: int) -> int:
+    """Bytes that converted lines may take where all scratch memory is limited."""
+    return min(CONVERSION, workspace // 4)
+
+
 @dataclass(frozen=True)
 class EncodedLines(Held):
     """What is kept of an encoded operand: a copy of its numbers, their planes and their lines."""

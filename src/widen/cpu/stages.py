@@ -10,7 +10,7 @@ import numpy as np
 
 from widen.bounds import Goal
 from widen.cpu.certify import Looks, error_bound
-from widen.cpu.encode import CONVERSION, EncodedLines, encode
+from widen.cpu.encode import EncodedLines, conversion_room, encode
 from widen.cpu.lines import needs, survey
 from widen.cpu.lines import quantise as quantise_lines
 from widen.cpu.memory import Scratch, taken
@@ -49,7 +49,7 @@ Planes = tuple[Any, Any]
 
 def quantise(problem: Problem[Operand], account: Account) -> Prepared:
     """Exponents of all rows and columns, and the plan for the planes they need."""
-    room = min(CONVERSION, problem.workspace // 4)
+    room = conversion_room(problem.workspace)
     goal, same = problem.goal(None), _same_lines(problem)
     surveys = [
         held(source).lines.survey if isinstance(source, Encoded) else survey(source, goal, room)
@@ -272,13 +272,13 @@ class Stages:
         if operand.shape[2] != block[2].stop - block[2].start:
             operand = operand.inner(block[2])
 
+        room = conversion_room(self.plan.workspace)
         if self.thin:
-            return Unwritten(operand, self.chosen.lines[side])
+            return Unwritten(operand, self.chosen.lines[side], room)
 
         def memory(shape: tuple[int, ...]) -> Any:
             return self.scratch.take(f"planes {side}", shape)
 
-        room = min(CONVERSION, self.plan.workspace // 4)
         return encode(operand, self.chosen.lines[side], layout, side, memory=memory, room=room)
 
     def multiply(self, planes: Planes, groups: Array | None) -> Array:

@@ -30,10 +30,19 @@ TILE = 128
 
 @dataclass(frozen=True)
 class Unwritten:
-    """A side of a block before its planes are written: its numbers and their lines."""
+    """A side of a block before its planes are written.
+
+    Attributes
+    ----------
+    operand, lines
+        Its numbers and their lines.
+    room
+        Bytes that numbers of other formats may take as float64 at a time.
+    """
 
     operand: Operand
     lines: Quantised
+    room: int
 
     @property
     def magnitude_shift(self) -> Array:
@@ -55,8 +64,7 @@ def multiply(
     groups = groups if few else groups.swapaxes(2, 3)
     shifts = [side.lines.exponents for side in sides]
     planes = _write(sides[few], shifts[few], layout.beta, layout.planes[few], scratch)
-    large, shift = sides[1 - few].operand, shifts[1 - few]
-    found = _products(large, shift, layout.beta, np.array(sorted(pairs)), planes)
+    found = _products(sides[1 - few], shifts[1 - few], layout.beta, np.array(sorted(pairs)), planes)
     if add:
         groups += found
     else:
@@ -68,7 +76,7 @@ def magnitude_products(sides: Sides, scratch: Scratch) -> Array:
     few = _few(sides)
     planes = _write(sides[few], sides[few].magnitude_shift, 0, 1, scratch)
     large, pairs = sides[1 - few], np.zeros((1, 3), np.int64)
-    found = _products(large.operand, large.magnitude_shift, 0, pairs, planes)[0]
+    found = _products(large, large.magnitude_shift, 0, pairs, planes)[0]
     return np.ascontiguousarray(found.swapaxes(1, 2)) if few == 0 else found
 
 
@@ -88,14 +96,21 @@ def _write(side: Unwritten, shift: Array, beta: int, count: int, scratch: Scratc
     return planes
 
 
-def _products(operand: Operand, shift: Array, beta: int, pairs: Array, planes: Array) -> Array:
+def _products(side: Unwritten, shift: Array, beta: int, pairs: Array, planes: Array) -> Array:
     """Groups (groups, batch, lines, few lines) of digits, or of magnitudes if beta is 0."""
-    bits = operand.joined_bits()
-    _, batch, lines, inner = bits.shape
+    batch, count, inner = side.operand.shape
     few, segments, batch = planes.shape[2], -(-inner // SEGMENT), max(batch, planes.shape[1])
-    groups = np.empty((segments, int(pairs[:, 2].max()) + 1, batch, lines, few))
-    near = operand.lines_near and 2 * lines >= TILE
-    jobs = segments * batch * (-(-lines // TILE) if near else lines)
-    work = batch * lines * inner * (4 + few * len(pairs) // 4)
-    launch(kernels.thin.products, jobs, work, bits, near, shift, beta, pairs, planes, groups)
+    groups = np.empty((segments, int(pairs[:, 2].max()) + 1, batch, count, few))
+    step = count if side.operand.viewed else max(1, side.room // side.operand.bytes_a_line)
+    for start in range(0, count, step):
+        length = min(step, count - start)
+        lines = slice(start, start + length)
+        operand = side.operand.cut(slice(None), lines)
+        near = operand.lines_near and 2 * length >= TILE
+        jobs = segments * batch * (-(-length // TILE) if near else length)
+        work = batch * length * inner * (4 + few * len(pairs) // 4)
+        launch(
+            kernels.thin.products, jobs, work, operand.joined_bits(), near, shift[:, lines], beta,
+            pairs, planes, groups[:, :, :, lines],
+        )  # fmt: skip
     return np.asarray(groups.sum(axis=0) if segments > 1 else groups[0])
