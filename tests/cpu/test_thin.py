@@ -139,7 +139,7 @@ def test_groups_and_magnitudes(few, order):
     )
     shape = (layout.groups, 1, pair[0].shape[0], pair[1].shape[1])
     found, wanted = np.empty(shape), np.empty(shape)
-    unwritten = tuple(map(thin.Unwritten, sides, quantised))
+    unwritten = tuple(map(thin.Unwritten, sides, quantised, (1 << 24, 1 << 24)))
     thin.multiply(unwritten, layout, found, Scratch())
     planes = [
         encode.encode(*side, layout, at)
