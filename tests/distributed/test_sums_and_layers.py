@@ -89,7 +89,7 @@ def test_a_process_that_is_late_is_an_error_within_the_timeout():
 
 @pytest.mark.slow
 def test_the_example_prints_three_equal_checksums():
-    program = ROOT / "examples/torchrun/tensor_parallel.py"
+    program = ROOT / "examples/torchrun/train_mlp.py"
     settings = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     settings["PYTHONPATH"] = str(ROOT / "src")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4", str(program)]

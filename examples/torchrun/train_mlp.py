@@ -5,7 +5,7 @@ process, by two and by four. With the layers of `widen.distributed` all three en
 weights, bit for bit, because sums over processes are exact and rounded once. With ordinary sums
 they differ.
 
-    torchrun --nproc-per-node 4 examples/torchrun/tensor_parallel.py
+    torchrun --nproc-per-node 4 examples/torchrun/train_mlp.py
 
 It prints three checksums that are equal, beside three of the ordinary sums:
 
