@@ -262,11 +262,6 @@ def least_error(dropped: int) -> int:
     return max(29, dropped.bit_length())
 
 
-def ceil_shift(value: int, shift: int) -> int:
-    """ceil(value 2^shift)."""
-    return value << shift if shift >= 0 else -(-value >> -shift)
-
-
 def floor_shift(value: int, shift: int) -> int:
     """floor(value 2^shift)."""
     return value << shift if shift >= 0 else value >> -shift

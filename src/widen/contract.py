@@ -21,6 +21,13 @@ class Contract:
         The budget b of ``"bits"``; 0 otherwise.
     promise
         The promise, in one line for people.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> p = widen.plan(np.eye(3), np.eye(3), accuracy="correct")
+    >>> print(p.contract.promise)
+    the exact value, rounded once to nearest even
     """
 
     name: str
@@ -29,12 +36,24 @@ class Contract:
 
     @property
     def correct(self) -> bool:
-        """Whether every element is the exact value rounded once."""
+        """Whether every element is the exact value rounded once.
+
+        >>> import numpy as np, widen
+        >>> p = widen.plan(np.eye(3), np.eye(3), accuracy="correct")
+        >>> p.contract.correct
+        True
+        """
         return self.name == "correct"
 
     @property
     def certified_by_data(self) -> bool:
-        """Whether an element needs a lower bound of (|A||B|) to be certified."""
+        """Whether an element needs a lower bound of (|A||B|) to be certified.
+
+        >>> import numpy as np, widen
+        >>> p = widen.plan(np.eye(3), np.eye(3), accuracy="correct")
+        >>> p.contract.certified_by_data
+        False
+        """
         return self.name in ("fast", "standard")
 
     def __str__(self) -> str:

@@ -71,6 +71,13 @@ class Encoded:
         The planes and the numbers themselves, in the memory of a CPU or of a GPU.
     others
         The same operand, encoded for other formats.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> eb = widen.encode(np.eye(3), side="right")
+    >>> print(widen.matmul(np.ones((1, 3)), eb))
+    [[1. 1. 1.]]
     """
 
     side: str
@@ -85,17 +92,35 @@ class Encoded:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(batch, lines, inner)."""
+        """(batch, lines, inner).
+
+        >>> import numpy as np, widen
+        >>> eb = widen.encode(np.eye(3), side="right")
+        >>> eb.shape
+        (1, 3, 3)
+        """
         return self.held.shape
 
     @property
     def device(self) -> Any:
-        """The GPU it lives on, or None."""
+        """The GPU it lives on, or None.
+
+        >>> import numpy as np, widen
+        >>> eb = widen.encode(np.eye(3), side="right")
+        >>> print(eb.device)
+        None
+        """
         return self.held.device
 
     @property
     def serves(self) -> tuple[str, ...]:
-        """The contracts it can be used with."""
+        """The contracts it can be used with.
+
+        >>> import numpy as np, widen
+        >>> eb = widen.encode(np.eye(3), side="right")
+        >>> eb.serves
+        ('standard',)
+        """
         return (str(self.contract),)
 
     @property
@@ -138,12 +163,24 @@ class Encoded:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its planes and of the numbers it keeps, which all formats share."""
+        """Bytes of its planes and of the numbers it keeps, which all formats share.
+
+        >>> import numpy as np, widen
+        >>> eb = widen.encode(np.eye(3), side="right")
+        >>> eb.nbytes > 0
+        True
+        """
         planes = {id(x.held.planes): x.held.planes.nbytes for x in (self, *self.others)}
         return int(sum(planes.values())) + int(self.held.operand.nbytes)
 
     def item(self, index: int) -> Encoded:
-        """One item of a batch, as a view."""
+        """One item of a batch, as a view.
+
+        >>> import numpy as np, widen
+        >>> many = widen.encode(np.ones((5, 3, 3)), side="right")
+        >>> many.shape, many.item(0).shape
+        ((5, 3, 3), (1, 3, 3))
+        """
         if self.shape[0] == 1:
             return self
         others = tuple(x.item(index) for x in self.others)

@@ -116,6 +116,13 @@ class Plan:
     symmetric
         Whether the right operand is the left one transposed, and this is used: one of them is
         encoded, and of the blocks of the result those on and above the diagonal are computed.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> p = widen.plan(np.eye(3), np.eye(3), accuracy="correct")
+    >>> print(p)
+    widen plan: 3 x 3 times 3 x 3, float64 result...
     """
 
     shape: tuple[int, int, int, int]
@@ -133,12 +140,24 @@ class Plan:
 
     @property
     def system(self) -> str:
-        """Name of the number system."""
+        """Name of the number system.
+
+        >>> import numpy as np, widen
+        >>> p = widen.plan(np.eye(3), np.eye(3), accuracy="correct")
+        >>> p.system
+        'residues'
+        """
         return self.layout.system
 
     @property
     def products(self) -> int:
-        """Number of exact products of planes."""
+        """Number of exact products of planes.
+
+        >>> import numpy as np, widen
+        >>> p = widen.plan(np.eye(3), np.eye(3), accuracy="correct")
+        >>> p.products >= 1
+        True
+        """
         return len(self.layout.products)
 
     def __str__(self) -> str:
@@ -191,6 +210,13 @@ class Info:
         Wall-clock time by stage.
     not_finite
         Elements of the result that are infinite or NaN, which no bound speaks of.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> c, info = widen.matmul(np.eye(3), np.eye(3), info=True)
+    >>> info.repaired, info.bound.shape
+    (0, (3, 3))
     """
 
     plan: Plan
@@ -221,12 +247,24 @@ class Info:
 
     @property
     def system(self) -> str:
-        """Name of the number system that ran."""
+        """Name of the number system that ran.
+
+        >>> import numpy as np, widen
+        >>> c, info = widen.matmul(np.eye(3), np.eye(3), info=True)
+        >>> info.system
+        'residues'
+        """
         return self.plan.system
 
     @property
     def unit(self) -> str:
-        """Name of the unit that ran."""
+        """Name of the unit that ran.
+
+        >>> import numpy as np, widen
+        >>> c, info = widen.matmul(np.eye(3), np.eye(3), info=True)
+        >>> info.unit
+        'fp64'
+        """
         return self.plan.unit
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from widen import bounds
 from widen.contract import Contract
 from widen.formats import Format
 from widen.plan import Blocks, Layout, Plan
-from widen.systems import SYSTEMS, Residues, digits, residues
+from widen.systems import SYSTEMS, Residues, digits, residues, uneven_digits
 from widen.units import RATES, UNITS, Unit
 
 DEFAULT_WORKSPACE = 512 * 2**20
@@ -37,14 +37,18 @@ Fresh pages cost about 0.2 ms a megabyte here: at n = 1024 an eighth of a produc
 LEAST_ROWS = 256
 """Rows of a block that BLAS still multiplies at full speed."""
 
-MOST_THIN, LEAST_INNER, LEAST_THIN = 4, 256, 1 << 16
-"""Lines of a thin side, at most; inner length and entries of the other side, at least.
+MOST_THIN, INNER_A_LINE = 16, 64
+"""Lines of a thin side, at most, and inner length that each of them asks for.
 
-Thin products on a CPU multiply digits as they are written (`cpu/thin.py`). In planes, 2048 x 2048
-times a vector takes 2.3 times the CPU time (`bench/shapes.py`); times 16 vectors, digits take more.
+Thin products on a CPU multiply digits as they are written (`cpu/thin.py`). CPU ms of one thread,
+in planes and thin, 2048 x 2048 times so many columns: 4 56 and 18, 8 62 and 27, 16 66 and 47; with
+an inner length of 256 there is no difference from 8 columns on (`bench/shapes.py`).
 """
 
-THIN_PRODUCTS = 40
+LEAST_INNER, LEAST_THIN = 256, 1 << 16
+"""Inner length and entries of the other side, at least."""
+
+THIN_PRODUCTS = 100
 """Products of digits, times lines of the thin side, up to which they are faster than residues."""
 
 
@@ -142,16 +146,16 @@ def unit_for(name: str | None) -> tuple[Unit, str]:
     return UNITS[name], f"unit={name!r} was asked for; {engine} runs it on this CPU"
 
 
-def exact_bits(unit: Unit, k: int = 4096, precision: int = 53) -> float:
+def exact_bits(unit: Unit, precision: int = 53) -> float:
     """Bits of X that a product of planes gives, in residues for a result of this precision.
 
-    0 if there are too few moduli.
+    0 if there are too few moduli for lines of 4096 entries.
 
     >>> [(name, round(exact_bits(UNITS[name]), 1)) for name in ("fp64", "int8", "fp16", "fp8")]
     [('fp64', 21.5), ('int8', 7.9), ('fp16', 7.9), ('fp8', 3.1)]
     """
     try:
-        layout = residues_of(bounds.plane_digit(unit, k), 2.0 * (precision + 1), 1)
+        layout = residues_of(bounds.plane_digit(unit, 4096), 2.0 * (precision + 1), 1)
     except ValueError:
         return 0.0
     return math.log2(layout.modulus) / len(layout.products)
@@ -175,12 +179,13 @@ def unit_on_gpu(name: str | None, gpu: str, precision: int = 53) -> tuple[str, s
 def is_thin(shape: tuple[int, int, int, int]) -> bool:
     """Whether one side of a product (batch, m, k, n) has few lines and the other is large.
 
-    >>> is_thin((1, 2048, 2048, 1)), is_thin((1, 2048, 2048, 16)), is_thin((1, 64, 64, 1))
+    >>> is_thin((1, 2048, 2048, 1)), is_thin((1, 2048, 2048, 32)), is_thin((1, 64, 64, 1))
     (True, False, False)
     """
     batch, m, k, n = shape
-    few, many = sorted((m, n))
-    return few <= MOST_THIN and k >= LEAST_INNER and batch * many * k >= LEAST_THIN
+    few, other = sorted((m, n))
+    short = few <= min(MOST_THIN, k // INNER_A_LINE)
+    return short and k >= LEAST_INNER and batch * other * k >= LEAST_THIN
 
 
 def check_system(name: str | None) -> str:
@@ -226,12 +231,12 @@ def _made_plan(
     chosen, unit_reason = unit_for(unit)
     system_reason = check_system(system)
     k = shape[2]
-    layout = None
-    if thin and system is None:
-        layout = choose_layout(contract, fmt, k, chosen, "digits", needs, cap=cap)
-        system_reason = "one side has few lines: digits are multiplied as they are written"
-        if len(layout.products) * min(shape[1], shape[3]) > THIN_PRODUCTS:
-            layout, system_reason = None, check_system(system)
+    layout: Layout | None = None
+    if thin and system in (None, "digits"):
+        uneven = uneven_digits(needs.widths, fmt.parts, int(shape[1] < shape[3]))
+        if len(uneven.products) * min(shape[1], shape[3]) <= THIN_PRODUCTS:
+            layout = uneven
+            system_reason = "one side has few lines: digits are multiplied as they are written"
     if layout is None:
         layout = choose_layout(contract, fmt, k, chosen, system, needs, cap=cap)
     if system is None and isinstance(layout, Residues) and layout.bases:

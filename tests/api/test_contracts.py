@@ -226,7 +226,7 @@ class Watch:
         self.original = repair.repair
         self.dots, self.products = (
             mock.patch.object(place, name, wraps=getattr(place, name))
-            for place, name in ((repair, "dots"), (repair, "_by_products"))
+            for place, name in ((repair, "by_close_dots"), (repair, "exact_groups"))
         )
 
     def __call__(self, chosen, marks, out, *others, **more):
@@ -243,6 +243,7 @@ def watched(a, b, accuracy, few=None, dense=None, **options):
         mock.patch.object(stages, "repair", watch),
         mock.patch.object(repair, "FEWEST_OPEN", repair.FEWEST_OPEN if few is None else few),
         mock.patch.object(repair, "DENSE", repair.DENSE if dense is None else dense),
+        mock.patch.object(repair, "A_LINE", repair.A_LINE if dense is None else 0),
         watch.dots as dots,
         watch.products as products,
     ):

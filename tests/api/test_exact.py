@@ -142,8 +142,9 @@ def test_blocks_batches_and_systems():
         assert np.array_equal(whole.exact, cut.exact)
         for system in ("digits", "triangle"):
             c, other = widen.matmul(a, b, accuracy=accuracy, system=system, info=True)
-            right = np.array([is_right(c[i], a[i], b) for i in range(2)])
-            assert not (other.exact & ~right).any()
+            some = np.s_[::6, ::7]  # fractions take their time
+            right = np.array([is_right(c[i][some], a[i, ::6], b[:, ::7]) for i in range(2)])
+            assert not (other.exact[:, ::6, ::7] & ~right).any()
             if system == "digits":
                 assert np.array_equal(other.exact, whole.exact)
 
@@ -163,7 +164,7 @@ def test_any_small_product(data):
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(-60, 60))
 def test_last_bits(x, shift):
     value = Fraction(x)
-    wanted = exactness.NOTHING
+    wanted = exactness.LAST_BIT_OF_ZERO
     if value:
         n = value.numerator
         wanted = (n & -n).bit_length() - value.denominator.bit_length()

@@ -30,7 +30,9 @@ def check(x, **options):
         assert "transposed" in str(info)
         same(found, wanted)
         assert np.array_equal(info.bound, other.bound, equal_nan=True)
-        assert (info.repaired, info.not_finite) == (other.repaired, other.not_finite)
+        assert info.not_finite == other.not_finite
+        if options.get("accuracy") != "correct":  # which guesses block by block what to compute
+            assert info.repaired == other.repaired
         _, largest = widen.matmul(left, right, info="largest", **options)
         _, wanted = widen.matmul(left, right.copy(), info="largest", **options)
         assert np.array_equal(largest.bound, wanted.bound, equal_nan=True)

@@ -266,7 +266,7 @@ def test_a_product_uses_the_kernels_that_are_expected(dtype, shape, options, mon
     # Whether a look at magnitudes in float64 must decide depends on the numbers.
     assert used - expected <= {"certify.certify:float64", "magnitudes.magnitudes:float64"}
     # "correct" may have nothing to repair, and every bit of short lines may be kept.
-    perhaps = {"reconstruct.in_limbs", "repair.dots", "lines.extremes"}
+    perhaps = {"reconstruct.in_limbs", "dots.scaled", "dots.partial_sums", "lines.extremes"}
     assert expected - used <= (perhaps if options.get("accuracy") == "correct" else set())
 
 

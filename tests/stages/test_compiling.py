@@ -291,7 +291,7 @@ def test_the_logger_tells_of_gpu_kernels(caplog, monkeypatch):
     monkeypatch.setattr(launches, "architecture_of", lambda device: 90)
     driver = SimpleNamespace(enter=lambda device: None, load=lambda *given, **named: 7)
     monkeypatch.setattr(launches, "driver", driver)
-    monkeypatch.setattr(launches.store, "found", lambda key, architecture: ())
+    monkeypatch.setattr(launches.store, "copies", lambda key, architecture: ())
     code = launches.Code("doubled", 128, 0, (), {}, 0, b"")
     monkeypatch.setattr(launches.workers, "compiled", lambda *given: code.to_bytes())
     names = ("begin", "end", "x")

@@ -26,7 +26,7 @@ from widen import bounds, definition
 from widen.contract import CONTRACTS
 from widen.cpu import encode as cpu_encode
 from widen.cpu import lines as cpu_lines
-from widen.cpu.kernels import lines as kernels
+from widen.cpu.kernels import goals
 from widen.formats import FORMATS
 from widen.systems import residues
 
@@ -81,8 +81,8 @@ def test_special_lines_are_marked_and_hold_nothing(value):
 
 
 # Functions that kernels call have no way in from Python.
-floor_log2_ratio = njit(lambda x, y: kernels.floor_log2_ratio(x, y))
-ceil_sqrt = njit(lambda x: kernels.ceil_sqrt(x))
+floor_log2_ratio = njit(lambda x, y: goals.floor_log2_ratio(x, y))
+ceil_sqrt = njit(lambda x: goals.ceil_sqrt(x))
 
 
 @given(st.integers(1, 2**53 - 1), st.integers(1, 2**53 - 1))

@@ -175,7 +175,7 @@ def compilations(monkeypatch):
     seen = []
     code = Code("fake", 128, 0, ((0, ""),), {}, 2, b"binary").to_bytes()
     monkeypatch.setattr(gpu_launch.workers, "compiled", lambda *given: seen.append(given) or code)
-    monkeypatch.setattr(gpu_launch.store, "found", lambda key, architecture: ())
+    monkeypatch.setattr(gpu_launch.store, "copies", lambda key, architecture: ())
     monkeypatch.setattr(gpu_launch, "architecture_of", lambda device: 90)
     monkeypatch.setattr(gpu_launch, "_compiled", type(gpu_launch._compiled)())
     monkeypatch.setattr(gpu_launch, "_parameters", {})

@@ -12,10 +12,8 @@ import numpy as np
 
 from widen.bounds import Certificate, Weighed
 from widen.cpu import kernels
-from widen.cpu.encode import conversion_room
 from widen.cpu.memory import Scratch
 from widen.cpu.operands import Array, Chosen, Operand, Quantised, every
-from widen.cpu.thin import Unwritten, magnitude_products
 from widen.cpu.threads import launch
 from widen.formats import Part
 from widen.plan import Plan
@@ -27,7 +25,8 @@ FIRST_LOOK = 0.625
 
 A typical element is certified by a quarter to a half of |A||B|, as its row and column fall between
 powers of two. Five eighths of the terms show that much for a third of the cost of one product of
-planes; with three eighths half of the elements stay open (k = 1024, phi = 0.1).
+planes; with three eighths half of the elements stay open (k = 1024, phi = 0.1). Of short lines all
+terms are looked at: the rest would save less than a second look costs.
 """
 
 FEW_OPEN = 0.125
@@ -150,7 +149,8 @@ SLACK = 2.0**-90
 class Looks:
     """Looks at the magnitudes of a block's lines: cheap ones, that only accept, first.
 
-    What is known of columns is kept while blocks of rows pass.
+    What is known of columns is kept while blocks of rows pass. `sums` are those of products of
+    magnitudes, (batch, rows, columns) in float64, if they are known already.
     """
 
     chosen: Chosen
@@ -158,22 +158,19 @@ class Looks:
     plan: Plan
     scratch: Scratch
     kept: dict[str, Any]
-    thin: bool = False
+    sums: Array | None = None
 
     def uncertified(self, test: Certificate) -> Array:
         """Elements that the certificate leaves open: by their sums of magnitudes, exactly."""
         k, lines = self.plan.shape[2], self.chosen.lines
         open_elements = None
-        if self.thin:
-            room = conversion_room(self.plan.workspace)
-            ours, theirs = map(Unwritten, self.chosen.operands, lines, (room, room))
-            total = magnitude_products((ours, theirs), self.scratch)
+        if self.sums is not None:
             near = NEAR["float64"]
-            open_elements = uncertified(total, 1 - _wide_error(k), lines, test, near=near)
+            open_elements = uncertified(self.sums, 1 - _wide_error(k), lines, test, near=near)
         elif sketched(self.chosen.operands):
             factor = SKETCH_UNIT * (1 - relative_error(SKETCH))
             open_elements = uncertified(self._sketches(), factor, lines, test)
-        if open_elements is None or (not self.thin and _spread(open_elements) > FEW_OPEN):
+        if open_elements is None or (self.sums is None and _spread(open_elements) > FEW_OPEN):
             terms = self._first_terms
             total = self._first_look()
             near = NEAR["float32"] if terms == k else -1
@@ -257,7 +254,7 @@ class Looks:
     @property
     def _first_terms(self) -> int:
         k = self.plan.shape[2]
-        return min(k, max(256, int(FIRST_LOOK * k)))
+        return k if k < LEAST_SKETCHED else int(FIRST_LOOK * k)
 
     def _sketches(self) -> Array:
         """Sketches of rows times sketches of columns, which are kept."""

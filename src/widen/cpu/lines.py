@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import astuple
 from functools import lru_cache
 
@@ -13,11 +14,17 @@ from widen.bounds import Goal
 from widen.cpu import kernels
 from widen.cpu.encode import CONVERSION
 from widen.cpu.operands import FACTS, NOTHING, Array, Operand, Quantised, Survey
-from widen.cpu.threads import launch
+from widen.cpu.threads import SMALL, launch, share
 from widen.planner import Needs
 
 LINES_TILE = 128
 """How many lines are one job of some kernels."""
+
+NEAR_LINES = 512
+"""How many lines are one job of a survey where neighbouring lines are neighbours in memory.
+
+It then reads 4 KiB at a time; with 128 lines, 1 x 4096 x 4096 takes twice as long.
+"""
 
 
 def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -> Survey:
@@ -35,14 +42,33 @@ def survey(operand: Operand, goal: Goal | None = None, room: int = CONVERSION) -
         bits = part.joined_bits()
         seen = _as_array(None if part.lower else goal)  # the last bits are those of other words
         launch(
-            kernels.lines.survey, _tiles(part), bits.size, bits, part.lines_near, seen,
-            facts.facts[:, :, stretch], facts.special[:, stretch],
+            kernels.lines.survey, _tiles(part, part.lines_near), bits.size, bits, part.lines_near,
+            seen, facts.facts[:, :, stretch], facts.special[:, stretch],
         )  # fmt: skip
         if goal is None:
             facts.last[:, stretch] = balanced_survey(part, np.zeros(part.shape[2], np.int64)).last
         elif part.lower:
             _last_bits(part, goal, facts, stretch)
     return facts
+
+
+def survey_both(operands: Sequence[Operand], goal: Goal | None, room: int) -> list[Survey]:
+    """`survey` of one or both sides; at the same time, where each side is a single line.
+
+    A dot product of long vectors would keep one core busy otherwise.
+    """
+    alone = all(operand.shape[0] * operand.shape[1] == 1 for operand in operands)
+    size = sum(operand.nbytes // 8 for operand in operands)
+    if len(operands) < 2 or not alone or size <= SMALL:
+        return [survey(operand, goal, room) for operand in operands]
+    seen: dict[int, Survey] = {}
+
+    def look(begin: int, end: int) -> None:
+        for at in range(begin, end):
+            seen[at] = survey(operands[at], goal, room)
+
+    share(look, len(operands))
+    return [seen[at] for at in range(len(operands))]
 
 
 def _last_bits(operand: Operand, goal: Goal, facts: Survey, stretch: slice) -> None:
@@ -76,9 +102,9 @@ def balanced_survey(operand: Operand, shift: Array) -> Survey:
     return seen
 
 
-def _tiles(operand: Operand) -> int:
+def _tiles(operand: Operand, near: bool = False) -> int:
     batch, lines, _ = operand.shape
-    return batch * -(-lines // LINES_TILE)
+    return batch * -(-lines // (NEAR_LINES if near else LINES_TILE))
 
 
 @lru_cache(maxsize=64)

@@ -29,9 +29,6 @@ from widen.planner import line_bytes
 from widen.systems import Residues
 from widen.units import UNITS
 
-EXTREMES, SUMS = 6, 4
-"""Numbers that pieces merge for every line: by maxima, and by sums."""
-
 LIMB = 24
 """Bits of the limbs that integers are packed from."""
 
@@ -45,20 +42,20 @@ class Piece:
     seen: Survey
 
     def extremes(self) -> Array:
-        """What the whole lines know by maxima, (EXTREMES, batch, lines).
+        """What the whole lines know by maxima, (6, batch, lines).
 
         First bits, last bits and first entries that are not 0 (with their signs changed), where
         there are no more, the least exponent (changed too), and whether lines are special.
         """
         seen, facts = self.seen, self.seen.facts
         here = seen.q1 > 0
-        found = [
+        places = [
             facts[0], -facts[1], -(facts[6] + self.start), facts[7] + self.start, -facts[8],
         ]  # fmt: skip
-        return np.stack([*(np.where(here, x, NOTHING) for x in found), seen.special])
+        return np.stack([*(np.where(here, x, NOTHING) for x in places), seen.special])
 
     def sums(self, agreed: Array) -> Array:
-        """What the whole lines know by sums, (SUMS, batch, lines), given their extremes.
+        """What the whole lines know by sums, (4, batch, lines), given their extremes.
 
         Norms and distances count from the largest magnitude of the whole line. Where that is not
         here, a number of that magnitude is put at the end of the line, and taken off the sums.

@@ -85,35 +85,51 @@ def reconstruct(
     bits = exponents
     if slack:  # not read otherwise
         exact = [flags & (layout.dropped == 0) for flags in exact]
-        bits = [_magnitude_bits(side) for side in sides]
+        bits = [magnitude_bits(side) for side in sides]
         # An error of X times 2^-NOTHING would be beyond every sum.
         exponents = [np.where(side.survey.special, 0, side.exponents) for side in sides]
     lines = (*(every(of_lines, batch) for of_lines in (*exponents, *bits, *exact)), always)
+    flat = groups.reshape(len(groups), -1)
+    table, expansion = _reconstruction(layout), _expansion(layout)
+    round_into(
+        out, unsettled, flat, table, lines=lines, fmt=fmt, scaling=scaling, expansion=expansion
+    )
+    return unsettled
+
+
+def round_into(
+    out: Array, unsettled: Array, groups: Array, table: tuple[Array, ...], *,
+    lines: tuple[Any, ...], fmt: Part, scaling: ScaledBlock | None,
+    expansion: tuple[Array, Array, Array] | None = None,
+) -> None:  # fmt: skip
+    """Round integers, given by groups (groups, elements) and tables, as the kernels read them.
+
+    `lines` are exponents of rows and columns, bits of their magnitudes, whether they are exact, and
+    the bits of what else the error may be.
+    """
     given: tuple[Any, ...]
-    flat, table = groups.reshape(len(groups), -1), _reconstruction(layout)
     jobs, words = -(-unsettled.size // ELEMENTS_TILE), word_table(fmt)
     if scaling is not None:
         scalars = (scaling.alpha, scaling.beta, scaling.addend)
-        given = (flat, *table, *lines, words, out, unsettled, *scalars)
+        given = (groups, *table, *lines, words, out, unsettled, *scalars)
         launch(kernels.scaling.scaled, jobs, 8 * groups.size, *given)
     elif len(words) > 1:
-        given = (flat, *table, *lines, words, out, unsettled)
+        given = (groups, *table, *lines, words, out, unsettled)
         launch(kernels.wide.rounded, jobs, 8 * groups.size, *given)
     else:
-        tiles, expansion = np.arange(jobs), _expansion(layout)
+        tiles = np.arange(jobs)
         if expansion is not None:
             doubtful = np.zeros(jobs, bool)
-            given = (flat, *table[:2], *expansion, *lines, words[0], out[0], doubtful)
+            given = (groups, *table[:2], *expansion, *lines, words[0], out[0], doubtful)
             launch(kernels.reconstruct.in_floats, jobs, groups.size, *given)
             tiles = np.flatnonzero(doubtful)
         if tiles.size:
             work = groups.size // jobs * tiles.size
-            given = (tiles, flat, *table, *lines, words[0], out[0], unsettled)
+            given = (tiles, groups, *table, *lines, words[0], out[0], unsettled)
             launch(kernels.reconstruct.in_limbs, tiles.size, work, *given)
-    return unsettled
 
 
-def _magnitude_bits(lines: Quantised) -> Array:
+def magnitude_bits(lines: Quantised) -> Array:
     """Exponents v with 2^exponent ||a||_1 < 2^v."""
     length = np.frexp(lines.survey.q1.astype(np.float64))[1]
     bits: Array = np.maximum(length + lines.sigma - bounds.NORM_BITS, 0)

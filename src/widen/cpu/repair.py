@@ -6,6 +6,7 @@ those rows and columns. Either way the value is the same, so it does not matter 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,28 +15,32 @@ import numpy as np
 
 from widen.contract import CONTRACTS
 from widen.cpu import kernels
+from widen.cpu.dots import by_close_dots, by_dots
 from widen.cpu.encode import encode
 from widen.cpu.lines import balanced_survey, exact_needs, quantise
+from widen.cpu.memory import Scratch
 from widen.cpu.multiply import multiply
-from widen.cpu.operands import Array, Chosen, Operand, Quantised, word_table
+from widen.cpu.operands import Array, Chosen, Operand, Quantised
 from widen.cpu.reconstruct import reconstruct
 from widen.cpu.scaling import ScaledBlock
 from widen.cpu.threads import launch
-from widen.formats import Format, Part
+from widen.formats import Format
 from widen.plan import Layout
 from widen.planner import block_slices, make_plan
 from widen.units import UNITS
 
 FEWEST_OPEN = 256
-"""Fewer elements than these are repaired by exact dot products, whatever their pattern."""
+"""Fewer elements than these are repaired by dot products, whatever their pattern."""
 
-DENSE = 0.1
+DENSE, DENSE_EXACT = 0.4, 0.1
 """A row or column of which more than this share is to be repaired is repaired as a whole.
 
-An exact dot product costs an element what some 700 products of planes do (14 ns a term on two cores
-at k = 1024, against 0.02 for `a @ b`), and exact products of hard rows take 10 to 200 of them.
+A dot product in float64 takes 1.2 ns a term here, and an exact product of hard rows 10 to 20 planes
+of 0.04 ns a term; one in the superaccumulator takes 16.
 """
 
+A_LINE = 12
+"""Elements that an exact product must be for, for each of its lines: these must be encoded."""
 
 WORTHWHILE = 32
 """Rows and columns a block of an exact product must have, or dot products are faster."""
@@ -43,51 +48,30 @@ WORTHWHILE = 32
 
 def repair(
     chosen: Chosen, marks: Array, out: Array, scaling: ScaledBlock | None, fmt: Format,
-    *, workspace: int,
+    *, workspace: int, scratch: Scratch,
 ) -> None:  # fmt: skip
     """Make every marked element of `out`, (words, parts, batch, m, n), correctly rounded."""
-    rest = marks.copy()
-    for b in np.flatnonzero(marks.sum(axis=(1, 2)) >= FEWEST_OPEN):
-        for axis in (1, 0):
-            rows = np.flatnonzero(rest[b].any(axis=1))
-            columns = np.flatnonzero(rest[b].any(axis=0))
-            if not rows.size:
-                break
-            dense = rest[b][np.ix_(rows, columns)].mean(axis=axis) > DENSE
-            rows, columns = (rows[dense], columns) if axis == 1 else (rows, columns[dense])
-            if rows.size and columns.size:
-                place = (int(b), rows, columns)
-                _by_products(chosen, place, rest, out, fmt, scaling=scaling, workspace=workspace)
-    _by_dots(chosen, rest, out, scaling, fmt, workspace=workspace)
-
-
-def _by_dots(
-    chosen: Chosen, marks: Array, out: Array, scaling: ScaledBlock | None, fmt: Format,
-    *, workspace: int,
-) -> None:  # fmt: skip
-    """The same by exact dot products."""
-    for i, j in chosen.tiles(workspace // 4):
-        where = np.nonzero(marks[:, i, j])
-        if where[0].size:
-            part = None if scaling is None else scaling.cut(i, j)
-            ours, theirs = (
-                operand.cut(slice(None), piece)
-                for operand, piece in zip(chosen.operands, (i, j), strict=True)
-            )
-            spans = [
-                lines.survey.spans[:, :, piece]
-                for lines, piece in zip(chosen.lines, (i, j), strict=True)
-            ]
-            dots((ours, theirs), (spans[0], spans[1]), where, fmt.part, out[..., i, j], part)
+    call = Repair(chosen, marks.copy(), out, scaling, fmt, workspace, scratch)
+    words = max(len(operand.words) for operand in chosen.operands)
+    call.by_products(DENSE / (words * fmt.parts), A_LINE)
+    if call.marks.any():
+        by_close_dots(chosen, call.marks, out, scaling, fmt, workspace=workspace, scratch=scratch)
+    if call.marks.any():
+        call.by_products(DENSE_EXACT, 0)
+        by_dots(chosen, call.marks, out, scaling, fmt, workspace=workspace, scratch=scratch)
 
 
 def correct_singles(
     chosen: Chosen, singles: Array, out: Array, scaling: ScaledBlock | None, fmt: Format,
-    *, workspace: int,
+    *, workspace: int, scratch: Scratch,
 ) -> None:  # fmt: skip
     """Round the elements of lines of one entry correctly: each is one product."""
     if scaling is not None or not _rounds_products(fmt, chosen.operands):
-        _by_dots(chosen, singles, out, scaling, fmt, workspace=workspace)
+        rest = singles.copy()
+        by_close_dots(
+            chosen, rest, out, scaling, fmt, workspace=workspace, scratch=scratch, single=True
+        )
+        by_dots(chosen, rest, out, scaling, fmt, workspace=workspace, scratch=scratch)
         return
     (left,), (right,) = (operand.parts for operand in chosen.operands)
     rows, columns = (lines.survey for lines in chosen.lines)
@@ -119,35 +103,62 @@ def _products(x: Array, y: Array, fmt: Format) -> Array:
     return np.where((x == 0) | (y == 0), 0.0, product)
 
 
-def _by_products(
-    chosen: Chosen, at: tuple[int, Array, Array], marks: Array, out: Array, fmt: Format, *,
-    scaling: ScaledBlock | None, workspace: int,
-) -> None:  # fmt: skip
-    """Exact products of some rows and columns, written where marked; the marks are taken away.
+@dataclass(frozen=True)
+class Repair:
+    """Elements that are to be repaired: `marks` are those that still are."""
 
-    Where the workspace holds the planes of a few lines only, the marks stay, for dot products.
-    """
-    b, rows, columns = at
-    k = chosen.operands[0].shape[2]
-    # Copies of the chosen lines, two of rows and two of columns, take a quarter of the workspace,
-    # blocks of planes a half.
-    words = max(len(operand.words) for operand in chosen.operands)
-    step = max(1, workspace // (4 * 4 * 8 * fmt.parts * words * k))
-    if step < min(WORTHWHILE, rows.size, columns.size):
-        return
-    for i in range(0, rows.size, step):
-        for j in range(0, columns.size, step):
-            lines = rows[i : i + step], columns[j : j + step]
-            operands = chosen.pick(b, *lines).operands
-            for some_rows, some_columns, groups in exact_groups(*operands, fmt, workspace // 2):
-                place: Any = (b, *np.ix_(lines[0][some_rows], lines[1][some_columns]))
-                wanted = marks[place]
-                part = None if scaling is None else scaling.pick(place)
-                values = np.empty((*out.shape[:2], 1, *wanted.shape))
-                groups.round_into(values, fmt, part)
-                for word in np.ndindex(out.shape[:2]):
-                    out[word][place] = np.where(wanted, values[word][0], out[word][place])
-                marks[place] = False
+    chosen: Chosen
+    marks: Array
+    out: Array
+    scaling: ScaledBlock | None
+    fmt: Format
+    workspace: int
+    scratch: Scratch
+
+    def by_products(self, dense: float, a_line: int) -> None:
+        """Those of rows and columns that have many."""
+        for b, marks in enumerate(self.marks):
+            if np.count_nonzero(marks) < FEWEST_OPEN:
+                continue
+            for axis in (1, 0):
+                rows, columns = (np.flatnonzero(marks.any(axis=other)) for other in (1, 0))
+                if not rows.size:
+                    break
+                lines, others = (rows, columns) if axis == 1 else (columns, rows)
+                counts = np.count_nonzero(marks, axis=axis)[lines]
+                many = counts > dense * others.size
+                least = a_line * (np.count_nonzero(many) + others.size)
+                if many.any() and counts[many].sum() >= least:
+                    picked = (lines[many], others) if axis == 1 else (others, lines[many])
+                    self._by_product(b, *picked)
+
+    def _by_product(self, b: int, rows: Array, columns: Array) -> None:
+        """Exact products of some rows and columns, written where marked.
+
+        Where the workspace holds the planes of a few lines only, the marks stay.
+        """
+        k, fmt, out = self.chosen.operands[0].shape[2], self.fmt, self.out
+        # Copies of the chosen lines, two of rows and two of columns, take a quarter of the
+        # workspace, blocks of planes a half.
+        words = max(len(operand.words) for operand in self.chosen.operands)
+        step = max(1, self.workspace // (4 * 4 * 8 * fmt.parts * words * k))
+        if step < min(WORTHWHILE, rows.size, columns.size):
+            return
+        for i in range(0, rows.size, step):
+            for j in range(0, columns.size, step):
+                lines = rows[i : i + step], columns[j : j + step]
+                operands = self.chosen.pick(b, *lines).operands
+                for some_rows, some_columns, groups in exact_groups(
+                    *operands, fmt, self.workspace, self.scratch
+                ):
+                    place: Any = (b, *np.ix_(lines[0][some_rows], lines[1][some_columns]))
+                    wanted = self.marks[place]
+                    part = None if self.scaling is None else self.scaling.pick(place)
+                    values = np.empty((*out.shape[:2], 1, *wanted.shape))
+                    groups.round_into(values, fmt, part)
+                    for word in np.ndindex(out.shape[:2]):
+                        out[word][place] = np.where(wanted, values[word][0], out[word][place])
+                    self.marks[place] = False
 
 
 @dataclass(frozen=True)
@@ -164,13 +175,13 @@ class ExactGroups:
 
 
 def exact_groups(
-    ours: Operand, theirs: Operand, fmt: Format, workspace: int
+    ours: Operand, theirs: Operand, fmt: Format, workspace: int, scratch: Scratch
 ) -> Iterator[tuple[slice, slice, ExactGroups]]:
     """Exact products of all rows and columns of one batch item, block by block.
 
     Powers of two are moved along the inner dimension first, (A D)(D^-1 B), which is exact and
     undoes graded columns; terms that are zero in every element are left out. Gives nothing where
-    the workspace does not hold blocks that are worth the trouble.
+    half of the workspace does not hold blocks that are worth the trouble.
     """
     tops = [
         np.max(
@@ -191,7 +202,7 @@ def exact_groups(
     ]
     needs = exact_needs(lines[0], lines[1], inner.size * fmt.parts)
     shape = (1, ours.shape[1], inner.size, theirs.shape[1])
-    plan = make_plan(CONTRACTS["correct"], fmt, shape, needs, unit="fp64", workspace=workspace)
+    plan = make_plan(CONTRACTS["correct"], fmt, shape, needs, unit="fp64", workspace=workspace // 2)
     blocks = plan.blocks
     whole = blocks.inner == inner.size
     if (
@@ -200,47 +211,32 @@ def exact_groups(
         or blocks.columns < min(WORTHWHILE, shape[3])
     ):
         return
+    layout, sizes = plan.layout, (blocks.rows, blocks.columns)
+    arrays = {f"planes {at}": 8 * layout.planes[at] * sizes[at] * inner.size for at in (0, 1)} | {
+        "groups": 8 * layout.groups * sizes[0] * sizes[1]
+    }
+    scratch.kept.clear()
+    scratch.make_room(workspace, workspace // 4, arrays)
     everything = slice(None)
     for _, rows, columns in block_slices(plan):
         pieces = (rows, columns)
         block = [line.cut(everything, piece) for line, piece in zip(lines, pieces, strict=True)]
         size = (1, rows.stop - rows.start, columns.stop - columns.start)
-        groups, partial = np.empty((plan.layout.groups, *size)), np.empty(size)
+        groups, partial = scratch.take("groups", (layout.groups, *size)), np.empty(size)
         planes = [
-            encode(side.cut(everything, piece), line, plan.layout, at, shift=shift)
+            encode(
+                side.cut(everything, piece), line, layout, at, shift=shift,
+                memory=functools.partial(scratch.take, f"planes {at}"),
+            )
             for at, (side, piece, line, shift) in enumerate(
                 zip(sides, pieces, block, shifts, strict=True)
             )
-        ]
+        ]  # fmt: skip
         multiply(
-            list(planes[0]), list(planes[1]), plan.layout.products, UNITS[plan.unit], plan.depth,
+            planes[0], planes[1], layout.products, UNITS[plan.unit], plan.depth,
             groups=groups, partial=partial,
         )  # fmt: skip
-        yield rows, columns, ExactGroups(groups, plan.layout, (block[0], block[1]))
-
-
-def dots(
-    operands: tuple[Operand, Operand], spans: tuple[Array, Array], where: tuple[Array, ...],
-    fmt: Part, out: Array, scaling: ScaledBlock | None,
-) -> None:  # fmt: skip
-    """Correctly rounded elements by exact dot products: out[..., b, i, j] for those listed.
-
-    Over the places where both lines may have entries that are not 0, by their spans.
-    """
-    (left, right), parts = operands, out.shape[1]
-    scalar = np.zeros(parts, np.int64)
-    alpha, beta, addend = (
-        (scalar, scalar, np.zeros((1, 1, 1, 1, 1), np.int64))
-        if scaling is None
-        else (scaling.alpha, scaling.beta, scaling.addend)
-    )
-    places = [np.ascontiguousarray(index) for index in where]
-    pairs = len(left.words) * len(right.words)
-    work = 8 * left.shape[2] * pairs * places[0].size
-    launch(
-        kernels.repair.dots, places[0].size, work, left.stacked_bits(), right.stacked_bits(),
-        *spans, *places, scaling is None, alpha, beta, addend, word_table(fmt), out,
-    )  # fmt: skip
+        yield rows, columns, ExactGroups(groups, layout, (block[0], block[1]))
 
 
 def special_values(left: Operand, right: Operand, rows: Array, columns: Array, out: Array) -> None:

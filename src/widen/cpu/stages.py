@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,17 @@ import numpy as np
 from widen.bounds import Goal
 from widen.cpu.certify import Looks, error_bound
 from widen.cpu.encode import EncodedLines, conversion_room, encode
-from widen.cpu.lines import needs, survey
+from widen.cpu.lines import needs, survey, survey_both
 from widen.cpu.lines import quantise as quantise_lines
 from widen.cpu.memory import Scratch, taken
 from widen.cpu.multiply import multiply
 from widen.cpu.operands import Array, Chosen, Operand, Quantised, Survey
+from widen.cpu.outlook import all_else, nothing_settles, singles_of
 from widen.cpu.reconstruct import reconstruct
 from widen.cpu.repair import correct_singles, repair, special_values
 from widen.cpu.scaling import ScaledBlock, Scaling, scale_special
-from widen.cpu.thin import Unwritten
+from widen.cpu.thin import Unwritten, in_limbs, magnitude_sums
+from widen.cpu.thin import may_be_thin as _may_be_thin
 from widen.cpu.thin import multiply as multiply_unwritten
 from widen.encoded import Encoded
 from widen.plan import Layout, Plan
@@ -28,7 +30,7 @@ from widen.planner import (
     choose_layout,
     every_bit_is_kept,
     first_cap,
-    is_thin,
+    inner_slices,
     make_plan,
     symmetric_plan,
     unit_for,
@@ -37,7 +39,7 @@ from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
 from widen.stages.exactness import addend_units
 from widen.stages.problem import Account, Encoding, Problem
-from widen.systems import Digits
+from widen.systems import UnevenDigits
 from widen.units import UNITS
 
 Target = tuple[Array, ...]
@@ -51,10 +53,9 @@ def quantise(problem: Problem[Operand], account: Account) -> Prepared:
     """Exponents of all rows and columns, and the plan for the planes they need."""
     room = conversion_room(problem.workspace)
     goal, same = problem.goal(None), _same_lines(problem)
-    surveys = [
-        held(source).lines.survey if isinstance(source, Encoded) else survey(source, goal, room)
-        for source in (problem.sources[:1] if same else problem.sources)
-    ]
+    sources = problem.sources[:1] if same else problem.sources
+    seen = iter(survey_both([x for x in sources if isinstance(x, Operand)], goal, room))
+    surveys = [held(x).lines.survey if isinstance(x, Encoded) else next(seen) for x in sources]
     surveys = [surveys[0], surveys[-1]]
     quantised, plan = planned(problem, surveys)
     if same and (problem.scaling is None or plan.blocks.whole(plan.shape)):
@@ -158,13 +159,6 @@ def plan_for(
     )  # fmt: skip
 
 
-def _may_be_thin(problem: Problem[Operand]) -> bool:
-    """Whether planes of one side need not be written, if the plan is one of digits (`cpu.thin`)."""
-    operands = [source for source in problem.sources if isinstance(source, Operand)]
-    plain = len(operands) == 2 and not any(operand.lower for operand in operands)
-    return plain and problem.unit in (None, "fp64") and is_thin(problem.shape)
-
-
 @dataclass
 class Prepared:
     """A product whose lines are quantised, with what is kept from block to block."""
@@ -174,7 +168,6 @@ class Prepared:
     quantised: tuple[Quantised, Quantised]
     account: Account
     scratch: Scratch
-    kept: dict[str, Any] = field(default_factory=dict)
 
     def stages(self, block: Block, out: Target) -> Stages:
         """The stages of a block of the result, which goes to its place in `out`."""
@@ -232,18 +225,37 @@ class Stages:
 
     def __post_init__(self) -> None:
         self.problem, self.plan = self.product.problem, self.product.plan
-        self.scratch, self.kept = self.product.scratch, self.product.kept
+        self.scratch, self.kept = self.product.scratch, self.product.scratch.kept
         self.unit = UNITS[self.plan.unit]
         self.times = 2 if self.mirrored else 1  # how often its elements are in the result
-        self.thin = isinstance(self.plan.layout, Digits) and _may_be_thin(self.problem)
+        self.thin = isinstance(self.plan.layout, UnevenDigits)
+        self.groups: Array | None = None  # of a thin product that was certified
+        self.special = [lines.survey.special for lines in self.chosen.lines]
+        correct, shape = self.plan.contract.correct, self.values.shape[2:]
+        self.singles = None if correct else singles_of(self.chosen.lines, shape)
+        self.needs_product = True  # unless every element will be computed by other means
 
     def certify(self) -> Array | None:
         """A mask of the elements that the contract's certificate leaves open."""
         test = self.problem.test_of(self.plan.layout.dropped)
+        if self.singles is not None and self.singles.all():
+            self.needs_product = False
+            return np.zeros(self.values.shape[2:], bool)
+        if self.plan.contract.correct and self.plan.cap is not None:
+            self.needs_product = self.thin or not nothing_settles(self.chosen, self.problem.fmt)
+            return None if self.needs_product else np.ones(self.values.shape[2:], bool)
         if test is None or self._all_exact():
             return None
-        looks = Looks(self.chosen, self.block, self.plan, self.scratch, self.kept, self.thin)
-        return looks.uncertified(test)
+        sums = None
+        if self.thin:  # magnitudes are summed with the products, which are multiplied here
+            groups: Any = None
+            for inner in inner_slices(self.plan):
+                groups = self.multiply(self.encode(inner), groups)
+            self.groups, sums = groups, magnitude_sums(groups, self.chosen.lines)
+        looks = Looks(self.chosen, self.block, self.plan, self.scratch, self.kept, sums)
+        marks = looks.uncertified(test)
+        self.needs_product = not all_else(marks, self.special, self.singles)
+        return marks
 
     def _all_exact(self) -> bool:
         """Whether X is the exact product, so that there is nothing to certify."""
@@ -255,6 +267,8 @@ class Stages:
 
         Those of columns stay while blocks of rows pass.
         """
+        if not self.needs_product:
+            return None, None
         batch, rows, columns = self.block
         whole = inner.stop - inner.start >= self.plan.shape[2]
         same = self.plan.symmetric and rows == columns
@@ -284,12 +298,15 @@ class Stages:
     def multiply(self, planes: Planes, groups: Array | None) -> Array:
         """Groups (groups, batch, rows, columns) of exact products, in float64."""
         plan, shape = self.plan, self.values.shape[2:]
+        if not self.needs_product:
+            return np.empty(0)
+        if isinstance(plan.layout, UnevenDigits):
+            if self.groups is not None:
+                return self.groups
+            return multiply_unwritten(planes, plan.layout, groups)
         add = groups is not None
         if groups is None:
             groups = self.scratch.take("groups", (plan.layout.groups, *shape))
-        if self.thin:
-            multiply_unwritten(planes, plan.layout, groups, self.scratch, add=add)
-            return groups
         partial = self.scratch.take("partial", shape, self.unit.engine)
         multiply(
             *planes, plan.layout.products, self.unit, plan.depth, groups=groups, partial=partial,
@@ -299,37 +316,40 @@ class Stages:
 
     def reconstruct(self, groups: Array, marks: Array | None) -> Array:
         """Round every element once; give a mask of those that are open."""
-        plan = self.plan
+        plan, layout = self.plan, self.plan.layout
+        if not self.needs_product:
+            assert marks is not None
+            return marks
         approximate = plan.cap is not None or plan.layout.dropped > 0
+        if isinstance(layout, UnevenDigits):
+            groups, layout = groups[:-1], in_limbs(layout)
         unsettled = reconstruct(
-            groups, plan.layout, self.chosen.lines, self.problem.fmt.part, self.values,
+            groups, layout, self.chosen.lines, self.problem.fmt.part, self.values,
             slack=plan.contract.correct and approximate, scaling=self.scaling,
         )  # fmt: skip
         return unsettled if marks is None else marks
 
     def repair(self, marks: Array) -> Array:
         """Make every element final; give a mask of those that were repaired."""
-        rows, columns = (lines.survey.special for lines in self.chosen.lines)
+        rows, columns = self.special
         special = rows.any() or columns.any()
         if special:  # these elements are decided by special values alone
             marks &= ~(rows[:, :, None] | columns[:, None, :])
-        singles = self._singles()
+        singles = self.singles
         if singles is not None:
             marks &= ~singles
         if marks.any():
-            self.product.account.repaired += self.times * int(marks.sum())
-            self.scratch.clear()
-            self.kept.clear()
+            self.product.account.repaired += self.times * int(np.count_nonzero(marks))
             repair(
                 self.chosen, marks, self.values, self.scaling, self.problem.fmt,
-                workspace=self.plan.workspace,
+                workspace=self.plan.workspace, scratch=self.scratch,
             )  # fmt: skip
         if singles is not None:
             if special:
                 singles &= ~(rows[:, :, None] | columns[:, None, :])
             correct_singles(
                 self.chosen, singles, self.values, self.scaling, self.problem.fmt,
-                workspace=self.plan.workspace,
+                workspace=self.plan.workspace, scratch=self.scratch,
             )  # fmt: skip
             marks |= singles
         self._special_values(rows, columns)
@@ -338,16 +358,6 @@ class Stages:
         for target, value in zip(self.mirrored, self.values, strict=False):
             target[...] = value
         return marks
-
-    def _singles(self) -> Array | None:
-        """A mask of the elements of lines of one entry, None if there are none to be rounded."""
-        if self.plan.contract.correct:
-            return None
-        rows, columns = (lines.survey.single for lines in self.chosen.lines)
-        if not rows.any() and not columns.any():
-            return None
-        mask = rows[:, :, None] | columns[:, None, :]
-        return np.array(np.broadcast_to(mask, self.values.shape[2:]))
 
     def _special_values(self, rows: Array, columns: Array) -> None:
         """NaN and infinities where the ordinary product (and alpha, beta, c) has them."""

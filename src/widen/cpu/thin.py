@@ -1,36 +1,46 @@
-"""Thin products on a CPU: one side has a few lines, the other is read and its planes not written.
+"""Thin products on a CPU: one side has a few lines, and no planes are written to memory.
 
 Encoding dominates a product with a vector: planes of a matrix are written to memory and read again,
-each for a few multiplications an entry. Here digits of the large side are multiplied as they are
-made (`kernels.thin`). They weigh what digits of the plan's layout do, so its groups are the same.
+each for a few multiplications an entry. Here digits are multiplied as they are made, and summed to
+the integers X themselves (`kernels.thin`), together with the magnitudes that certificates ask for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from widen import bounds
 from widen.cpu import kernels
-from widen.cpu.memory import Scratch
 from widen.cpu.operands import Array, Operand, Quantised
 from widen.cpu.threads import launch
 from widen.plan import Layout
-from widen.systems import Digits
+from widen.planner import is_thin
+from widen.stages.problem import Problem
+from widen.systems import UnevenDigits
+from widen.systems.uneven import STRETCH
 
-STRETCH = 512
-"""Entries of a line that are multiplied at a time."""
-
-SEGMENT = 128 * STRETCH
+SEGMENT = 256 * STRETCH
 """Entries of a line that are one job: a dot product of a million entries keeps all cores busy."""
 
-TILE = 128
-"""Lines that are one job where neighbouring lines lie closer in memory than those of a line."""
+LINES = 32
+"""Lines that are one job: for them the other side's digits are written once."""
+
+NEAR, LEAST_NEAR = 512, 64
+"""Lines that are one job where neighbouring lines lie closer in memory than those of a line.
+
+From so many lines on; it is done with fewer as if they were not near.
+"""
+
+LIMB = 32
+"""Bits of the limbs that the kernel gives X in."""
 
 
 @dataclass(frozen=True)
 class Unwritten:
-    """A side of a block before its planes are written.
+    """A side of a block, no planes of which are written.
 
     Attributes
     ----------
@@ -45,72 +55,88 @@ class Unwritten:
     room: int
 
     @property
-    def magnitude_shift(self) -> Array:
-        """Exponents of magnitudes; what is in a special line becomes 0."""
-        survey = self.lines.survey
-        return np.where(survey.special, -2000, -survey.top)
+    def least(self) -> Array:
+        """The scaled magnitudes from which on they count in certificates, of every line."""
+        return np.asarray(np.ldexp(1.0, _sigma(self.lines) + bounds.LOWEST_SHORT))
+
+
+def _sigma(lines: Quantised) -> Array:
+    """Exponents of the largest magnitudes after scaling; of special lines, any."""
+    return np.where(lines.survey.special, 0, lines.sigma)
+
+
+def may_be_thin(problem: Problem[Operand]) -> bool:
+    """Whether planes of one side need not be written, if the plan is one of digits (`multiply`)."""
+    operands = [source for source in problem.sources if isinstance(source, Operand)]
+    plain = len(operands) == 2 and not any(operand.lower for operand in operands)
+    return plain and problem.unit in (None, "fp64") and is_thin(problem.shape)
 
 
 Sides = tuple[Unwritten, Unwritten]
 
 
-def multiply(
-    sides: Sides, layout: Layout, groups: Array, scratch: Scratch, *, add: bool = False
-) -> None:
-    """Groups (+)= left digits times right digits, those of the side with more lines unwritten."""
-    assert isinstance(layout, Digits)
-    few = _few(sides)
-    pairs = [(x, y, g) if few else (y, x, g) for x, y, g in layout.products]
-    groups = groups if few else groups.swapaxes(2, 3)
-    shifts = [side.lines.exponents for side in sides]
-    planes = _write(sides[few], shifts[few], layout.beta, layout.planes[few], scratch)
-    found = _products(sides[1 - few], shifts[1 - few], layout.beta, np.array(sorted(pairs)), planes)
-    if add:
-        groups += found
-    else:
-        groups[...] = found
+def multiply(sides: Sides, layout: UnevenDigits, groups: Array | None) -> Array:
+    """X in limbs, and sums of products of scaled magnitudes: (groups, batch, rows, columns).
 
-
-def magnitude_products(sides: Sides, scratch: Scratch) -> Array:
-    """Sums (batch, rows, columns) of products of magnitudes, in float64."""
-    few = _few(sides)
-    planes = _write(sides[few], sides[few].magnitude_shift, 0, 1, scratch)
-    large, pairs = sides[1 - few], np.zeros((1, 3), np.int64)
-    found = _products(large, large.magnitude_shift, 0, pairs, planes)[0]
-    return np.ascontiguousarray(found.swapaxes(1, 2)) if few == 0 else found
-
-
-def _few(sides: Sides) -> int:
-    """The side with fewer lines."""
+    Added to those of other stretches, if there are any.
+    """
     left, right = (side.operand.shape[1] for side in sides)
-    return int(right <= left)
+    few = int(right <= left)
+    own = _products(sides[1 - few], sides[few], layout, 1 - few)
+    own = own if few else own.swapaxes(2, 3)
+    return own if groups is None else groups + own
 
 
-def _write(side: Unwritten, shift: Array, beta: int, count: int, scratch: Scratch) -> Array:
-    """Planes of a few lines."""
-    bits = side.operand.joined_bits()
-    _, batch, lines, inner = bits.shape
-    shape = (count, batch, lines, -(-inner // STRETCH) * STRETCH)
-    planes: Array = scratch.take("planes of few lines", shape)
-    launch(kernels.thin.write, batch * lines, planes.size, bits, shift, beta, planes)
-    return planes
-
-
-def _products(side: Unwritten, shift: Array, beta: int, pairs: Array, planes: Array) -> Array:
-    """Groups (groups, batch, lines, few lines) of digits, or of magnitudes if beta is 0."""
-    batch, count, inner = side.operand.shape
-    few, segments, batch = planes.shape[2], -(-inner // SEGMENT), max(batch, planes.shape[1])
-    groups = np.empty((segments, int(pairs[:, 2].max()) + 1, batch, count, few))
-    step = count if side.operand.viewed else max(1, side.room // side.operand.bytes_a_line)
+def _products(large: Unwritten, small: Unwritten, layout: UnevenDigits, side: int) -> Array:
+    """The same as (groups, batch, lines, few lines)."""
+    batch, count, inner = large.operand.shape
+    small_bits = small.operand.joined_bits()
+    few, segments, batch = small_bits.shape[2], -(-inner // SEGMENT), max(batch, len(small_bits[0]))
+    counts, betas = (
+        np.array(pair if side == 0 else pair[::-1]) for pair in (layout.counts, layout.betas)
+    )
+    groups = np.empty((segments, layout.parts * _width(layout) + 1, batch, count, few))
+    step = count if large.operand.viewed else max(1, large.room // large.operand.bytes_a_line)
+    shift, least = large.lines.exponents, large.least
     for start in range(0, count, step):
         length = min(step, count - start)
         lines = slice(start, start + length)
-        operand = side.operand.cut(slice(None), lines)
-        near = operand.lines_near and 2 * length >= TILE
-        jobs = segments * batch * (-(-length // TILE) if near else length)
-        work = batch * length * inner * (4 + few * len(pairs) // 4)
+        operand = large.operand.cut(slice(None), lines)
+        near = operand.lines_near and length >= LEAST_NEAR
+        jobs = segments * batch * -(-length // (NEAR if near else LINES))
+        work = batch * length * inner * (1 + few * len(layout.products) // 8)
         launch(
-            kernels.thin.products, jobs, work, operand.joined_bits(), near, shift[:, lines], beta,
-            pairs, planes, groups[:, :, :, lines],
+            kernels.thin.products, jobs, work, operand.joined_bits(), near, shift[:, lines],
+            least[:, lines], small_bits, small.lines.exponents, small.least, counts, betas,
+            groups[:, :, :, lines],
         )  # fmt: skip
     return np.asarray(groups.sum(axis=0) if segments > 1 else groups[0])
+
+
+def _width(layout: UnevenDigits) -> int:
+    """Limbs of X: a sum of int64 numbers, times powers of two."""
+    highest = sum(
+        (count - 1) * beta for count, beta in zip(layout.counts, layout.betas, strict=True)
+    )
+    return highest // LIMB + 3
+
+
+@lru_cache(maxsize=64)
+def in_limbs(layout: UnevenDigits) -> Layout:
+    """The layout that `multiply` gives X in."""
+    width, parts = _width(layout), layout.parts
+    weights = tuple(
+        tuple(1 << LIMB * (group - part * width) if group // width == part else 0
+              for group in range(parts * width))
+        for part in range(parts)
+    )  # fmt: skip
+    return Layout("digits", parts, layout.planes, (), weights, 0, 0)
+
+
+def magnitude_sums(groups: Array, lines: tuple[Quantised, Quantised]) -> Array:
+    """Sums (batch, rows, columns) of products of magnitudes in units of each line's largest power.
+
+    The same powers of two go to all of a line's magnitudes, so scaled ones are rounded down alike.
+    """
+    rows, columns = map(_sigma, lines)
+    return np.asarray(np.ldexp(groups[-1], -(rows[:, :, None] + columns[:, None, :])))

@@ -111,13 +111,23 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+class _Helping(threading.local):
+    """Whether this thread is one of the pool, which must not wait for others of it."""
+
+    now = False
+
+
+_helping = _Helping()
+
+
 def share(kernel: Callable[..., None], jobs: int, *arguments: Any) -> None:
     """Call ``kernel(begin, end, *arguments)`` for ranges that make up all the jobs.
 
-    ``numba.set_num_threads`` (and NUMBA_NUM_THREADS) says how many threads take part.
+    ``numba.set_num_threads`` (and NUMBA_NUM_THREADS) says how many threads take part. What is
+    shared may share in its turn; a thread that helps does such jobs alone.
     """
     threads = min(thread_count(), jobs)
-    if threads <= 1:
+    if threads <= 1 or _helping.now:
         kernel(0, jobs, *arguments)
         return
     size = -(-jobs // (threads * PIECES))
@@ -129,9 +139,13 @@ def share(kernel: Callable[..., None], jobs: int, *arguments: Any) -> None:
                 return
             kernel(begin, min(begin + size, jobs), *arguments)
 
+    def help_out() -> None:
+        _helping.now = True
+        take()
+
     others: list[Future[None]] = []
     with suppress(RuntimeError):  # at the end of a program no thread starts any more
-        others.extend(_pool(threads - 1).submit(take) for _ in range(threads - 1))
+        others.extend(_pool(threads - 1).submit(help_out) for _ in range(threads - 1))
     try:
         take()
     finally:

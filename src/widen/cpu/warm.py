@@ -33,13 +33,12 @@ from widen.stages.problem import Call, format_of_operand
 
 LONGEST_FIRST = (
     "wide.rounded", "scaling.scaled", "reconstruct.in_limbs", "thin.products", "repair.dots",
-    "lines.survey",
-    "reconstruct.in_floats", "wide.residues", "totals.totals", "certify.sketch",
-    "encode.narrow_residues", "lines.extremes", "error_bounds.bounds",
-    "magnitudes.magnitudes:float64", "magnitudes.magnitudes:float32", "encode.wide_residues",
-    "certify.certify:float64", "certify.certify:float32", "wide.digits", "repair.special",
-    "lines.last_bits", "lines.scale", "certify.sketch_products", "wide.heads",
-    "encode.residue_sums", "encode.digits", "encode.two_digits", "thin.write",
+    "lines.survey", "reconstruct.in_floats", "wide.residues", "totals.totals", "certify.sketch",
+    "encode.narrow_residues", "dots.partial_sums", "dots.single_products", "lines.extremes",
+    "error_bounds.bounds", "magnitudes.magnitudes:float64", "magnitudes.magnitudes:float32",
+    "encode.wide_residues", "certify.certify:float64", "certify.certify:float32", "wide.digits",
+    "repair.special", "dots.scaled", "lines.last_bits", "lines.scale", "certify.sketch_products",
+    "wide.heads", "encode.residue_sums", "encode.digits", "encode.two_digits",
     "wire.pack", "wire.unpack", "wire.shares", "wire.open_elements",
 )  # fmt: skip
 """All kernels of products, by the time they take: short ones fill what long ones leave of a core.
@@ -62,9 +61,9 @@ def expected(
     real = all(x.parts == 1 for x in operands)
     single = all(len(x.part.words) == 1 for x in operands)
     names = {"lines.survey", "lines.scale"}
-    thin = thin and single and system is None and (real or contract != "correct")
+    thin = thin and single and system is None
     if thin:
-        names |= {"thin.products", "thin.write"}
+        names.add("thin.products")
     elif single:
         digits = system in ("digits", "triangle")
         names.add("encode.digits" if digits else "encode.narrow_residues")
@@ -89,7 +88,7 @@ def expected(
         in_floats = system is None and not thin
         names.add("reconstruct.in_floats" if in_floats else "reconstruct.in_limbs")
     if contract == "correct":
-        names |= {"lines.extremes", "repair.dots"}
+        names |= {"lines.extremes", "dots.scaled", "dots.partial_sums"}
         names |= {"reconstruct.in_limbs"} if not scaled and len(result.part.words) == 1 else set()
     if bounded:
         names.add("error_bounds.bounds")

@@ -19,28 +19,28 @@ from typing import Any
 from widen.formats import Part
 from widen.formats.arrays import cast, library_of
 
-NOTHING = 1 << 20
+LAST_BIT_OF_ZERO = 1 << 20
 """The last bit of a zero, which is a multiple of every power of two."""
 
 
 def last_bit(x: complex) -> int:
     """The exponent of the last bit of a scalar, the lower one of two parts.
 
-    >>> last_bit(6.0), last_bit(0.5 + 4j), last_bit(0.0) == NOTHING
+    >>> last_bit(6.0), last_bit(0.5 + 4j), last_bit(0.0) == LAST_BIT_OF_ZERO
     (1, -1, True)
     """
     parts = [part.as_integer_ratio() for part in (complex(x).real, complex(x).imag) if part]
     last = [(n & -n).bit_length() - d.bit_length() for n, d in parts]
-    return min(last, default=NOTHING)
+    return min(last, default=LAST_BIT_OF_ZERO)
 
 
 def last_bits(x: Any) -> Any:
-    """The same for every number of an array or tensor of float64; NOTHING if it is not finite."""
+    """The same for every number of an array or tensor of float64; NaN and Inf count as zeros."""
     library = library_of(x)
     mantissa, place = library.frexp(library.where(library.isfinite(x), x, library.zeros_like(x)))
     bits = cast(abs(mantissa) * 2.0**53, "int64")
     zeros = cast(library.frexp(cast(bits & -bits, "float64"))[1], "int64") - 1
-    return library.where(bits == 0, NOTHING, cast(place, "int64") - 53 + zeros)
+    return library.where(bits == 0, LAST_BIT_OF_ZERO, cast(place, "int64") - 53 + zeros)
 
 
 def addend_units(words: Any, beta: complex) -> Any:
@@ -67,6 +67,6 @@ def is_exact(units: Any, values: Any, fmt: Part) -> Any:
     """
     library = library_of(values)
     size = library.amax(abs(cast(values, "float64")), 0)
-    place = library.where(size > 0, cast(library.frexp(size)[1], "int64"), -NOTHING)
+    place = library.where(size > 0, cast(library.frexp(size)[1], "int64"), -LAST_BIT_OF_ZERO)
     in_range = (units >= fmt.lowest) & (place <= highest_place(fmt))
     return in_range & (place <= units + fmt.precision)

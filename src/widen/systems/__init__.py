@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from widen.systems.digits import Digits, digits
 from widen.systems.residues import Residues, residues
+from widen.systems.uneven import UnevenDigits, uneven_digits
 
 SYSTEMS = {
     "residues": "remainders by coprime moduli, one product a modulus",
@@ -11,4 +12,12 @@ SYSTEMS = {
     "triangle": "balanced digits, the pairs too small to matter for the contract left out",
 }
 
-__all__ = ["SYSTEMS", "Digits", "Residues", "digits", "residues"]
+__all__ = [
+    "SYSTEMS",
+    "Digits",
+    "Residues",
+    "UnevenDigits",
+    "digits",
+    "residues",
+    "uneven_digits",
+]

@@ -22,17 +22,7 @@ class Digits(Layout):
 
     def write(self, integers: Sequence[int], side: int) -> list[int]:
         """Balanced digits of each part, lowest first."""
-        return [d for part in integers for d in self._digits(part, self.counts[side])]
-
-    def _digits(self, x: int, count: int) -> list[int]:
-        half, entries = 1 << (self.beta - 1), []
-        for _ in range(count):
-            digit = (x + half) % (2 * half) - half  # in [-half, half)
-            entries.append(digit)
-            x = (x - digit) >> self.beta
-        if x:
-            raise ValueError(f"{count} digits of {self.beta} bits do not hold this integer")
-        return entries
+        return [d for part in integers for d in balanced(part, self.counts[side], self.beta)]
 
     @property
     def held(self) -> tuple[int, int]:
@@ -47,6 +37,22 @@ class Digits(Layout):
         ours, wanted = self.counts[side], shorter.counts[side]
         assert wanted <= ours
         return [part * ours + i for part in range(self.parts) for i in range(wanted)]
+
+
+def balanced(x: int, count: int, beta: int) -> list[int]:
+    """Balanced digits of an integer in base 2^beta, lowest first.
+
+    >>> balanced(200, 2, 8), balanced(-1, 2, 8)
+    ([-56, 1], [-1, 0])
+    """
+    half, entries = 1 << (beta - 1), []
+    for _ in range(count):
+        digit = (x + half) % (2 * half) - half  # in [-half, half)
+        entries.append(digit)
+        x = (x - digit) >> beta
+    if x:
+        raise ValueError(f"{count} digits of {beta} bits do not hold this integer")
+    return entries
 
 
 def _largest(count: int, beta: int) -> int:

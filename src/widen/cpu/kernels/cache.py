@@ -59,14 +59,26 @@ def kernel(*arguments, instead=None):
     return lambda function: Kernel(function, signatures)
 
 
+INSIDE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
 def device(function: Callable[..., Any]) -> Any:
     """A function that kernels call.
 
     Nobody else does, so no way into it from Python or C is compiled, which would take a seventh of
-    all the time (1.5 s of 11.8 for `reconstruct`).
+    all the time (1.5 s of 11.8 for `reconstruct`). Unless told otherwise, it would inherit the
+    liberties of a `summing` function that calls it.
     """
-    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return njit(**options)(function)
+    return njit(fastmath=False, **INSIDE)(function)
+
+
+def summing(function: Callable[..., Any]) -> Any:
+    """A `device` function whose sums of products are exact, in whatever order they are taken.
+
+    So the compiler may add in another order, many at a time, and fuse products with sums. Sums that
+    are rounded have bounds that hold for every order. Nothing else may be in such a function.
+    """
+    return njit(fastmath={"reassoc", "contract", "nsz"}, **INSIDE)(function)
 
 
 class Kernel:

@@ -11,21 +11,24 @@ from widen.cpu.kernels.limbs import MAGNITUDE
 
 @device
 def _uncertified(
-    total, factor, slack, weight, step, spans, weights, steps, other_spans, test, marks
+    total, factor, slack, weight, step, spans, weights, steps, nonzeros, first, stop, near, test,
+    marks,
 ):  # fmt: skip
     """Mark the elements of a row that need more than total factor + slack.
 
-    A total of 0 of lines that are not near may be anything up to the slack.
+    A total of 0 of lines that are not near may be anything up to the slack. Without branches, so
+    that neighbours are done together (0.9 ns an element, and 3 with them).
     """
-    nonzeros, first, stop, near = spans[0], spans[1], spans[2], spans[3]
+    some, begin, end, here, always = spans[0], spans[1], spans[2], spans[3], np.int64(slack > 0)
+    entry, both, dropped = test[0], test[1], test[2]
     for j in range(marks.shape[0]):
-        shared = max(0, min(stop, other_spans[2, j]) - max(first, other_spans[1, j]))
-        shared = min(shared, nonzeros, other_spans[0, j])
-        most = shared * test[0]
+        shared = max(np.int64(0), min(end, stop[j]) - max(begin, first[j]))
+        shared = np.float64(min(shared, some, nonzeros[j]))
+        most = shared * entry
         needed = min(weight, most) * steps[j] + min(weights[j], most) * step
-        needed += (shared * test[1] + test[2]) * step * steps[j]
-        nothing = total[j] == 0 and (slack > 0 or near & other_spans[3, j] != 0)
-        marks[j] = needed > total[j] * factor + slack and not nothing
+        needed += (shared * both + dropped) * step * steps[j]
+        counts = (total[j] != 0) | ((always | (here & near[j])) == 0)
+        marks[j] = (needed > total[j] * factor + slack) & counts
 
 
 @kernel(
@@ -48,7 +51,8 @@ def certify(
         b, i = job // rows, job % rows
         _uncertified(
             total[b, i], factor, slack, row_weight[b, i], row_step[b, i], row_spans[:, b, i],
-            column_weight[b], column_step[b], column_spans[:, b], test, marks[b, i],
+            column_weight[b], column_step[b], column_spans[0, b], column_spans[1, b],
+            column_spans[2, b], column_spans[3, b], test, marks[b, i],
         )  # fmt: skip
 
 

@@ -57,8 +57,18 @@ def _power_like(context, exponent, x):
     return x(types.int64, x), generate
 
 
+def _exact_sum(context, a, b):
+    def generate(context, builder, signature, arguments):
+        return builder.fadd(*arguments, flags=("reassoc", "nsz"))
+
+    return a(a, a), generate
+
+
 fma: Any = intrinsic(_fma)
 """fma(a, b, c) = a b + c, rounded once."""
+
+exact_sum: Any = intrinsic(_exact_sum)
+"""exact_sum(a, b) = a + b, where no order of additions rounds: the compiler may choose one."""
 
 scale_exponent: Any = intrinsic(_scale_exponent)
 """k with 1 <= |x| 2^-k < 4, as an int64; below 1 for subnormal numbers and zero."""

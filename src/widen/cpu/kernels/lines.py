@@ -12,16 +12,37 @@ import numpy as np
 from numba import types
 
 from widen.cpu.kernels.cache import BITS1, BITS3, BITS4, BOOL, FLOAT, INT, device, kernel
-from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, bit_length, whole_mantissa
-from widen.cpu.kernels.loops import copy, largest_of, least_of, place_of, sum_of
+from widen.cpu.kernels.goals import reads_distances, wanted
+from widen.cpu.kernels.limbs import (
+    INFINITY,
+    MAGNITUDE,
+    bit_length,
+    power_of_two,
+    whole_mantissa,
+)
+from widen.cpu.kernels.loops import alive, borrowed, largest_of, least_of, side_by_side
+from widen.cpu.kernels.tallies import (
+    BLOCK,
+    DEPTH,
+    FARTHEST,
+    MOST_ROWS,
+    NORM_BITS,
+    STRETCH,
+    fields,
+    fields_of_lines,
+    first_bit,
+    norms,
+    norms_of_any,
+    norms_of_lines,
+    ranges,
+    ranges_of_lines,
+    row,
+)
 
 TILE = 128  # LINES_TILE of the backend
-NORM_BITS = 15  # of bounds
-FARTHEST = 48  # of bounds
-MOST_EXTRA, MOST_FOR_ZEROS = 54, 6  # of bounds
-MOST_FILL = 4  # of bounds
 LEAST_NORMAL_TOP = -1022 + FARTHEST  # of lines whose subnormal entries are all as far as that
 NOTHING = np.int64(-(1 << 20))
+FAR = 1000  # powers of two by which magnitudes may be scaled in float64
 
 
 @device
@@ -82,35 +103,6 @@ def extremes(begin, end, bits, lines_near, shift, top, last, special):
 
 
 @device
-def _largest(buffer, size, largest):
-    """Tallies of the largest magnitude's bits."""
-    for t in range(size):
-        largest[t] = max(largest[t], buffer[t] & MAGNITUDE)
-
-
-@device
-def _norms(buffer, top, size, q1, q2, nonzeros, distances, least):
-    """Tallies of q = ceil(|x| 2^(NORM_BITS - top)), of q^2, of entries and of their distances.
-
-    Distances are those of `bounds.extra_bits`, of lines up from LEAST_NORMAL_TOP. The least
-    exponent is that of the fields alone.
-    """
-    for t in range(size):
-        magnitude = buffer[t] & MAGNITUDE
-        field = magnitude >> 52
-        m = whole_mantissa(magnitude)
-        shift = min(top[t] - NORM_BITS - max(field, 1) + 1075, 62)
-        # Negative only where the whole line is subnormal and shorter than NORM_BITS bits.
-        right, left = max(shift, 0), max(-shift, 0)
-        q = ((m << left) + ((np.int64(1) << right) - 1)) >> right
-        q1[t] += q
-        q2[t] += q * q
-        nonzeros[t] += np.int64(magnitude != 0)
-        distances[t] += min(top[t] + 1023 - field, FARTHEST) if magnitude != 0 else 0
-        least[t] = min(least[t], field - 1023 if magnitude != 0 else -NOTHING)
-
-
-@device
 def _distances(bits, b, i, top):
     """The sum of distances of a line of any numbers."""
     parts, _, _, inner = bits.shape
@@ -127,10 +119,10 @@ def _distances(bits, b, i, top):
 @device
 def _is_zero(bits, b, i, h):
     """Whether an entry is 0 in all its parts."""
-    found = np.int64(0)
+    any_bits = np.int64(0)
     for p in range(bits.shape[0]):
-        found |= bits[p, b, i, h] & MAGNITUDE
-    return found == 0
+        any_bits |= bits[p, b, i, h] & MAGNITUDE
+    return any_bits == 0
 
 
 @device
@@ -142,75 +134,6 @@ def _span(bits, b, i):
     while first < stop and _is_zero(bits, b, i, stop - 1):
         stop -= 1
     return (first, stop) if first < stop else (np.int64(0), np.int64(0))
-
-
-@device
-def first_bit(magnitude):
-    """Exponent of the highest bit of a finite float64 that is not 0, given by its bits."""
-    return bit_length(whole_mantissa(magnitude)) + max(magnitude >> 52, 1) - 1076
-
-
-@device
-def ceil_sqrt(square):
-    """ceil(sqrt(x)) of an integer below 2^62."""
-    root = np.int64(np.sqrt(np.float64(square)))
-    while root * root > square:
-        root -= 1
-    while root * root < square:
-        root += 1
-    return root
-
-
-@device
-def floor_log2_ratio(numerator, denominator):
-    """`bounds.floor_log2_ratio` for positive integers below 2^53."""
-    ours, theirs = bit_length(numerator), bit_length(denominator)
-    less = numerator << (53 - ours) < denominator << (53 - theirs)
-    return ours - theirs - np.int64(less)
-
-
-@device
-def _log2_in_256ths(x):
-    """`bounds.log2_in_256ths`, of positive integers below 2^62."""
-    place = np.int64(0)
-    while x >> (place + 1):
-        place += 1
-    leading = x >> (place - 8) if place >= 8 else x << (8 - place)
-    return (place << 8) + leading - 256
-
-
-@device
-def _extra_bits(q1, q2, nonzeros, distances, entries):
-    """`bounds.extra_bits`."""
-    one, two = _log2_in_256ths(q1), _log2_in_256ths(q2)
-    rho = (_log2_in_256ths(entries) + two - 2 * one + 128) >> 8
-    empty = _log2_in_256ths(entries) - _log2_in_256ths(nonzeros)
-    more = min(max((2 * empty - 256) >> 8, 0), MOST_FOR_ZEROS)
-    if 2 * one >= _log2_in_256ths(min(64, max(entries // 4, 1))) + two:
-        return max(0, rho - 2) + more
-    d = 256 * distances // nonzeros + one - _log2_in_256ths(nonzeros) - 256 * NORM_BITS
-    wanted = (5 * d >> 10) + 2
-    return min(max(0, rho - 1, wanted if wanted <= MOST_EXTRA else 0) + more, MOST_EXTRA)
-
-
-@device
-def _filled_up(sigma, q2, rungs):
-    """`bounds.filled_up`."""
-    norm = 256 * (sigma - NORM_BITS) + (_log2_in_256ths(q2) + 24) // 2
-    at = place_of(rungs, norm)
-    return sigma + (min((rungs[at] - norm) // 256, MOST_FILL) if at < rungs.shape[0] else 0)
-
-
-@device
-def _wanted(top, q1, q2, nonzeros, distances, goal):
-    """The exponent that a goal asks for: (norm, root, shift, full, spread, *rungs)."""
-    if q1 == 0:
-        return np.int64(0)
-    norm = q1 if goal[0] == 1 else ceil_sqrt(q2)
-    sigma = floor_log2_ratio(goal[1], norm) + goal[2] + NORM_BITS
-    if goal[4]:
-        sigma += _extra_bits(q1, q2, nonzeros, distances, goal[4])
-    return _filled_up(sigma, q2, goal[5:]) - top
 
 
 @device
@@ -239,86 +162,172 @@ TOP, LAST, ONE, TWO, NONZEROS, DISTANCES, FIRST, STOP, LEAST = range(9)  # field
 @device
 def _wanted_by(facts, b, i, goal):
     """The exponent that a goal asks for, for a line that was looked at."""
-    return _wanted(
+    return wanted(
         facts[TOP, b, i], facts[ONE, b, i], facts[TWO, b, i], facts[NONZEROS, b, i],
         facts[DISTANCES, b, i], goal,
     )  # fmt: skip
 
 
+@device
+def _begin(facts, special, b, i, most, least, count):
+    """What follows of a line from its range; its scale, by which norms can be had in float64.
+
+    That is 0 if there is nothing in it, or if numbers are subnormal or too far apart.
+    """
+    for fact in range(facts.shape[0]):
+        facts[fact, b, i] = 0
+    special[b, i] = most >= INFINITY
+    if special[b, i] or most == 0:
+        facts[TOP, b, i], facts[LEAST, b, i] = NOTHING, -NOTHING
+        return 0.0
+    top, bottom = first_bit(most), (least >> 52) - 1023
+    facts[TOP, b, i], facts[LEAST, b, i], facts[NONZEROS, b, i] = top, bottom, count
+    narrow = bottom > -1023 and abs(top) <= FAR and top - bottom <= FAR
+    return power_of_two(NORM_BITS - top) if narrow else 0.0
+
+
+@device
+def _add_norms(facts, b, i, one, two):
+    facts[ONE, b, i] += one
+    facts[TWO, b, i] += two
+
+
+@device
+def _farthest(facts, b, i, goal):
+    """The exponent field from which on entries are at the same distance; 0 if nobody asks."""
+    asked = facts[ONE, b, i] > 0 and reads_distances(facts[ONE, b, i], facts[TWO, b, i], goal)
+    return facts[TOP, b, i] + 1023 - FARTHEST if asked else np.int64(0)
+
+
+@device
+def _put_distances(facts, b, i, entries, total):
+    """Distances, from the sum of fields; entries that are 0 count as the farthest there."""
+    zeros = entries - facts[NONZEROS, b, i]
+    facts[DISTANCES, b, i] = entries * (facts[TOP, b, i] + 1023) - total - zeros * FARTHEST
+
+
+@device
+def _survey_line(bits, b, i, goal, buffer, facts, special):
+    """A survey of one line, but for its span and its last bit."""
+    parts, _, _, inner = bits.shape
+    most, least, count = np.int64(0), MAGNITUDE, np.int64(0)
+    for p in range(parts):
+        for h in range(0, inner, STRETCH):
+            one, two, more = ranges(side_by_side(bits[p, b, i, h : h + STRETCH], buffer))
+            most, least, count = max(most, one), min(least, two), count + more
+    scale = _begin(facts, special, b, i, most, least, count)
+    for p in range(parts if scale > 0 else 0):
+        for h in range(0, inner, STRETCH):
+            one, two = norms(side_by_side(bits[p, b, i, h : h + STRETCH], buffer), scale)
+            _add_norms(facts, b, i, one, two)
+    if scale == 0:
+        _norms_of_any(bits, b, i, facts)
+    farthest, total = _farthest(facts, b, i, goal), np.int64(0)
+    if farthest > 0:
+        for p in range(parts):
+            for h in range(0, inner, STRETCH):
+                total += fields(side_by_side(bits[p, b, i, h : h + STRETCH], buffer), farthest)
+        _put_distances(facts, b, i, parts * inner, total)
+
+
+@device
+def _survey_tile(bits, b, start, stop, goal, buffer, tallies, sums, scale, far, facts, special):
+    """The same of neighbouring lines, BLOCK at most."""
+    parts, _, _, inner = bits.shape
+    for t in range(BLOCK):
+        tallies[t], tallies[t + BLOCK], tallies[t + 2 * BLOCK] = 0, MAGNITUDE, 0
+    for p in range(parts):
+        lines = bits[p, b]
+        for h in range(0, inner, DEPTH):
+            ranges_of_lines(
+                row(lines, start, stop, h, 0, buffer), row(lines, start, stop, h, 1, buffer),
+                row(lines, start, stop, h, 2, buffer), row(lines, start, stop, h, 3, buffer),
+                tallies,
+            )  # fmt: skip
+    for i in range(start, stop):
+        t = i - start
+        most, least, count = tallies[t], tallies[t + BLOCK], tallies[t + 2 * BLOCK]
+        scale[t] = _begin(facts, special, b, i, most, least, count)
+        if scale[t] == 0:
+            _norms_of_any(bits, b, i, facts)
+    for p in range(parts):
+        lines = bits[p, b]
+        for first in range(0, inner, MOST_ROWS):
+            for t in range(2 * BLOCK):
+                sums[t] = 0.0
+            for h in range(first, min(first + MOST_ROWS, inner), DEPTH):
+                norms_of_lines(
+                    row(lines, start, stop, h, 0, buffer), row(lines, start, stop, h, 1, buffer),
+                    row(lines, start, stop, h, 2, buffer), row(lines, start, stop, h, 3, buffer),
+                    scale, sums,
+                )  # fmt: skip
+            for i in range(start, stop):
+                if scale[i - start] > 0:
+                    one, two = np.int64(sums[i - start]), np.int64(sums[i - start + BLOCK])
+                    _add_norms(facts, b, i, one, two)
+    asked = np.int64(0)
+    for i in range(start, stop):
+        far[i - start], tallies[i - start] = _farthest(facts, b, i, goal), 0
+        asked = max(asked, far[i - start])
+    for p in range(parts if asked else 0):
+        lines = bits[p, b]
+        for h in range(0, inner, DEPTH):
+            fields_of_lines(
+                row(lines, start, stop, h, 0, buffer), row(lines, start, stop, h, 1, buffer),
+                row(lines, start, stop, h, 2, buffer), row(lines, start, stop, h, 3, buffer),
+                far, tallies,
+            )  # fmt: skip
+    beyond = parts * (-inner % DEPTH)  # zeros after the last entries
+    for i in range(start, stop):
+        if far[i - start] > 0:
+            total = tallies[i - start] - beyond * far[i - start]
+            _put_distances(facts, b, i, parts * inner, total)
+
+
+@device
+def _norms_of_any(bits, b, i, facts):
+    """Norms of a line of any range."""
+    top = facts[TOP, b, i]
+    for p in range(bits.shape[0] if top != NOTHING else 0):
+        one, two = norms_of_any(bits[p, b, i], top)
+        _add_norms(facts, b, i, one, two)
+
+
 @kernel(BITS4, BOOL, INT[::1], INT[:, :, :], BOOL[:, :])
 def survey(begin, end, bits, lines_near, goal, facts, special):
-    """All that is known of lines before they are scaled (`Survey`); a job is TILE lines.
+    """All that is known of lines before they are scaled (`Survey`).
 
     `bits` is (parts, batch, lines, inner), `facts` (fields, batch, lines). Last bits are looked for
-    as far as the goal may keep them; with a norm of 0, not at all.
+    as far as the goal may keep them; with a norm of 0, not at all. Distances are there if the goal
+    reads them, or may. A job is TILE lines, or BLOCK with `lines_near`.
     """
-    top, last, q1, q2 = facts[TOP], facts[LAST], facts[ONE], facts[TWO]
-    nonzeros, distances = facts[NONZEROS], facts[DISTANCES]
-    parts, _, lines, inner = bits.shape
-    tiles = (lines + TILE - 1) // TILE
-    buffer, tops = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
-    # A short line fills a part of the buffer only.
-    used = TILE if lines_near else max(min(TILE, inner), 1)
-    one, two = np.empty(used, np.int64), np.empty(used, np.int64)
-    many, far, low = (
-        np.empty(used, np.int64), np.empty(used, np.int64), np.empty(used, np.int64),
-    )  # fmt: skip
+    bits, lines, tile = borrowed(bits), bits.shape[2], BLOCK if lines_near else TILE
+    tiles = (lines + tile - 1) // tile
+    buffer = np.zeros((DEPTH + 1) * BLOCK, np.int64)
+    tallies, far = np.zeros(3 * BLOCK, np.int64), np.zeros(BLOCK, np.int64)
+    sums, scale = np.zeros(2 * BLOCK), np.zeros(BLOCK)
     for job in range(begin, end):
-        b, start = job // tiles, job % tiles * TILE
-        stop = min(start + TILE, lines)
+        b, start = job // tiles, job % tiles * tile
+        stop = min(start + tile, lines)
         if lines_near:
-            one[:] = 0
-            for p in range(parts):
-                for h in range(inner):
-                    copy(bits[p, b, start:stop, h], buffer[: stop - start])
-                    _largest(buffer, stop - start, one)
-            for t in range(stop - start):
-                special[b, start + t] = one[t] >= INFINITY
-                tops[t] = NOTHING if special[b, start + t] or one[t] == 0 else first_bit(one[t])
-            one[:], two[:], many[:], far[:], low[:] = 0, 0, 0, 0, -NOTHING
-            for p in range(parts):
-                for h in range(inner):
-                    source = bits[p, b, start:stop, h]
-                    for t in range(stop - start):
-                        buffer[t] = 0 if tops[t] == NOTHING else source[t]
-                    _norms(buffer, tops, stop - start, one, two, many, far, low)
-            for t in range(stop - start):
-                top[b, start + t], q1[b, start + t], q2[b, start + t] = tops[t], one[t], two[t]
-                nonzeros[b, start + t], distances[b, start + t] = many[t], far[t]
-                facts[LEAST, b, start + t] = low[t]
+            _survey_tile(
+                bits, b, start, stop, goal, borrowed(buffer), tallies, sums, scale, far, facts,
+                special,
+            )  # fmt: skip
         else:
             for i in range(start, stop):
-                one[:] = 0
-                for p in range(parts):
-                    for first in range(0, inner, TILE):
-                        size = min(TILE, inner - first)
-                        copy(bits[p, b, i, first : first + size], buffer[:size])
-                        _largest(buffer, size, one)
-                largest = largest_of(one)
-                special[b, i] = largest >= INFINITY
-                nothing = special[b, i] or largest == 0
-                top[b, i] = NOTHING if nothing else first_bit(largest)
-                one[:], two[:], many[:], far[:], low[:] = 0, 0, 0, 0, -NOTHING
-                tops[:used] = top[b, i]
-                for p in range(0 if nothing else parts):
-                    for first in range(0, inner, TILE):
-                        size = min(TILE, inner - first)
-                        copy(bits[p, b, i, first : first + size], buffer[:size])
-                        _norms(buffer, tops, size, one, two, many, far, low)
-                q1[b, i], q2[b, i] = sum_of(one), sum_of(two)
-                nonzeros[b, i], distances[b, i] = sum_of(many), sum_of(far)
-                facts[LEAST, b, i] = least_of(low)
+                _survey_line(bits, b, i, goal, buffer, facts, special)
         for i in range(start, stop):
-            facts[FIRST, b, i], facts[STOP, b, i] = 0, 0
-            if top[b, i] == NOTHING:
-                top[b, i], last[b, i] = 0, 0
+            top = facts[TOP, b, i]
+            if top == NOTHING:
+                facts[TOP, b, i] = 0
                 continue
             facts[FIRST, b, i], facts[STOP, b, i] = _span(bits, b, i)
-            if top[b, i] < LEAST_NORMAL_TOP:
-                distances[b, i] = _distances(bits, b, i, top[b, i])
+            if top < LEAST_NORMAL_TOP:
+                facts[DISTANCES, b, i] = _distances(bits, b, i, top)
             if goal[0]:
-                enough = -_wanted_by(facts, b, i, goal)
-                last[b, i] = _last_bit(bits, b, i, enough)
+                facts[LAST, b, i] = _last_bit(bits, b, i, -_wanted_by(facts, b, i, goal))
+    alive(buffer)
 
 
 @kernel(BITS4, INT[::1], BITS3, INT[:, ::1])
@@ -354,9 +363,9 @@ def scale(begin, end, facts, special, goal, exponents, exact, norm):
         for i in range(facts.shape[2]):
             exponents[b, i], exact[b, i] = -facts[LAST, b, i], True
             if goal[0] and facts[ONE, b, i] > 0:
-                wanted = _wanted_by(facts, b, i, goal)
-                exact[b, i] = wanted >= exponents[b, i]
-                exponents[b, i] = wanted if goal[3] else min(wanted, exponents[b, i])
+                sigma = _wanted_by(facts, b, i, goal)
+                exact[b, i] = sigma >= exponents[b, i]
+                exponents[b, i] = sigma if goal[3] else min(sigma, exponents[b, i])
             if special[b, i]:
                 exponents[b, i] = NOTHING
             norm[b, i] = -np.inf

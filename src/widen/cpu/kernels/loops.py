@@ -6,9 +6,20 @@ Numba's strings: 3 of 6.6 s for `repair.dots`. A first `x.max()` takes 0.4 s.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba import types
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
 
 from widen.cpu.kernels.cache import device
+
+
+@device
+def alive(*arrays):
+    """Nothing: arrays that are named here are not given back before."""
 
 
 @device
@@ -18,31 +29,85 @@ def copy(source, target):
         target[t] = source[t]
 
 
+def _view(context, builder, x, value, found, strides=None):
+    """The same entries as another type of array, which keeps nothing alive."""
+    source, target = (
+        make_array(x)(context, builder, value=value),
+        make_array(found)(context, builder),
+    )
+    populate_array(
+        target, data=source.data, shape=source.shape, strides=strides or source.strides,
+        itemsize=source.itemsize, meminfo=None,
+    )  # fmt: skip
+    return impl_ret_borrowed(context, builder, found, target._getvalue())
+
+
+def _borrowed(typing_context, x):
+    """An array that is not counted: of a kernel's argument, or of one that is `alive` later on.
+
+    Every slice of a counted array counts, by an atomic operation that takes as long as copying 50
+    entries.
+    """
+
+    def generate(context, builder, signature, arguments):
+        return _view(context, builder, x, arguments[0], x)
+
+    return x(x), generate
+
+
+def _known_neighbours(typing_context, x):
+    """A 1-D array whose entries are neighbours in memory, as one that is known to be such.
+
+    Loops over it are compiled for several entries at a time. It is not to be written to.
+    """
+    found = types.Array(x.dtype, 1, "C")
+
+    def generate(context, builder, signature, arguments):
+        itemsize = make_array(x)(context, builder, value=arguments[0]).itemsize
+        return _view(context, builder, x, arguments[0], found, [itemsize])
+
+    return found(x), generate
+
+
+borrowed: Any = intrinsic(_borrowed)
+_neighbours: Any = intrinsic(_known_neighbours)
+
+
+@device
+def side_by_side(source, buffer):
+    """Entries of a `borrowed` array as they lie in memory; where they are apart, in the buffer."""
+    if source.strides[0] == source.itemsize:
+        return _neighbours(source)
+    target = buffer[: source.shape[0]]
+    copy(source, target)
+    return target
+
+
 @device
 def largest_of(x):
     """The largest of int64 numbers; there is at least one."""
-    found = x[0]
+    largest = x[0]
     for t in range(x.shape[0]):
-        found = max(found, x[t])
-    return found
+        largest = max(largest, x[t])
+    return largest
 
 
 @device
 def least_of(x):
     """The least of int64 numbers; there is at least one."""
-    found = x[0]
+    least = x[0]
     for t in range(x.shape[0]):
-        found = min(found, x[t])
-    return found
+        least = min(least, x[t])
+    return least
 
 
 @device
 def sum_of(x):
     """The sum of int64 numbers."""
-    found = np.int64(0)
+    total = np.int64(0)
     for t in range(x.shape[0]):
-        found += x[t]
-    return found
+        total += x[t]
+    return total
 
 
 @device

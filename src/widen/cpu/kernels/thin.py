@@ -1,299 +1,352 @@
-"""Lines multiplied as they are written: digits or magnitudes that never reach memory.
+"""Lines multiplied as they are written: digits and magnitudes that never reach memory.
 
-For products one side of which has few lines. A stretch of a line, or one entry of many lines and of
-their next neighbours, becomes digits in a buffer that a first-level cache holds, and is multiplied
-by the other side's planes at once. Sums are kept in as many places as the buffer has columns, so
-that neighbours are done together; all of them are exact, in whatever order.
+For products one side of which has few lines. A stretch of a line, or a few entries of many lines,
+becomes digits in buffers that a first-level cache holds, and is multiplied at once by the digits of
+the other side, which are written as often as there are jobs. All sums of digits are exact: those of
+a stretch in float64, whatever their order, and those of all stretches in int64.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from widen.cpu.kernels.cache import BITS2, BITS4, BOOL, FLOAT, INT, device, kernel
-from widen.cpu.kernels.limbs import INFINITY, MAGNITUDE, power_of_two
-from widen.cpu.kernels.loops import copy, largest_of
-from widen.cpu.kernels.magnitudes import SHORT, TINY
+from widen.cpu.kernels.cache import BITS2, BITS4, BOOL, FLOAT, INT, device, kernel, summing
+from widen.cpu.kernels.limbs import MAGNITUDE, place, power_of_two
+from widen.cpu.kernels.loops import alive, borrowed, side_by_side
+from widen.cpu.kernels.magnitudes import SHORT
 
-TILE = 128  # columns of sums
-DEPTH = 4  # rows of a buffer that are added up before they are added to the sums
-STRETCH = DEPTH * TILE  # STRETCH of the backend
-SEGMENT = 128 * STRETCH  # SEGMENT of the backend
+STRETCH = 256  # of `systems.uneven`: sums of so many products are below 2^53
+SEGMENT = 256 * STRETCH  # SEGMENT of the backend: so many more, and two parts, are below 2^63
+LINES = 32  # LINES of the backend
+NEAR = 512  # NEAR of the backend
+DEPTH = 4  # entries of near lines that are multiplied at a time
 
 
 @device
-def _scaled(source, first, second, out):
-    """Put x first second into `out`, with 0 for what is not finite."""
+def _short(y, least):
+    """The magnitude of a number rounded down to 8 bits, 0 below `least`: `bounds.SHORT_BITS`."""
+    short = np.int64(np.float64(y).view(np.int64) & (SHORT & MAGNITUDE)).view(np.float64)
+    return short if short >= least else 0.0
+
+
+@device
+def _scale(source, first, second, least, add, integers, magnitudes):
+    """Numbers times two factors, rounded; and their magnitudes, which may be added to others."""
     for t in range(source.shape[0]):
-        x = np.int64(source[t]).view(np.float64) * first[t] * second[t]
-        out[t] = x if source[t] & MAGNITUDE < INFINITY else 0.0
+        y = np.int64(source[t]).view(np.float64) * first * second
+        integers[t] = np.rint(y)
+        magnitudes[t] = _short(y, least) + (magnitudes[t] if add else 0.0)
 
 
 @device
-def _digits(rest, step, inverse, low):
-    """Round to an integer, of which the lowest digit goes to `low` and the others stay."""
+def _scale_lines(source, scales, add, integers, magnitudes):
+    """The same for an entry of many lines, each with its scales."""
+    for t in range(source.shape[0]):
+        y = np.int64(source[t]).view(np.float64) * scales[t] * scales[t + NEAR]
+        integers[t] = np.rint(y)
+        magnitudes[t] = _short(y, scales[t + 2 * NEAR]) + (magnitudes[t] if add else 0.0)
+
+
+@device
+def _split(integers, step, inverse, low):
+    """Take the lowest digit off integers."""
     for t in range(low.shape[0]):
-        whole = np.rint(rest[t])
+        whole = integers[t]
         high = np.rint(whole * inverse)
-        low[t], rest[t] = whole - high * step, high
+        low[t], integers[t] = whole - high * step, high
 
 
 @device
-def _round(rest):
-    """Round to integers."""
-    for t in range(rest.shape[0]):
-        rest[t] = np.rint(rest[t])
-
-
-@device
-def _short(x, add, out):
-    """Magnitudes rounded down to 8 bits (`magnitudes.magnitudes`) into `out`, or added to it."""
-    for t in range(x.shape[0]):
-        y = abs(x[t])
-        short = np.int64(np.float64(y).view(np.int64) & SHORT).view(np.float64)
-        out[t] = (short if y >= TINY else 0.0) + (out[t] if add else 0.0)
-
-
-@device
-def _write(source, first, second, part, parts, beta, planes):
-    """Digits of one part of the numbers into its planes; or magnitudes, if beta is 0."""
-    if beta == 0:
-        _scaled(source, first, second, planes[1])
-        _short(planes[1], part > 0, planes[0])
-        return
-    count = planes.shape[0] // parts
-    rest = planes[part * count + count - 1]
-    _scaled(source, first, second, rest)
+def _digits(planes, count, beta):
+    """Digits, lowest first, of integers that stand in the place of the highest."""
     step, inverse = power_of_two(beta), power_of_two(-beta)
     for d in range(count - 1):
-        _digits(rest, step, inverse, planes[part * count + d])
-    _round(rest)
+        _split(planes[count - 1], step, inverse, planes[d])
 
 
 @device
-def _add_lines(sums, ours, theirs):
-    """Add products of two stretches, DEPTH at a time."""
-    for t in range(TILE):
-        sums[t] += (ours[t] * theirs[t] + ours[t + TILE] * theirs[t + TILE]) + (
-            ours[t + 2 * TILE] * theirs[t + 2 * TILE] + ours[t + 3 * TILE] * theirs[t + 3 * TILE]
-        )
-
-
-@device
-def _add_entries(sums, ours, a, b, c, d):
-    """Add DEPTH entries of every line, each times one number."""
-    for t in range(TILE):
-        sums[t] += (ours[t] * a + ours[t + TILE] * b) + (
-            ours[t + 2 * TILE] * c + ours[t + 3 * TILE] * d
-        )
-
-
-@device
-def _three(bits, first, second, step, inverse):
-    """Three digits of a number, lowest first."""
-    x = np.int64(bits).view(np.float64) * first * second
-    whole = np.rint(x) if bits & MAGNITUDE < INFINITY else 0.0
-    high = np.rint(whole * inverse)
-    top = np.rint(high * inverse)
-    return whole - high * step, high - top * step, top
-
-
-@device
-def _nine_of_lines(sums, source, first, second, step, inverse, low, middle, top):
-    """All products of three digits and three planes, which never leave the registers."""
-    for t in range(TILE):
-        a, b, c = _three(source[t], first, second, step, inverse)
-        d, e, f = _three(source[t + TILE], first, second, step, inverse)
-        g, h, i = _three(source[t + 2 * TILE], first, second, step, inverse)
-        j, k, l = _three(source[t + 3 * TILE], first, second, step, inverse)
-        w, x, y, z = low[t], low[t + TILE], low[t + 2 * TILE], low[t + 3 * TILE]
-        sums[t] += (a * w + d * x) + (g * y + j * z)
-        sums[t + 3 * TILE] += (b * w + e * x) + (h * y + k * z)
-        sums[t + 6 * TILE] += (c * w + f * x) + (i * y + l * z)
-        w, x, y, z = middle[t], middle[t + TILE], middle[t + 2 * TILE], middle[t + 3 * TILE]
-        sums[t + TILE] += (a * w + d * x) + (g * y + j * z)
-        sums[t + 4 * TILE] += (b * w + e * x) + (h * y + k * z)
-        sums[t + 7 * TILE] += (c * w + f * x) + (i * y + l * z)
-        w, x, y, z = top[t], top[t + TILE], top[t + 2 * TILE], top[t + 3 * TILE]
-        sums[t + 2 * TILE] += (a * w + d * x) + (g * y + j * z)
-        sums[t + 5 * TILE] += (b * w + e * x) + (h * y + k * z)
-        sums[t + 8 * TILE] += (c * w + f * x) + (i * y + l * z)
-
-
-@device
-def _nine_of_entries(sums, source, first, second, step, inverse, low, middle, top):
-    """The same for one entry of many lines, and its next neighbours."""
-    n, o, p, q = low[0], low[1], low[2], low[3]
-    r, s, u, v = middle[0], middle[1], middle[2], middle[3]
-    w, x, y, z = top[0], top[1], top[2], top[3]
-    for t in range(TILE):
-        a, b, c = _three(source[t], first[t], second[t], step, inverse)
-        d, e, f = _three(source[t + TILE], first[t], second[t], step, inverse)
-        g, h, i = _three(source[t + 2 * TILE], first[t], second[t], step, inverse)
-        j, k, l = _three(source[t + 3 * TILE], first[t], second[t], step, inverse)
-        sums[t] += (a * n + d * o) + (g * p + j * q)
-        sums[t + 3 * TILE] += (b * n + e * o) + (h * p + k * q)
-        sums[t + 6 * TILE] += (c * n + f * o) + (i * p + l * q)
-        sums[t + TILE] += (a * r + d * s) + (g * u + j * v)
-        sums[t + 4 * TILE] += (b * r + e * s) + (h * u + k * v)
-        sums[t + 7 * TILE] += (c * r + f * s) + (i * u + l * v)
-        sums[t + 2 * TILE] += (a * w + d * x) + (g * y + j * z)
-        sums[t + 5 * TILE] += (b * w + e * x) + (h * y + k * z)
-        sums[t + 8 * TILE] += (c * w + f * x) + (i * y + l * z)
-
-
-@device
-def _magnitude(bits, first, second):
-    """The magnitude of a number, rounded down to 8 bits."""
-    x = abs(np.int64(bits).view(np.float64) * first * second)
-    short = np.int64(np.float64(x).view(np.int64) & SHORT).view(np.float64)
-    return short if x >= TINY and bits & MAGNITUDE < INFINITY else 0.0
-
-
-@device
-def _magnitudes_of_lines(sums, source, first, second, theirs):
-    """Products of magnitudes and one plane, as `_nine_of_lines`."""
-    for t in range(TILE):
-        a = _magnitude(source[t], first, second) * theirs[t]
-        b = _magnitude(source[t + TILE], first, second) * theirs[t + TILE]
-        c = _magnitude(source[t + 2 * TILE], first, second) * theirs[t + 2 * TILE]
-        d = _magnitude(source[t + 3 * TILE], first, second) * theirs[t + 3 * TILE]
-        sums[t] += (a + b) + (c + d)
-
-
-@device
-def _magnitudes_of_entries(sums, source, first, second, theirs):
-    """The same for one entry of many lines, and its next neighbours."""
-    w, x, y, z = theirs[0], theirs[1], theirs[2], theirs[3]
-    for t in range(TILE):
-        a = _magnitude(source[t], first[t], second[t]) * w
-        b = _magnitude(source[t + TILE], first[t], second[t]) * x
-        c = _magnitude(source[t + 2 * TILE], first[t], second[t]) * y
-        d = _magnitude(source[t + 3 * TILE], first[t], second[t]) * z
-        sums[t] += (a + b) + (c + d)
-
-
-@device
-def _powers(shift, first, second):
+def _factors(shift):
     """2^shift as a product of two, `times_power`'s."""
-    for t in range(shift.shape[0]):
-        exponent = min(max(shift[t], -2000), 2000)
-        first[t], second[t] = power_of_two(exponent >> 1), power_of_two(exponent - (exponent >> 1))
+    exponent = min(max(shift, -2000), 2000)
+    return power_of_two(exponent >> 1), power_of_two(exponent - (exponent >> 1))
 
 
-@kernel(BITS4, BITS2, INT, FLOAT[:, :, :, ::1])
-def write(begin, end, bits, shift, beta, planes):
-    """Planes (planes, batch, lines, inner) of digits or magnitudes, for `products` to read.
-
-    They end in zeros, at a multiple of STRETCH. A job is a line.
-    """
-    parts, _, lines, inner = bits.shape
-    work = np.zeros((max(planes.shape[0], 2), STRETCH))
-    buffer = np.zeros(STRETCH, np.int64)
-    first, second = np.ones(STRETCH), np.ones(STRETCH)
-    for job in range(begin, end):
-        b, i = job // lines, job % lines
-        _powers(shift[b, i : i + 1], first[:1], second[:1])
-        first[:], second[:] = first[0], second[0]
-        for h in range(0, inner, STRETCH):
-            size = min(STRETCH, inner - h)
-            for p in range(parts):
-                copy(bits[p, b, i, h : h + size], buffer[:size])
-                buffer[size:] = 0
-                _write(buffer, first, second, p, parts, beta, work)
-            for q in range(planes.shape[0]):
-                copy(work[q], planes[q, b, i][h : h + STRETCH])
+@device
+def _write(bits, shift, least, count, beta, buffer, planes):
+    """A stretch (parts, entries) of a line as digits of every part and magnitudes in planes."""
+    parts = bits.shape[0]
+    first, second = _factors(shift)
+    for p in range(parts):
+        top = planes[p * count + count - 1]
+        source = side_by_side(bits[p], buffer)
+        _scale(source, first, second, least, p > 0, top, planes[parts * count])
+        _digits(planes[p * count :], count, beta)
 
 
-@kernel(BITS4, BOOL, BITS2, INT, INT[:, ::1], FLOAT[:, :, :, ::1], FLOAT[:, :, :, :, :])
-def products(begin, end, bits, lines_near, shift, beta, pairs, planes, groups):
-    """groups[s, g] = sums over a segment s of digits of lines times planes of the other side.
+@summing
+def _dot(x, y):
+    """The sum of products of two stretches."""
+    total = 0.0
+    for t in range(x.shape[0]):
+        total += x[t] * y[t]
+    return total
 
-    `bits` are (parts, batch, lines, inner), scaled by 2^shift (batch, lines) and written in digits
-    of base 2^beta, or as magnitudes if that is 0; `planes` are those of `write`, of few lines;
-    `pairs` are (plane of lines, plane of the others, group), sorted; `groups` (segments, groups,
-    batch, lines, few lines). A batch of 1 serves every batch. A job is a segment of a line, or with
-    `lines_near` of TILE lines.
-    """
-    parts, _, lines, inner = bits.shape
-    batch, few, count = groups.shape[2], planes.shape[2], pairs.shape[0]
-    own = largest_of(pairs[:, 0]) + 1 if beta else np.int64(2)
-    nine = beta > 0 and parts == 1 and own == 3 and planes.shape[0] == 3 and count == 9
-    one = beta == 0 and parts == 1
-    work = np.zeros((own, STRETCH))
-    buffer = np.zeros(STRETCH, np.int64)
-    sums = np.empty((few, count * TILE))
-    first, second = np.ones(STRETCH), np.ones(STRETCH)
+
+@summing
+def _dots(x, other, y):
+    """The same for two stretches and one."""
+    one, two = 0.0, 0.0
+    for t in range(x.shape[0]):
+        one += x[t] * y[t]
+        two += other[t] * y[t]
+    return one, two
+
+
+@device
+def _whole(total):
+    """A sum as an integer; 0 for what is none, in lines with a NaN or an infinity."""
+    return np.int64(total) if abs(total) <= 2.0**53 else np.int64(0)
+
+
+@device
+def _multiply(planes, others, parts, own, size, sums):
+    """Add products of all digits of a stretch to sums[part, digit, other digit]."""
+    theirs = (others.shape[0] - 1) // parts
+    for x in range(parts):
+        for y in range(parts):
+            target, sign = (x ^ y) * own * theirs, 1 - 2 * (x & y)
+            for q in range(theirs):
+                other = others[y * theirs + q]
+                for p in range(0, own - 1, 2):
+                    one, two = _dots(planes[x * own + p][:size], planes[x * own + p + 1], other)
+                    sums[target + p * theirs + q] += sign * _whole(one)
+                    sums[target + (p + 1) * theirs + q] += sign * _whole(two)
+                if own & 1:
+                    one = _dot(planes[x * own + own - 1][:size], other)
+                    sums[target + (own - 1) * theirs + q] += sign * _whole(one)
+
+
+@summing
+def _add_entries(sums, planes, a, b, c, d):
+    """Add DEPTH entries of every line, each times one number."""
+    for t in range(NEAR):
+        sums[t] += (planes[t] * a + planes[NEAR + t] * b) + (
+            planes[2 * NEAR + t] * c + planes[3 * NEAR + t] * d
+        )
+
+
+@device
+def _multiply_lines(planes, others, parts, count, h, sums):
+    """`_multiply` for DEPTH entries of near lines: sums[part, digit, other digit, line]."""
+    theirs = (others.shape[0] - 1) // parts
+    for x in range(parts):
+        for y in range(parts):
+            sign = 1.0 - 2.0 * (x & y)
+            for p in range(count):
+                for q in range(theirs):
+                    o = others[y * theirs + q]
+                    at = (((x ^ y) * count + p) * theirs + q) * NEAR
+                    _add_entries(
+                        sums[at : at + NEAR], planes[x * count + p],
+                        sign * o[h], sign * o[h + 1], sign * o[h + 2], sign * o[h + 3],
+                    )  # fmt: skip
+
+
+@device
+def _row(bits, h, r, buffer):
+    """Entry h + r of lines, side by side; after the last one, zeros at the end of the buffer."""
+    if h + r < bits.shape[2]:
+        return side_by_side(bits[0, :, h + r], buffer[r * NEAR :])
+    return buffer[DEPTH * NEAR :]
+
+
+@device
+def _two(bits, first, second, least, step, inverse):
+    """A number times two factors, rounded, in two digits; and its magnitude."""
+    y = np.int64(bits).view(np.float64) * first * second
+    whole = np.rint(y)
+    high = np.rint(whole * inverse)
+    return whole - high * step, high, _short(y, least)
+
+
+@summing
+def _six(source, first, second, least, step, inverse, others):
+    """Products of two digits and three, and of magnitudes: the usual case, all in registers."""
+    low, middle, top, short = others[0], others[1], others[2], others[3]
+    a, b, c, d, e, f, total = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for t in range(source.shape[0]):
+        x, y, z = _two(source[t], first, second, least, step, inverse)
+        a += x * low[t]
+        b += x * middle[t]
+        c += x * top[t]
+        d += y * low[t]
+        e += y * middle[t]
+        f += y * top[t]
+        total += z * short[t]
+    return a, b, c, d, e, f, total
+
+
+@summing
+def _six_of_lines(q, r, s, u, scales, step, inverse, others, h, sums, totals):
+    """The same for DEPTH entries of near lines: sums[digit * 3 + other digit, line]."""
+    low, middle, top, short = others[0], others[1], others[2], others[3]
+    a, b, c, d = low[h], low[h + 1], low[h + 2], low[h + 3]
+    e, f, g, i = middle[h], middle[h + 1], middle[h + 2], middle[h + 3]
+    j, k, l, m = top[h], top[h + 1], top[h + 2], top[h + 3]
+    n, o, p, v = short[h], short[h + 1], short[h + 2], short[h + 3]
+    for t in range(q.shape[0]):
+        first, second, least = scales[t], scales[t + NEAR], scales[t + 2 * NEAR]
+        w0, w1, w2 = _two(q[t], first, second, least, step, inverse)
+        x0, x1, x2 = _two(r[t], first, second, least, step, inverse)
+        y0, y1, y2 = _two(s[t], first, second, least, step, inverse)
+        z0, z1, z2 = _two(u[t], first, second, least, step, inverse)
+        sums[t] += (w0 * a + x0 * b) + (y0 * c + z0 * d)
+        sums[t + NEAR] += (w0 * e + x0 * f) + (y0 * g + z0 * i)
+        sums[t + 2 * NEAR] += (w0 * j + x0 * k) + (y0 * l + z0 * m)
+        sums[t + 3 * NEAR] += (w1 * a + x1 * b) + (y1 * c + z1 * d)
+        sums[t + 4 * NEAR] += (w1 * e + x1 * f) + (y1 * g + z1 * i)
+        sums[t + 5 * NEAR] += (w1 * j + x1 * k) + (y1 * l + z1 * m)
+        totals[t] += (w2 * n + x2 * o) + (y2 * p + z2 * v)
+
+
+@device
+def _stretch(bits, shift, least, count, beta, others, buffer, planes, totals, wholes):
+    """Add products of a stretch (parts, lines, entries) of lines to `wholes` and `totals`."""
+    parts, lines, size = bits.shape
+    few, theirs, _ = others.shape
     step, inverse = power_of_two(beta), power_of_two(-beta)
-    near = TILE if lines_near else 1
-    tiles = (lines + near - 1) // near
+    for i in range(lines):
+        if parts == 1 and count == 2 and theirs == 4:
+            first, second = _factors(shift[i])
+            source = side_by_side(bits[0, i], buffer)
+            for j in range(few):
+                a, b, c, d, e, f, total = _six(
+                    source, first, second, least[i], step, inverse, others[j]
+                )
+                target = wholes[i, j]
+                target[0] += _whole(a)
+                target[1] += _whole(b)
+                target[2] += _whole(c)
+                target[3] += _whole(d)
+                target[4] += _whole(e)
+                target[5] += _whole(f)
+                totals[j, i] += total
+            continue
+        _write(bits[:, i], shift[i], least[i], count, beta, buffer, planes)
+        for j in range(few):
+            _multiply(planes, others[j], parts, count, size, wholes[i, j])
+            totals[j, i] += _dot(planes[parts * count][:size], others[j, theirs - 1])
+
+
+@device
+def _near_stretch(bits, scales, count, beta, others, buffer, planes, sums, totals, wholes):
+    """The same of near lines: DEPTH entries of all of them at a time."""
+    parts, lines, size = bits.shape
+    few, theirs, _ = others.shape
+    step, inverse = power_of_two(beta), power_of_two(-beta)
+    six = parts == 1 and count == 2 and theirs == 4
+    sums[:] = 0.0
+    for h in range(0, size, DEPTH):
+        if six:
+            q, r, s, u = (
+                _row(bits, h, 0, buffer), _row(bits, h, 1, buffer), _row(bits, h, 2, buffer),
+                _row(bits, h, 3, buffer),
+            )  # fmt: skip
+            for j in range(few):
+                _six_of_lines(q, r, s, u, scales, step, inverse, others[j], h, sums[j], totals[j])
+            continue
+        for p in range(parts):
+            for r in range(min(DEPTH, size - h)):
+                here = slice(r * NEAR, r * NEAR + NEAR)
+                source = side_by_side(bits[p, :, h + r], buffer)
+                integers, magnitudes = planes[p * count + count - 1], planes[parts * count]
+                _scale_lines(source, scales, p > 0, integers[here], magnitudes[here])
+            _digits(planes[p * count :], count, beta)
+        for j in range(few):
+            _multiply_lines(planes, others[j], parts, count, h, sums[j])
+            o = others[j, theirs - 1]
+            _add_entries(totals[j], planes[parts * count], o[h], o[h + 1], o[h + 2], o[h + 3])
+    for j in range(few):
+        for i in range(lines):
+            target = wholes[i, j]
+            for pair in range(target.shape[0]):
+                target[pair] += _whole(sums[j, pair * NEAR + i])
+
+
+@device
+def _put(sums, counts, betas, parts, limbs, groups):
+    """An element's sums of products as limbs of X: groups[part * width + limb]."""
+    width, at = limbs.shape[0], 0
+    for r in range(parts):
+        limbs[:] = 0
+        for p in range(counts[0]):
+            for q in range(counts[1]):
+                place(limbs, sums[at], p * betas[0] + q * betas[1])
+                at += 1
+        for l in range(width):
+            groups[r * width + l] = limbs[l]
+
+
+@kernel(
+    BITS4, BOOL, BITS2, FLOAT[:, :], BITS4, BITS2, FLOAT[:, :], INT[::1], INT[::1],
+    FLOAT[:, :, :, :, :],
+)  # fmt: skip
+def products(
+    begin, end, bits, lines_near, shift, least, few_bits, few_shift, few_least, counts, betas,
+    groups,
+):  # fmt: skip
+    """groups[s] = X and sums of magnitudes, over a segment s, of lines and few of the other side.
+
+    `bits` are (parts, batch, lines, inner), scaled by 2^shift (batch, lines), those below `least`
+    not counted among magnitudes; so are `few_bits`. `counts` and `betas` are those of
+    `UnevenDigits`, of lines first. `groups` is (segments, groups, batch, lines, few lines): limbs
+    of every part of X, and sums of products of magnitudes last. A batch of 1 serves every batch. A
+    job is a segment of LINES lines, or with `lines_near` of NEAR lines.
+    """
+    parts, _, lines, inner = bits.shape
+    batch, few, step = groups.shape[2], few_bits.shape[2], NEAR if lines_near else LINES
+    own, theirs = parts * counts[0] + 1, parts * counts[1] + 1
+    planes, others = (
+        np.zeros((own, DEPTH * NEAR if lines_near else STRETCH)), np.zeros((few, theirs, STRETCH)),
+    )  # fmt: skip
+    wholes = np.zeros((step, few, parts * counts[0] * counts[1]), np.int64)
+    sums = np.zeros((few, parts * counts[0] * counts[1] * NEAR if lines_near else 1))
+    totals = np.zeros((few, step))
+    buffer, scales = np.zeros((DEPTH + 1) * NEAR, np.int64), np.zeros(3 * NEAR)
+    limbs = np.zeros((groups.shape[1] - 1) // parts, np.int64)
+    tiles = (lines + step - 1) // step
     for job in range(begin, end):
         s, rest = job // (tiles * batch), job % (tiles * batch)
-        b, start = rest // tiles, rest % tiles * near
-        stop, last = min(start + near, lines), min((s + 1) * SEGMENT, inner)
-        lb, rb = b if bits.shape[1] > 1 else 0, b if planes.shape[1] > 1 else 0
-        sums[:] = 0.0
-        buffer[:] = 0
-        if lines_near:
-            for r in range(DEPTH):
-                here = slice(r * TILE, r * TILE + stop - start)
-                _powers(shift[lb, start:stop], first[here], second[here])
-        else:
-            _powers(shift[lb, start:stop], first[:1], second[:1])
-            first[:], second[:] = first[0], second[0]
-        for h in range(s * SEGMENT, last, DEPTH if lines_near else STRETCH):
-            for p in range(parts):
-                if lines_near:
-                    for r in range(DEPTH):
-                        target = buffer[r * TILE : r * TILE + stop - start]
-                        if h + r < last:
-                            copy(bits[p, lb, start:stop, h + r], target)
-                        else:
-                            target[:] = 0
-                else:
-                    size = min(STRETCH, last - h)
-                    copy(bits[p, lb, start, h : h + size], buffer[:size])
-                    buffer[size:] = 0
-                if not (nine or one):
-                    _write(buffer, first, second, p, parts, beta, work)
+        b, start = rest // tiles, rest % tiles * step
+        stop, last = min(start + step, lines), min((s + 1) * SEGMENT, inner)
+        lb, rb = b if bits.shape[1] > 1 else 0, b if few_bits.shape[1] > 1 else 0
+        wholes[:], totals[:] = 0, 0.0
+        for t in range(stop - start if lines_near else 0):
+            scales[t], scales[t + NEAR] = _factors(shift[lb, start + t])
+            scales[t + 2 * NEAR] = least[lb, start + t]
+        for first in range(s * SEGMENT, last, STRETCH):
+            end_of_stretch = min(first + STRETCH, last)
+            others[:] = 0.0
             for j in range(few):
-                if nine:
-                    low, middle, top = (
-                        planes[0, rb, j][h:], planes[1, rb, j][h:], planes[2, rb, j][h:],
-                    )  # fmt: skip
-                    if lines_near:
-                        _nine_of_entries(
-                            sums[j], buffer, first, second, step, inverse, low, middle, top
-                        )
-                    else:
-                        _nine_of_lines(
-                            sums[j], buffer, first[0], second[0], step, inverse, low, middle, top
-                        )
-                    continue
-                if one:
-                    theirs = planes[0, rb, j][h:]
-                    if lines_near:
-                        _magnitudes_of_entries(sums[j], buffer, first, second, theirs)
-                    else:
-                        _magnitudes_of_lines(sums[j], buffer, first[0], second[0], theirs)
-                    continue
-                for q in range(count):
-                    total, ours = sums[j][q * TILE : (q + 1) * TILE], work[pairs[q, 0]]
-                    theirs = planes[pairs[q, 1], rb, j]
-                    if lines_near:
-                        _add_entries(
-                            total, ours, theirs[h], theirs[h + 1], theirs[h + 2], theirs[h + 3]
-                        )
-                    else:
-                        _add_lines(total, ours, theirs[h : h + STRETCH])
-        for j in range(few):
-            for i in range(start, stop):
-                for g in range(groups.shape[1]):
-                    groups[s, g, b, i, j] = 0.0
-            for q in range(count):
-                total, g = sums[j][q * TILE : (q + 1) * TILE], pairs[q, 2]
-                if not lines_near:
-                    for t in range(1, TILE):
-                        total[0] += total[t]
-                for i in range(start, stop):
-                    groups[s, g, b, i, j] += total[i - start]
+                _write(
+                    borrowed(few_bits)[:, rb, j, first:end_of_stretch], few_shift[rb, j],
+                    few_least[rb, j], counts[1], betas[1], borrowed(buffer), borrowed(others)[j],
+                )  # fmt: skip
+            if lines_near:
+                _near_stretch(
+                    borrowed(bits)[:, lb, start:stop, first:end_of_stretch], borrowed(scales),
+                    counts[0], betas[0], borrowed(others), borrowed(buffer), borrowed(planes),
+                    borrowed(sums), borrowed(totals), borrowed(wholes),
+                )  # fmt: skip
+            else:
+                _stretch(
+                    borrowed(bits)[:, lb, start:stop, first:end_of_stretch], shift[lb, start:stop],
+                    least[lb, start:stop], counts[0], betas[0], borrowed(others), borrowed(buffer),
+                    borrowed(planes), borrowed(totals), borrowed(wholes),
+                )  # fmt: skip
+        for i in range(start, stop):
+            for j in range(few):
+                _put(wholes[i - start, j], counts, betas, parts, limbs, groups[s, :, b, i, j])
+                groups[s, groups.shape[1] - 1, b, i, j] = totals[j, i - start]
+    # What is borrowed has to be there until now.
+    alive(planes, others, wholes, sums, totals, buffer, scales)

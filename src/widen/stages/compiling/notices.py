@@ -25,7 +25,7 @@ class Notices:
     def __init__(self, first: str) -> None:
         self.first = first
         self.count, self.seconds = 0, 0.0
-        self.announced = self.told = False
+        self.announced = self.shown = False
         self._timer: Timer | None = None
 
     def start(self, kernel: str) -> float:
@@ -34,15 +34,15 @@ class Notices:
             self.announced = True
             logger.info(self.first, extra=self._about("first"))
         logger.debug("compiling %s", kernel, extra=self._about("start"))
-        if not self.told and not logger.isEnabledFor(logging.INFO) and _at_a_terminal():
+        if not self.shown and not logger.isEnabledFor(logging.INFO) and _at_a_terminal():
             self._timer = Timer(max(PATIENCE - self.seconds, 0), self._tell)
             self._timer.daemon = True
             self._timer.start()
         return perf_counter()
 
     def _tell(self) -> None:
-        if not self.told:
-            self.told = True
+        if not self.shown:
+            self.shown = True
             print(f"widen: {self.first} …", file=sys.stderr, flush=True)
 
     def finish(self, kernel: str, started: float) -> None:

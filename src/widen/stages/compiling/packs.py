@@ -56,10 +56,10 @@ class Pack:
 
     def get(self, key: str) -> bytes | None:
         """The piece with this key; None if it is missing or damaged."""
-        found = self.index.get(key)
-        if found is None:
+        place = self.index.get(key)
+        if place is None:
             return None
-        start, size, at, length, digest = found
+        start, size, at, length, digest = place
         data = self._chunk(start, size)[at : at + length]
         return data if _digest(key, data) == digest else None
 
