@@ -2,14 +2,16 @@
 
 Every time is the best of several, and each is taken right after the ordinary one, since machines
 are shared: the ratios are what counts. `--flint` adds python-flint's exact solution at n = 400,
-`--batch` batches of small systems, `--spectra` eigenvalues, singular values and factors. `--cpu`
-counts CPU seconds in the first table, for machines that are busy: with one thread
+`--batch` batches of small systems, `--spectra` eigenvalues, singular values and factors, `--memory`
+what calls hold at most. `--cpu`
+counts CPU seconds in the first table and of batches, for machines that are busy: with one thread
 (`OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1`) these are what an idle machine takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import tracemalloc
 from functools import partial
 from time import perf_counter, process_time
 
@@ -72,15 +74,18 @@ def against_flint(n=400):
     )
 
 
-def of_batches(count=50):
-    print("\n| systems of a batch | np.linalg.solve | widen.linalg.solve | each |")
-    print("| --- | --- | --- | --- |")
+def of_batches(clock, count=200):
+    print("\n| systems of a batch | np.linalg.solve | widen.linalg.solve | each | alone |")
+    print("| --- | --- | --- | --- | --- |")
     rng = np.random.default_rng(3)
-    for n in (2, 8, 32):
+    for n in (2, 8, 32, 64):
         a, b = rng.standard_normal((count, n, n)), rng.standard_normal((count, n, 1))
-        theirs, own = compared(partial(np.linalg.solve, a, b), partial(widen.linalg.solve, a, b), 3)
-        print(f"| {count} of n = {n} | {1e3 * theirs:.2f} ms | {1e3 * own:.0f} ms | "
-              f"{1e3 * own / count:.1f} ms |", flush=True)  # fmt: skip
+        ours = partial(widen.linalg.solve, a, b)
+        ours()
+        theirs, own = compared(partial(np.linalg.solve, a, b), ours, 3, clock)
+        alone = min(timed(partial(widen.linalg.solve, a[0], b[0]), clock) for _ in range(20))
+        print(f"| {count} of n = {n} | {1e3 * theirs:.2f} ms | {1e3 * own:.1f} ms | "
+              f"{1e6 * own / count:.0f} µs | {1e6 * alone:.0f} µs |", flush=True)  # fmt: skip
 
 
 def of_spectra(n=200):
@@ -107,11 +112,41 @@ def of_spectra(n=200):
         print(f"| {name} | {1e3 * theirs:.1f} ms | {1e3 * own:.0f} ms |", flush=True)
 
 
+def of_memory(n=200):
+    """The most that calls hold beside their operands (tracemalloc), in matrices of float64."""
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((n, n)), rng.standard_normal((n, 1))
+    hard, symmetric, definite = conditioned(rng, n, 13), a + a.T, a @ a.T
+    definite = (definite + definite.T) / 2
+    linalg = widen.linalg
+    calls = {
+        "solve": partial(linalg.solve, a, b),
+        "solve, cond 1e13": partial(linalg.solve, hard, b),
+        "solve, complex": partial(linalg.solve, a + 1j * symmetric, b),
+        "inv": partial(linalg.inv, a),
+        "det": partial(linalg.det, a),
+        "eigh": partial(linalg.eigh, symmetric),
+        "svd": partial(linalg.svd, a),
+        "cholesky": partial(linalg.cholesky, definite),
+        "qr": partial(linalg.qr, a),
+        "lu_factor, float64x2": partial(linalg.lu_factor, a, dtype="float64x2"),
+    }
+    print(f"\n| n = {n} | most memory, in matrices of n² float64 |")
+    print("| --- | --- |")
+    for name, call in calls.items():
+        call()
+        tracemalloc.start()
+        call()
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        print(f"| {name} | {most / (8 * n * n):.1f} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--count", type=int, default=6)
-    for option in ("--flint", "--batch", "--spectra", "--cpu"):
+    for option in ("--flint", "--batch", "--spectra", "--memory", "--cpu"):
         parser.add_argument(option, action="store_true")
     given = parser.parse_args()
     widen.linalg.solve(np.eye(3) + 1, np.ones(3))  # compiles
@@ -131,9 +166,11 @@ def main():
     if given.flint:
         against_flint()
     if given.batch:
-        of_batches()
+        of_batches(process_time if given.cpu else perf_counter)
     if given.spectra:
         of_spectra()
+    if given.memory:
+        of_memory()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import torch
 
 import exact_systems as systems
 import widen
-from widen.linalg import definite
+from widen.linalg import definite, integers, null_vectors
 
 linalg = widen.linalg
 
@@ -66,9 +66,9 @@ def test_both_answers_are_proven(a, answer, monkeypatch):
         (vector,) = info.vectors
         if answer:
             assert vector is None
-        elif info.proven[0] != definite.ZERO:
-            assert exact_form(a, vector) <= 0
-            assert (exact_form(a, vector) < 0) or "element" in info.proven[0]
+        else:
+            is_zero = "element" in info.proven[0] or "a x is zero" in info.proven[0]
+            assert exact_form(a, vector) < 0 or (is_zero and exact_form(a, vector) == 0)
     assert str(info).startswith("proven")
 
 
@@ -105,7 +105,8 @@ def test_batches_and_tensors():
     a = np.stack([np.eye(2), -np.eye(2), np.ones((2, 2))])
     found, info = linalg.is_positive_definite(torch.from_numpy(a), info=True)
     assert found.tolist() == [True, False, False]
-    assert [x is None for x in info.vectors] == [True, False, True]
+    assert [x is None for x in info.vectors] == [True, False, False]
+    assert info.vectors[2].tolist() == [-1.0, 1.0]
     assert isinstance(info.vectors[1], torch.Tensor)
 
 
@@ -122,3 +123,53 @@ def test_batches_and_tensors():
 def test_what_is_refused(a, text):
     with pytest.raises(ValueError, match=text):
         linalg.is_positive_definite(a)
+
+
+def gram(x):
+    """The exact product x x^H of integers."""
+    return x @ x.conj().T
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["real", "complex", "words"])
+def test_semidefinite_matrices_are_refuted_by_a_vector(kind, seed):
+    rng = rng_of(seed, 8)
+    n, rank = int(rng.integers(2, 8)), int(rng.integers(1, 8))
+    x = rng.integers(-4, 5, (n, min(rank, n - 1))).astype(float)
+    a = gram(x + 1j * rng.integers(-2, 3, x.shape)) if kind == "complex" else gram(x)
+    np.fill_diagonal(a, a.diagonal() * (a.diagonal() > 0) + (a.diagonal() == 0))  # no zero there
+    if kind == "words":
+        a = widen.Words(a, "float64x2") * widen.Words("1/3", "float64x2")
+        a = (a + a.T) * 0.5
+    found, info = linalg.is_positive_definite(a, info=True)
+    if found:
+        return
+    (vector,) = info.vectors
+    assert vector is not None
+    assert exact_form(a, vector) <= 0
+    if "zero" in info.proven[0]:
+        assert exact_form(a, vector) == 0
+        exact = [systems.fractions_of(p) for p in (a.real, a.imag)] if kind == "complex" else None
+        if exact is not None:
+            re, im = (systems.fractions_of(p) for p in (vector.real, vector.imag))
+            assert not any(exact[0].dot(re) - exact[1].dot(im))
+            assert not any(exact[0].dot(im) + exact[1].dot(re))
+        else:
+            assert not any(systems.fractions_of(a).dot(systems.fractions_of(vector)))
+
+
+def test_vectors_of_many_bits(monkeypatch):
+    x = rng_of(9).integers(-(2**20), 2**20, (12, 11)).astype(float)
+    a = gram(x)
+    found, info = linalg.is_positive_definite(a, info=True)
+    assert found is False
+    assert isinstance(info.vectors[0], widen.Words)
+    assert exact_form(a, info.vectors[0]) == 0
+    monkeypatch.setattr(null_vectors, "FORMATS", {1: "float64", 2: "float64x2"})
+    _, info = linalg.is_positive_definite(a, info=True)
+    assert info.vectors[0] is None
+    assert "more bits than 16 words" in info.proven[0]
+    monkeypatch.setattr(integers, "WORK", 0.0)
+    _, info = linalg.is_positive_definite(a, info=True)
+    assert info.vectors[0] is None
+    assert "too long" in info.proven[0]

@@ -11,8 +11,9 @@ import torch
 
 import exact_systems as systems
 import widen
+from helpers import assert_same_bits
 from widen.formats import WORDS
-from widen.linalg import NotProvenError, modular
+from widen.linalg import NotProvenError, determinant, modular
 
 linalg = widen.linalg
 
@@ -156,7 +157,7 @@ def test_what_is_too_large_for_a_proof_says_so(monkeypatch):
     monkeypatch.setattr("widen.linalg.singular.WORK", 0.0)
     monkeypatch.setattr("widen.linalg.determinant.WORK", 0.0)
     monkeypatch.setattr("widen.linalg.integers.WORK", 0.0)
-    a = np.ones((3, 3))
+    a = np.ones((20, 20))
     with pytest.raises(NotProvenError, match="too many primes"):
         linalg.matrix_rank(a)
     with pytest.raises(NotProvenError, match="primes are too many"):
@@ -191,3 +192,30 @@ def test_elimination_modulo_primes(shape):
 def test_what_is_refused(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("n", [2, 5, 9, 16])
+def test_three_ways_to_a_determinant(n):
+    """Python's integers, primes and the enclosure by triangles, of floats and of words."""
+    a = rng_of(n, 31).standard_normal((6, n, n))
+    a[1] = systems.conditioned(rng_of(n), n, 9)[0]
+    a[2, :, 0] = 0.0
+    a[3] = np.rint(a[3] * 3)
+    a[4] *= 2.0**-400
+    exact = determinant.small_determinants(a)
+    for matrix, known in zip(a, exact, strict=True):
+        ((value, same),) = known.parts
+        assert value == same
+        assert determinant.exact_determinant(matrix).parts == known.parts
+        try:
+            found = determinant.enclosed_determinant(matrix)
+        except linalg.SingularMatrixError:
+            assert value == 0
+            continue
+        if found is not None:
+            ((low, high),) = found.parts
+            assert low <= value <= high
+    words = widen.Words(a, "float64x2")
+    assert determinant.small_determinants(words) == exact
+    assert_same_bits(linalg.det(words, dtype="float64"), linalg.det(a))
+    assert determinant.small_determinants(np.zeros((1, 17, 17))) is None

@@ -355,8 +355,6 @@ def test_a_gpu_gives_the_bits_of_a_cpu(family, name):
         (lambda: linalg.solve(np.eye(2), np.ones(3)), ValueError, "b needs 2 rows"),
         (lambda: linalg.solve(np.ones((2, 2, 2)), np.ones((3, 2, 1))), ValueError, "broadcast"),
         (lambda: linalg.inv(np.eye(2), accuracy="standard"), ValueError, "'enclosed'"),
-        (lambda: linalg.inv(np.eye(2, dtype=int)), TypeError, "astype"),
-        (lambda: linalg.inv([[1.0]]), TypeError, "np.asarray"),
         (lambda: linalg.inv(np.eye(2) * 1j, dtype="float64"), ValueError, "imaginary"),
         (lambda: linalg.inv(np.ones(3)), ValueError, "square"),
     ],

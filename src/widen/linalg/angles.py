@@ -46,7 +46,7 @@ def gaps(
 
     None where there is one cluster alone. Clusters are in order, so that the next ones are nearest.
     """
-    found: list[Fraction | None] = []
+    distances: list[Fraction | None] = []
     ends: dict[int, Fraction] = {}
     starts: dict[int, Fraction] = {}
     for label, low, high in zip(labels, lows, highs, strict=True):
@@ -58,26 +58,26 @@ def gaps(
         at = place[label]
         beside = [middle - ends[names[k]] for k in (at - 1,) if k >= 0]
         beside += [starts[names[k]] - middle for k in (at + 1,) if k < len(names)]
-        found.append(min(beside) if beside else None)
-    return found
+        distances.append(min(beside) if beside else None)
+    return distances
 
 
 def sines(residuals: Any, distances: Sequence[Fraction | None], phi: float) -> Any:
     """Upper bounds of the sines of the angles between vectors and their clusters' spaces."""
-    found = np.ones(len(distances))
+    bounds = np.ones(len(distances))
     if not phi <= NARROW:
-        return found
+        return bounds
     for i, distance in enumerate(distances):
         if distance is None:
-            found[i] = 0.0
+            bounds[i] = 0.0
         elif distance > 0:
             least = float(distance) * (1 - 2.0**-50)
             if least > 0:
-                found[i] = float(above(float(residuals[i]) / least * (1 + phi)))
-    return np.minimum(found, 1.0)
+                bounds[i] = float(above(float(residuals[i]) / least * (1 + phi)))
+    return np.minimum(bounds, 1.0)
 
 
-def rounded_sines(found: Any, rows: int, fmt: Part) -> Any:
+def rounded_sines(sines: Any, rows: int, fmt: Part) -> Any:
     """The same for vectors that were rounded to a format.
 
     That adds 2^-p of every entry, half of the smallest number at least; both together to the sine,
@@ -85,4 +85,4 @@ def rounded_sines(found: Any, rows: int, fmt: Part) -> Any:
     """
     unit = 2.0**-fmt.precision * (1 + 2.0**-20)
     added = unit + rows * 2.0 ** max(fmt.lowest, -1074)
-    return np.minimum(above((found + added) * (1 + 2.0**-20)), 1.0)
+    return np.minimum(above((sines + added) * (1 + 2.0**-20)), 1.0)

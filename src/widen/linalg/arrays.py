@@ -33,7 +33,8 @@ def moved_like(values: Any, like: Any) -> Any:
     if not is_tensor(like):
         return values
     torch = library_of(like)
-    return torch.from_numpy(np.ascontiguousarray(values)).to(like.device)
+    tensor = torch.from_numpy(np.ascontiguousarray(values))  # which makes a vector of a number
+    return tensor.reshape(values.shape).to(like.device)
 
 
 def on_host(x: Any) -> Any:
@@ -89,7 +90,7 @@ def inverse(x: Any) -> Any:
     library = library_of(x)
     with np.errstate(all="ignore"):
         try:
-            found = library.linalg.inv(x)
+            result = library.linalg.inv(x)
         except library.linalg.LinAlgError:
             return None
-        return found if bool(library.isfinite(found).all()) else None
+        return result if bool(library.isfinite(result).all()) else None

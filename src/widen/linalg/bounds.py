@@ -72,11 +72,6 @@ def format_name(count: int, complex_numbers: bool) -> str:
     return name.replace("float64", "complex128") if complex_numbers else name
 
 
-def as_count(x: Any, count: int) -> Any:
-    """The nearest numbers of so many words; an array for one."""
-    return first_words(x) if count == 1 else as_words(x, count)
-
-
 def sum_error(count: int) -> float:
     """|z - (x + y)| <= sum_error |x + y| for numbers of so many words, an upper bound."""
     fmt = WORDS[FORMATS[count]]

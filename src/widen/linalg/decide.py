@@ -92,8 +92,8 @@ def half_units(size: Any, fmt: Part) -> Any:
 
 def nearest(x: Words, radius: Any, powers: Any, fmt: Part) -> tuple[list[Any], Any]:
     """Results near the middle of an enclosure, and upper bounds of their errors."""
-    found = x.round_to(fmt, powers)
-    words = [found] if isinstance(fmt, Binary) else [plane[0] for plane in found.planes]
+    nearby = x.round_to(fmt, powers)
+    words = [nearby] if isinstance(fmt, Binary) else [plane[0] for plane in nearby.planes]
     with np.errstate(all="ignore"):
         size = above(abs(scaled(x.planes[0][0], powers)))
         error = above(scaled(radius, powers) + half_units(size, fmt) + 2.0**-1070)
@@ -127,11 +127,11 @@ def decide_far(
     shift = np.ldexp(1.0, np.clip(exponents, -1070, 1020))
     with np.errstate(all="ignore"):
         near = (radius < 2.0**-20 * first) | ((first + radius) * shift < 2.0 ** (fmt.lowest + 60))
-    found = {}
+    decided = {}
     for i, j in np.argwhere(on_host(where) & near).tolist():
         value = sum((Fraction(float(plane[0, i, j])) for plane in host.planes), Fraction(0))
         reach, power = Fraction(float(radius[i, j])), Fraction(2) ** int(exponents[i, j])
         words = decide_exactly((value - reach) * power, (value + reach) * power, fmt)
         if words is not None:
-            found[i, j] = words
-    return found
+            decided[i, j] = words
+    return decided

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from widen import api
-from widen.formats.arrays import eager, library_of
+from widen.calls.foreign.functions import taking
+from widen.formats.arrays import library_of
 from widen.linalg import operands, results
 from widen.linalg.arrays import adjoint, filled, is_complex, moved_like, on_host
 from widen.linalg.bounds import (
@@ -24,6 +25,7 @@ from widen.linalg.bounds import (
     row_sums,
 )
 from widen.linalg.errors import NotProvenError
+from widen.linalg.null_vectors import null_vector
 from widen.linalg.records import DefiniteInfo
 from widen.linalg.spectrum import check_symmetric, scaled_by_two, symmetric_values
 from widen.words import Words
@@ -40,7 +42,7 @@ class _Answer:
     proven: str
 
 
-@eager
+@taking("a")
 def is_positive_definite(a: Any, *, info: bool = False) -> Any:
     """Whether symmetric (or Hermitian) matrices are positive definite, proven.
 
@@ -50,7 +52,8 @@ def is_positive_definite(a: Any, *, info: bool = False) -> Any:
         Matrices (..., n, n), as for `solve`, symmetric (or Hermitian) to the last bit.
     info
         True: also return a `DefiniteInfo`, with a vector x that has x' a x <= 0, which is shown
-        exactly, wherever the answer is False and a is not singular.
+        exactly, wherever the answer is False; of singular matrices one with a x = 0, unless its
+        numbers have more bits than 16 words or take too long to find.
 
     Raises
     ------
@@ -70,16 +73,16 @@ def is_positive_definite(a: Any, *, info: bool = False) -> Any:
     """
     call = operands.given(None, a=a)
     operands.check_square(call.arrays[0])
-    found = [_answer(matrix) for matrix in results.each_matrix(call)]
+    answers = [_answer(matrix) for matrix in results.each_matrix(call)]
     batch = tuple(call.arrays[0].shape[:-2])
     like = first_words(operands.real(call.arrays[0]))
-    answer: Any = np.array([one.definite for one in found], bool).reshape(batch)
-    answer = operands.returned(moved_like(answer, like), call) if batch else found[0].definite
+    answer: Any = np.array([one.definite for one in answers], bool).reshape(batch)
+    answer = operands.returned(moved_like(answer, like), call) if batch else answers[0].definite
     if not info:
         return answer
     vectors = [one.vector if one.vector is None else operands.returned(one.vector, call)
-               for one in found]  # fmt: skip
-    return answer, DefiniteInfo(vectors, [one.proven for one in found])
+               for one in answers]  # fmt: skip
+    return answer, DefiniteInfo(vectors, [one.proven for one in answers])
 
 
 def _answer(a: Any) -> _Answer:
@@ -98,18 +101,19 @@ def _answer(a: Any) -> _Answer:
         return _Answer(
             True, None, "a - c I - L L' is less than c in norm for a triangle L and c > 0"
         )
-    found = symmetric_values(a, lambda lows, highs: lows[0] > 0 or highs[0] <= 0)
-    if found.lows[0] > 0:
+    enclosures = symmetric_values(a, lambda lows, highs: lows[0] > 0 or highs[0] <= 0)
+    if enclosures.lows[0] > 0:
         return _Answer(True, None, "the enclosure of the smallest eigenvalue is positive")
-    if found.highs[0] > 0:
+    if enclosures.highs[0] > 0:
         raise NotProvenError(
-            f"the smallest eigenvalue is within {float(found.highs[0]):.1e} of zero, and 16 "
+            f"the smallest eigenvalue is within {float(enclosures.highs[0]):.1e} of zero, and 16 "
             "words do not tell on which side"
         )
-    if found.highs[0] == 0:
-        return _Answer(False, None, ZERO)
-    assert found.vectors is not None
-    (x,) = results.turned_columns(found.vectors.sides[0][:, :1])
+    if enclosures.highs[0] == 0:
+        vector, how = null_vector(a)
+        return _Answer(False, vector, f"{ZERO}; {how}")
+    assert enclosures.vectors is not None
+    (x,) = results.turned_columns(enclosures.vectors.sides[0][:, :1])
     return _refuted(a, x)
 
 

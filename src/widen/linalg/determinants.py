@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from widen.calls.foreign.functions import taking
 from widen.formats import BINARY, PLAIN, Format
 from widen.formats import complex_of as format_with_parts
-from widen.formats.arrays import eager
 from widen.linalg import operands
 from widen.linalg.arrays import complex_of, moved_like
 from widen.linalg.bounds import first_words
 from widen.linalg.decide import decide_exactly, rounded
-from widen.linalg.determinant import Determinant, determinant, exact_determinant
+from widen.linalg.determinant import (
+    Determinant,
+    determinant,
+    exact_determinant,
+    small_determinants,
+)
 from widen.linalg.errors import NotProvenError
 from widen.linalg.operands import Given
 from widen.linalg.powers import rounded_root
@@ -27,7 +33,7 @@ from widen.words import Words
 FLOAT64 = BINARY["float64"]
 
 
-@eager
+@taking("a")
 def det(a: Any, *, dtype: Any = None, progress: Progress | None = None) -> Any:
     """The determinant of a, the nearest number of its format.
 
@@ -58,17 +64,15 @@ def det(a: Any, *, dtype: Any = None, progress: Progress | None = None) -> Any:
 
         return gradients.det(a, dtype)
     call = operands.given(dtype, a=a)
-    matrices = list(_matrices(call))
-    each, share = [], 1 / max(1, len(matrices))
     with reported(progress):
-        for at, matrix in enumerate(matrices):
-            with part(at * share, share):
-                each.append(_rounded_parts(_parts(matrix), call.fmt))
+        each = [
+            _rounded_parts(parts, enclosed, call.fmt) for parts, enclosed in _determinants(call)
+        ]
     words = [[parts[k] for parts in each] for k in range(call.fmt.parts)]
     return _assembled(words, call.fmt, call)
 
 
-@eager
+@taking("a")
 def slogdet(a: Any) -> tuple[Any, Any]:
     """The sign of the determinant of a, and the logarithm of its size, the nearest float64.
 
@@ -90,7 +94,7 @@ def slogdet(a: Any) -> tuple[Any, Any]:
     (np.float64(-1.0), np.float64(-920.3408900170583))
     """
     call = operands.given(None, a=a)
-    pairs = [_sign_and_logarithm(_parts(matrix)) for matrix in _matrices(call)]
+    pairs = [_sign_and_logarithm(parts, enclosed) for parts, enclosed in _determinants(call)]
     signs: list[list[tuple[float, ...]]] = [
         [(sign[k],) for sign, _ in pairs] for k in range(call.parts)
     ]
@@ -99,7 +103,7 @@ def slogdet(a: Any) -> tuple[Any, Any]:
     return _assembled(signs, fmt, call), _assembled([logarithms], FLOAT64, call)
 
 
-@eager
+@taking("a")
 def matrix_rank(a: Any) -> Any:
     """The rank of a as it is given, without any tolerance.
 
@@ -139,9 +143,9 @@ def matrix_rank(a: Any) -> Any:
                 f"1e-13; a proof that it is not up to {most} would take too many primes"
             )
         ranks.append(least)
-    found = np.array(ranks).reshape(batch)
+    rank_array = np.array(ranks).reshape(batch)
     like = first_words(operands.real(array))
-    return operands.returned(moved_like(found, like), call) if batch else ranks[0]
+    return operands.returned(moved_like(rank_array, like), call) if batch else ranks[0]
 
 
 def _matrices(call: Given) -> Any:
@@ -156,38 +160,57 @@ def _parts(matrix: Any) -> tuple[Any, ...]:
     return operands.real(matrix), operands.imaginary(matrix)
 
 
-def _rounded_parts(parts: tuple[Any, ...], fmt: Format) -> list[tuple[float, ...]]:
+def _determinants(call: Given) -> Iterator[tuple[tuple[Any, ...], Determinant]]:
+    """The parts of all matrices, and their determinants: small ones at once, others in turn."""
+    matrices = list(_matrices(call))
+    (array,) = call.arrays
+    n, small = array.shape[-1], None
+    if call.parts == 1 and matrices:
+        small = small_determinants(array.reshape(len(matrices), n, n))
+    share = 1 / max(1, len(matrices))
+    for at, matrix in enumerate(matrices):
+        if small is not None:
+            yield (matrix,), small[at]
+            continue
+        with part(at * share, share):
+            enclosed = determinant(*_parts(matrix))
+        yield _parts(matrix), enclosed
+
+
+def _rounded_parts(
+    parts: tuple[Any, ...], enclosed: Determinant, fmt: Format
+) -> list[tuple[float, ...]]:
     """The words of the real and the imaginary part of a determinant."""
-    found = determinant(*parts)
-    words = [decide_exactly(low, high, fmt.part) for low, high in found.parts]
-    if None in words and not found.is_exact:
-        found = exact_determinant(*parts)
-        words = [rounded(low, fmt.part) for low, _ in found.parts]
+    words = [decide_exactly(low, high, fmt.part) for low, high in enclosed.parts]
+    if None in words and not enclosed.is_exact:
+        enclosed = exact_determinant(*parts)
+        words = [rounded(low, fmt.part) for low, _ in enclosed.parts]
     words += [rounded(Fraction(0), fmt.part)] * (fmt.parts - len(words))
     return [word for word in words if word is not None]
 
 
-def _sign_and_logarithm(parts: tuple[Any, ...]) -> tuple[tuple[float, ...], float]:
+def _sign_and_logarithm(
+    parts: tuple[Any, ...], enclosed: Determinant
+) -> tuple[tuple[float, ...], float]:
     """The sign, by its parts, and the logarithm of the modulus."""
-    found = determinant(*parts)
-    value = _logarithm(found)
+    value = _logarithm(enclosed)
     if value is None:
-        found = exact_determinant(*parts)
-        value = _logarithm(found)
+        enclosed = exact_determinant(*parts)
+        value = _logarithm(enclosed)
     assert value is not None, "exact values are never undecided"
     if len(parts) == 1:
-        (low, high) = found.parts[0]
+        (low, high) = enclosed.parts[0]
         return (float((high > 0) - (low < 0)),), value
-    numbers = [low for low, _ in found.parts]  # those of complex matrices are exact
+    numbers = [low for low, _ in enclosed.parts]  # those of complex matrices are exact
     square = sum((number * number for number in numbers), Fraction(0))
     if not square:
         return (0.0, 0.0), value
     return tuple(rounded_root(v * v / square, v < 0, FLOAT64)[0] for v in numbers), value
 
 
-def _logarithm(found: Determinant) -> float | None:
+def _logarithm(enclosed: Determinant) -> float | None:
     """The logarithm of |det|, rounded to float64, or None if the enclosure does not decide that."""
-    ends = [sorted(map(abs, part)) for part in found.parts]
+    ends = [sorted(map(abs, part)) for part in enclosed.parts]
     if len(ends) == 2:  # half of that of the square
         low, high = (ends[0][k] ** 2 + ends[1][k] ** 2 for k in (0, 1))
         half = Fraction(1, 2)

@@ -80,7 +80,8 @@ class Progress:
         """Take note of the size of a correction."""
         self.steps += 1
         report(1 - 0.6**self.steps)
-        is_stuck = self.before < SMALL and not size < 0.25 * self.before  # noise over a small gap
+        # Noise over a small gap; a large correction is none, and the next step makes up for it.
+        is_stuck = max(self.before, size) < SMALL and not size < 0.25 * self.before
         self.goes_on = size > self.done and not is_stuck and self.steps < STEPS
         self.before = size
 
@@ -184,15 +185,20 @@ def turn_of(q: Any) -> float:
     return float(host.max())
 
 
-def groups_of(near: Any) -> list[Any]:
-    """Sets of two and more that are connected."""
+def labels_of(near: Any) -> Any:
+    """The first member of the connected set of each."""
     labels = np.arange(len(near))
     while True:
         new = np.minimum(labels, np.where(near, labels[None, :], len(near)).min(1))
         new = new[new]
         if (new == labels).all():
-            break
+            return labels
         labels = new
+
+
+def groups_of(near: Any) -> list[Any]:
+    """Sets of two and more that are connected."""
+    labels = labels_of(near)
     groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     return [group for group in groups if len(group) > 1]
 
@@ -261,7 +267,7 @@ def _radii(entries: Any, diagonal: list[Fraction], order: list[int]) -> list[Fra
     off = entries.copy()
     off[range(n), range(n)] = 0
     columns = np.maximum(off.max(axis=0), off.max(axis=1))
-    found = []
+    radii = []
     for place, i in enumerate(order):
         beside = [abs(diagonal[i] - diagonal[order[k]]) for k in (place - 1, place + 1)
                   if 0 <= k < n]  # fmt: skip
@@ -272,5 +278,5 @@ def _radii(entries: Any, diagonal: list[Fraction], order: list[int]) -> list[Fra
             disc = tau * Fraction(float(rows[i]))
             if gap - 2 * Fraction(own) > disc + most + gap / 2:
                 radius = min(most, disc + Fraction(float(entries[i, i])))
-        found.append(radius)
-    return found
+        radii.append(radius)
+    return radii

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
-from widen.formats.arrays import eager
+from widen.calls.foreign.functions import taking
 from widen.linalg import operands, results
 from widen.linalg.bounds import first_words
 from widen.linalg.progress import Progress, reported
@@ -13,14 +13,15 @@ from widen.linalg.progress import part as progress_part
 from widen.linalg.spectrum import Values, all_decided, check_symmetric, symmetric_values
 
 
-@eager
+@taking("a")
 def eigvalsh(
     a: Any, *, dtype: Any = None, info: bool = False, progress: Progress | None = None
 ) -> Any:
     """The eigenvalues of symmetric (or Hermitian) matrices, in ascending order.
 
     Every one is within a proven radius, and the nearest number of its format wherever that radius
-    decides it, which `info.decided` says: nearly always. Zeros are proven by the rank.
+    decides it, which `info.decided` says: nearly always. Values that end, such as 2 in several
+    words, and ties are proven by integers.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ def eigvalsh(
     return (values, record) if info else values
 
 
-@eager
+@taking("a")
 def eigh(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
     """The eigenvalues of symmetric (or Hermitian) matrices as in `eigvalsh`, and eigenvectors.
 
@@ -101,18 +102,22 @@ def _solved(a: Any, dtype: Any, with_vectors: bool) -> tuple[Any, Any, Any]:
     for at, matrix in enumerate(matrices):
         check_symmetric(matrix)
         with progress_part(at * share, share):
-            found = symmetric_values(matrix, all_decided(part), part if with_vectors else None)
-        each.append(found if with_vectors else Values(found.lows, found.highs, found.words))
+            enclosures = symmetric_values(matrix, all_decided(part), part, vectors=with_vectors)
+        each.append(
+            enclosures
+            if with_vectors
+            else Values(enclosures.lows, enclosures.highs, enclosures.words)
+        )
     value, record = results.collected(call, each, tuple(array.shape[:-1]), started)
     if not with_vectors:
         return value, None, record
     kind, shape = results.vector_call(call), tuple(array.shape)
     like = first_words(operands.real(array))
     pieces = []
-    for found in each:
-        if found.vectors is None:
+    for enclosures in each:
+        if enclosures.vectors is None:
             pieces.append(results.zero_planes(shape[-2:], kind.fmt, like))
         else:
-            (turned,) = results.turned_columns(*found.vectors.sides)
+            (turned,) = results.turned_columns(*enclosures.vectors.sides)
             pieces.append(results.planes_for(turned, kind.fmt))
     return value, operands.assembled(pieces, shape, kind, like), record

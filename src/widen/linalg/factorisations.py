@@ -9,8 +9,9 @@ import numpy as np
 
 from widen import api
 from widen.calls import check
+from widen.calls.foreign.functions import taking
 from widen.formats import Format
-from widen.formats.arrays import eager, is_tensor
+from widen.formats.arrays import is_tensor
 from widen.linalg import householder, operands, results, triangles
 from widen.linalg.arrays import adjoint, eye_like, is_complex, moved_like, on_host
 from widen.linalg.bounds import (
@@ -40,7 +41,7 @@ def _count_for(fmt: Format, spare: int) -> int:
     return wide[0] if wide else max(FORMATS)
 
 
-@eager
+@taking("a")
 def qr(a: Any, mode: str = "reduced", *, dtype: Any = None, info: bool = False) -> Any:
     """The factors a = q r, q with orthonormal columns, r upper triangular.
 
@@ -90,11 +91,11 @@ def qr(a: Any, mode: str = "reduced", *, dtype: Any = None, info: bool = False) 
                             for pair in pairs], (*batch, *shape), call, like)
         for k, shape in enumerate(((m, width), (width, n)))
     )  # fmt: skip
-    found = (r,) if mode == "r" else (q, r)
+    factors = (r,) if mode == "r" else (q, r)
     if info:
         record = _record(call, (q, r), array, count, started, is_orthogonal=True)
-        return (*found, record)
-    return found[0] if mode == "r" else found
+        return (*factors, record)
+    return factors[0] if mode == "r" else factors
 
 
 def _complex_if(x: Words, fmt: Format) -> Words:
@@ -115,7 +116,7 @@ def _orthogonal(a: Any, count: int, width: int) -> tuple[Words, Words]:
     return q, times_powers(r, powers, -1)
 
 
-@eager
+@taking("a")
 def lu_factor(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
     """The triangles of a with rows exchanged, p a = l u, in any format of words.
 
@@ -164,14 +165,17 @@ def lu_factor(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
     lu = operands.assembled(planes, (*batch, m, n), call, like)
     order = np.array(pivots, int).reshape(*batch, min(m, n))
     is_tensors = call.place != "numpy"
-    told = (order + 1).astype("int32") if is_tensors else order
-    told = operands.returned(moved_like(told, like), call)
+    swaps = (order + 1).astype("int32") if is_tensors else order
+    swaps = operands.returned(moved_like(swaps, like), call)
     if not info:
-        return lu, told
-    return lu, told, _record(call, (lu, order), array, count, started, is_orthogonal=False)
+        return lu, swaps
+    return (
+        lu,
+        swaps,
+        _record(call, (lu, order), array, count, started, is_orthogonal=False),
+    )
 
 
-@eager
 def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, *, dtype: Any = None) -> Any:
     """The solution of a x = b by substitution with the triangles of `lu_factor`, in its format.
 
@@ -200,6 +204,12 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, *, dtype: Any = None) -> An
     [1.0, 2.0]
     """
     lu, pivots = lu_and_pivots
+    return _substituted(lu, b, pivots, dtype=dtype)
+
+
+@taking("lu", "b", as_given="pivots")
+def _substituted(lu: Any, b: Any, pivots: Any, *, dtype: Any) -> Any:
+    """The same for triangles and pivots one by one."""
     call = operands.given(dtype, lu=lu, b=b)
     triangle, right = call.arrays
     operands.check_square(triangle, "lu")
@@ -222,8 +232,8 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, *, dtype: Any = None) -> An
         triangles.solve_lower(wide[0], x)
         triangles.solve_upper(wide[0], x)
     like = first_words(operands.real(triangle))
-    found = operands.assembled([results.planes_for(x, call.fmt)], tuple(right.shape), call, like)
-    return found[:, 0] if is_vector else found
+    solution = operands.assembled([results.planes_for(x, call.fmt)], tuple(right.shape), call, like)
+    return solution[:, 0] if is_vector else solution
 
 
 def _record(

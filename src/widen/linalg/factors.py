@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 
 from widen import api
+from widen.calls.foreign.functions import taking
 from widen.formats import Format
-from widen.formats.arrays import eager, library_of
+from widen.formats.arrays import library_of
 from widen.linalg import operands
 from widen.linalg.arrays import adjoint, eye_like, filled, inverse, is_complex, moved_like
 from widen.linalg.bounds import (
@@ -65,7 +66,7 @@ class _Factor:
     decided: Any
 
 
-@eager
+@taking("a")
 def cholesky(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
     """The lower triangular factor of positive definite matrices, a = L L', L' the adjoint.
 
@@ -109,15 +110,15 @@ def cholesky(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
     (array,) = call.arrays
     operands.check_square(array)
     batch, n = tuple(array.shape[:-2]), array.shape[-1]
-    found = [_factor(matrix, call.fmt) for matrix in operands.each_matrix(array, batch)]
+    factors = [_factor(matrix, call.fmt) for matrix in operands.each_matrix(array, batch)]
     like = first_words(operands.real(array))
-    value = operands.assembled([one.planes for one in found], (*batch, n, n), call, like)
+    value = operands.assembled([one.planes for one in factors], (*batch, n, n), call, like)
     if not info:
         return value
     radius, decided = filled(like, (*batch, n, n), 0.0), filled(like, (*batch, n, n), 1.0)
-    for at, one in enumerate(found):
-        radius.reshape(len(found), n, n)[at] = one.radius
-        decided.reshape(len(found), n, n)[at] = one.decided
+    for at, one in enumerate(factors):
+        radius.reshape(len(factors), n, n)[at] = one.radius
+        decided.reshape(len(factors), n, n)[at] = one.decided
     record = EigenInfo(
         operands.returned(radius, call), operands.returned(decided > 0, call), 2,
         perf_counter() - started,
@@ -128,14 +129,14 @@ def cholesky(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
 def _factor(a: Any, fmt: Format) -> _Factor:
     """The factor of one matrix."""
     check_symmetric(a)
-    found = _by_refinement(a, fmt)
-    if found is not None and bool(found.decided.all()):
-        return found
+    factor = _by_refinement(a, fmt)
+    if factor is not None and bool(factor.decided.all()):
+        return factor
     exact = _by_integers(a, fmt)
     if exact is not None:
         return exact
-    if found is not None:
-        return found
+    if factor is not None:
+        return factor
     if not is_positive_definite(a):
         raise np.linalg.LinAlgError("a is not positive definite, which is proven")
     raise NotProvenError(
@@ -164,8 +165,8 @@ def _by_refinement(a: Any, fmt: Format) -> _Factor | None:
     scale = moved_like(np.full((n, n), exponent // 2), like)
     best = None
     for count in [k for k in FORMATS if k > 1 and PRECISION[k] >= part.precision + 40][:WIDTHS]:
-        found = _refined(near, count, scale, fmt)
-        best = best if found is None else found
+        factor = _refined(near, count, scale, fmt)
+        best = best if factor is None else factor
         if best is not None and bool(best.decided.all()):
             break
     return best

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from widen.calls import check
-from widen.formats.arrays import eager, empty, is_distributed, library_of, place_of
-from widen.linalg import operands
-from widen.linalg.arrays import eye_like
+from widen.calls.foreign.functions import taking
+from widen.formats import Part
+from widen.formats.arrays import empty, is_distributed, library_of, place_of
+from widen.linalg import operands, together
+from widen.linalg.arrays import eye_like, on_host
 from widen.linalg.bounds import first_words
 from widen.linalg.operands import Given
+from widen.linalg.preconditioner import Preconditioner
 from widen.linalg.progress import Progress, part, reported
 from widen.linalg.records import SolveInfo
+from widen.linalg.refine import Solution
 from widen.linalg.scaling import each_plane
-from widen.linalg.system import solve_real
+from widen.linalg.system import goal_for, solve_real
 
 
-@eager
+@taking("a", "b")
 def solve(
     a: Any, b: Any, *, dtype: Any = None, accuracy: str = "correct", info: bool = False,
     progress: Progress | None = None,
@@ -28,7 +36,8 @@ def solve(
     ----------
     a
         Matrices (..., n, n): NumPy arrays or PyTorch tensors of float64, float32, float16,
-        bfloat16, complex128 or complex64, or `Words`.
+        bfloat16, complex128 or complex64, or `Words`; lists, integers and arrays of other
+        libraries as `matmul` takes them.
     b
         A vector (n,), or matrices (..., n, m), as for `np.linalg.solve`, of the same library.
     dtype
@@ -103,7 +112,7 @@ def solve(
     return (value, record) if info else value
 
 
-@eager
+@taking("a")
 def inv(a: Any, *, dtype: Any = None, accuracy: str = "correct", info: bool = False) -> Any:
     """The inverse of a, every element the nearest number of its format.
 
@@ -135,7 +144,7 @@ def inv(a: Any, *, dtype: Any = None, accuracy: str = "correct", info: bool = Fa
     return (value, record) if info else value
 
 
-@eager
+@taking("a", "b")
 def solve_triangular(
     a: Any, b: Any, *, lower: bool = False, dtype: Any = None, accuracy: str = "correct",
     info: bool = False,
@@ -176,14 +185,21 @@ def solved(
     fmt, parts = call.fmt, call.parts
     pieces, radii, records = [], [], []
     like = first_words(operands.real(call.arrays[0]))
-    share = 1 / max(1, math.prod(shape[:-2]))
-    for at, (a, b) in enumerate(systems):
-        sides = operands.real_sides(b, parts, fmt.parts)
-        with part(at * share, share):
-            solution, pre = solver(operands.real_matrix(a), sides, fmt.part, enclosed)
+    pairs = [(operands.real_matrix(a), operands.real_sides(b, parts, fmt.parts))
+             for a, b in systems]  # fmt: skip
+    easy = _easy_ones(pairs, fmt.part) if solver is solve_real else {}
+    hard, share = 0, 1 / max(1, len(pairs) - len(easy))
+    for at, (a, b) in enumerate(pairs):
+        if at in easy:
+            record = easy[at]
+        else:
+            with part(hard * share, share):
+                record = Solved.of(*solver(a, b, fmt.part, enclosed))
+            hard += 1
+        solution = record.solution
         pieces.append(operands.split(solution.planes, parts, fmt))
         radii.append(operands.joined_radius(solution.radius, parts, fmt))
-        records.append((solution, pre))
+        records.append(record)
     value = operands.assembled(pieces, shape, call, like)
     radius = empty(shape, "float64", place_of(like))
     flat = radius.reshape(len(radii), *shape[-2:])
@@ -192,22 +208,55 @@ def solved(
     return value, _record(operands.returned(radius, call), records, enclosed)
 
 
-def _record(radius: Any, records: list[Any], enclosed: bool) -> SolveInfo:
+@dataclass(frozen=True)
+class Solved:
+    """A solution, and the condition number and words of the inverse that it was found by."""
+
+    solution: Solution
+    condition: float = math.nan
+    words: int = 0
+
+    @classmethod
+    def of(cls, solution: Solution, pre: Preconditioner | None) -> Solved:
+        """What a solver returned; without an inverse where integers did it."""
+        return cls(solution) if pre is None else cls(solution, pre.condition, pre.words)
+
+
+def _easy_ones(pairs: list[Any], fmt: Part) -> dict[int, Solved]:
+    """Solutions of the systems of a batch that are found together."""
+    matrices, sides = [a for a, _ in pairs], [b for _, b in pairs]
+    if not together.are_taken(matrices, sides):
+        return {}
+    started = perf_counter()
+    library, goal = library_of(matrices[0]), goal_for(*sides[0].shape)
+    solved = together.solve_together(library.stack(matrices), library.stack(sides), fmt, goal)
+    steps, easy = on_host(solved.iterations), {}
+    for at in np.flatnonzero(on_host(solved.done)).tolist():
+        solution = Solution([plane[at] for plane in solved.planes], solved.radius[at])
+        solution.words, solution.iterations = solved.words, int(steps[at])
+        easy[at] = Solved(solution, solved.condition, 1)
+    for record in list(easy.values())[:1]:
+        record.solution.seconds["together"] = perf_counter() - started
+    return easy
+
+
+def _record(radius: Any, records: list[Solved], enclosed: bool) -> SolveInfo:
     """One record of all systems of a batch: sums of their work, the worst of the rest."""
     seconds: dict[str, float] = {}
-    for solution, _ in records:
+    solutions = [record.solution for record in records]
+    for solution in solutions:
         for name, value in solution.seconds.items():
             seconds[name] = seconds.get(name, 0.0) + value
-    with_inverse = [(solution, pre) for solution, pre in records if pre is not None]
+    with_inverse = [record for record in records if record.words]
     return SolveInfo(
         radius=radius,
-        condition=max((pre.condition for _, pre in with_inverse), default=math.nan),
+        condition=max((record.condition for record in with_inverse), default=math.nan),
         words=(
-            max((pre.words for _, pre in with_inverse), default=0),
-            max((solution.words for solution, _ in with_inverse), default=0),
+            max((record.words for record in with_inverse), default=0),
+            max((record.solution.words for record in with_inverse), default=0),
         ),
-        iterations=sum(solution.iterations for solution, _ in records),
-        lifted=sum(solution.lifted for solution, _ in records),
+        iterations=sum(solution.iterations for solution in solutions),
+        lifted=sum(solution.lifted for solution in solutions),
         seconds=seconds,
         proven="the matrix is nonsingular, and "
         + ("the solution is within the radius" if enclosed

@@ -15,7 +15,7 @@ import numpy as np
 from widen import api
 from widen.linalg.arrays import adjoint, eye_like, filled, is_complex, moved_like, on_host
 from widen.linalg.bounds import as_words, first_words
-from widen.linalg.scaling import each_plane
+from widen.linalg.scaling import each_plane, times_powers
 from widen.words import Words
 
 BLOCK = 16
@@ -105,13 +105,18 @@ def _joined(y: Words) -> Words:
 
 
 def _reflection(x: Words) -> Words | None:
-    """The v with v'v = 2 and (I - v v') x along the first axis; None for x = 0."""
-    norm = x.norm()
-    if not bool((on_host(norm.planes[0]) != 0).any()):
+    """The v with v'v = 2 and (I - v v') x along the first axis; None for x = 0.
+
+    It is the same for x times a power of two: x is brought near 1, for what words leave of a
+    column that depends on others is so small that its squares would underflow.
+    """
+    most = float(abs(on_host(x.planes[0])).max())
+    if most == 0:
         return None
-    top = abs(x[0, 0])
-    is_zero = not bool((on_host(top.planes[0]) != 0).any())
-    phase = x[0, 0] / top if not is_zero else 1.0
+    x = times_powers(x, np.full(x.shape[0], -int(np.frexp(most)[1])), -2)
+    norm = x.norm()
+    sizes, phases = _polar(x[:1])
+    top, phase = sizes[0, 0], phases[0, 0]
     scale = (norm * (norm + top)).sqrt()
     v: Words = x / scale
     v[0, 0] = phase * ((top + norm) / scale)
@@ -128,14 +133,23 @@ def _positive(q: Words, r: Words) -> tuple[Words, Words]:
         signs[:count][diagonal.planes[0][0] < 0] = -1.0
         turned = each_plane(r, lambda plane: plane * signs[:, None] + 0.0)
         return each_plane(q, lambda plane: plane * signs), turned
-    sizes = abs(diagonal)
-    empty = first_words(sizes) == 0
-    safe = sizes + empty * 1.0
-    phase = (diagonal + empty * 1.0) / safe
-    r[:count] = phase.conj().reshape(count, 1) * r[:count]
-    q[:, :count] = q[:, :count] * phase.reshape(1, count)
-    r[at, at] = sizes
+    sizes, phases = _polar(diagonal.reshape(count, 1))
+    r[:count] = phases.conj() * r[:count]
+    q[:, :count] = q[:, :count] * phases.reshape(1, count)
+    r[at, at] = sizes.reshape(count)
     return q, r
+
+
+def _polar(x: Words) -> tuple[Words, Words]:
+    """Moduli and phases of a column, each found near 1: squares of small numbers would underflow.
+
+    The phase of zero is 1.
+    """
+    powers = np.frexp(on_host(abs(x.planes[0])).max(axis=(0, 2)))[1].astype(np.int64)
+    near = times_powers(x, -powers, -2)
+    sizes = abs(near)
+    empty = (first_words(sizes) == 0) * 1.0
+    return times_powers(sizes, powers, -2), (near + empty) / (sizes + empty)
 
 
 def identity(like: Any, rows: int, columns: int, count: int) -> Words:

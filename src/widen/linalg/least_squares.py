@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from widen import api
+from widen.calls.foreign.functions import taking
 from widen.formats import Part
-from widen.formats.arrays import eager, library_of
+from widen.formats.arrays import library_of
 from widen.linalg import operands
 from widen.linalg.arrays import eye_like, filled, moved_like
 from widen.linalg.bounds import FORMATS, PRECISION, first_words
@@ -31,7 +32,7 @@ LARGEST = 6000
 """Rows and columns together of the larger system."""
 
 
-@eager
+@taking("a", "b")
 def lstsq(
     a: Any, b: Any, *, dtype: Any = None, accuracy: str = "correct", info: bool = False
 ) -> Any:
@@ -87,7 +88,7 @@ def lstsq(
     return (value, record) if info else value
 
 
-@eager
+@taking("a")
 def pinv(a: Any, *, dtype: Any = None, accuracy: str = "correct", info: bool = False) -> Any:
     """The pseudoinverse of a matrix of full rank, every element the nearest of its format.
 

@@ -26,7 +26,7 @@ from widen.linalg.arrays import moved_like, on_host
 from widen.linalg.bounds import FORMATS, PRECISION, U, above, first_words, magnitudes, row_sums
 from widen.linalg.decide import decide_exactly, rounded
 from widen.linalg.errors import NotProvenError
-from widen.linalg.integers import integer_rows, to_integers
+from widen.linalg.integers import integer_rows, row_lengths, to_integers
 from widen.linalg.modular import planes_of
 from widen.linalg.preconditioner import Preconditioner
 from widen.linalg.scaling import each_plane
@@ -61,28 +61,35 @@ class Correction:
 
 
 class Lifting:
-    """The matrix of a system as integers, to lift any of its right-hand sides."""
+    """The matrix of a system as integers, to lift any of its right-hand sides.
+
+    `a` and the integers are the rows that this process holds.
+    """
 
     def __init__(self, a: Any, pre: Preconditioner) -> None:
         self.a, self.pre = a, pre
-        (self.integers,), self.low = integer_rows(a)
-        lengths = [max(1, int(abs(row).sum())).bit_length() for row in self.integers]
-        self.determinant_bits = sum(
-            (int((row * row).sum()).bit_length() + 1) / 2 for row in self.integers
-        )
+        self.held = held = pre.held
+        (self.integers,), low = integer_rows(a)
+        self.low = held.gathered(low)
+        squares = [int((row * row).sum()).bit_length() + 1 for row in self.integers]
+        self.determinant_bits = int(held.gathered(np.array(squares, np.int64)).sum()) / 2
         # A' d with |d| < 2^54 is an integer of so many bits.
-        self.bits = max(lengths, default=1) + 55
-        self.step = max(1, min(STEP, math.floor(-math.log2(max(pre.alpha, 2.0**-60))) - 3))
-        self.norms = row_sums(magnitudes(pre.inverse))
+        self.bits = int(held.gathered(row_lengths(self.integers)).max(initial=1)) + 55
+        step = math.floor(-math.log2(max(pre.alpha, 2.0**-60))) - 3
+        self.step = held.first(max(1, min(STEP, step)))
+        self.norms = on_host(held.gathered(row_sums(magnitudes(pre.inverse))))
 
     def products(self, d: Any) -> Any:
         """The integers A' d of a vector of floats that are integers."""
         fit = [k for k in FORMATS if k > 1 and PRECISION[k] > self.bits]
         if not fit or d.dtype == object:
-            return self.integers.dot(np.array([int(v) for v in d], object))
+            own = self.integers.dot(np.array([int(v) for v in d], object))
+            return self.held.integers(list(own))
         first = first_words(self.a)
         column = moved_like(d[:, None], first)
-        exact = api.matmul(self.a, column, accuracy="correct", dtype=FORMATS[fit[0]])
+        exact = self.held.gathered(
+            api.matmul(self.a, column, accuracy="correct", dtype=FORMATS[fit[0]])
+        )
         return to_integers(planes_of(exact), self.low[:, None])[:, 0]
 
     def correction(self, r: Any) -> Correction:
@@ -98,8 +105,9 @@ class Lifting:
         values = np.array([v * p for v, p in zip(r, powers, strict=True)], object)
         right = Words(values[:, None], FORMATS[max(2, pre.words)])
         moved = each_plane(right, lambda plane: moved_like(plane, first_words(self.a)))
-        z = on_host(api.matmul(pre.inverse, moved, accuracy="correct", dtype="float64"))[:, 0]
-        error = 2.0 ** (1 - right.format.precision) * on_host(self.norms)  # |r| <= 1
+        z = self.held.gathered(api.matmul(pre.inverse, moved, accuracy="correct", dtype="float64"))
+        z = on_host(z)[:, 0]
+        error = 2.0 ** (1 - right.format.precision) * self.norms  # |r| <= 1
         return Correction(z, float(above(error + U * abs(z)).max()), shift)
 
     def solve(self, b: Any, wanted: list[int], exponents: Any, fmt: Part) -> dict[int, Any]:
@@ -109,7 +117,7 @@ class Lifting:
         t = min(0, *gaps)
         r = [int(v) << (gap - t) for v, gap in zip(right[:, 0], gaps, strict=True)]
         totals = dict.fromkeys(wanted, 0)
-        found: dict[int, Any] = {}
+        decided: dict[int, Any] = {}
         shift, stalls, before = 0, 0, math.inf
         z = self.correction(r)
         while totals:
@@ -130,13 +138,13 @@ class Lifting:
                 unit = t - shift + int(exponents[i])
                 words = _settled(totals[i], unit, t + int(exponents[i]), self._spare(shift), fmt)
                 if words is not None:
-                    found[i] = words
+                    decided[i] = words
                     del totals[i]
             totals = {i: total << self.step for i, total in totals.items()}
             shift += self.step
             r = [v << self.step for v in r]
             z = replace(z, shift=z.shift + self.step)
-        return found
+        return decided
 
     def _spare(self, shift: int) -> int:
         """Largest q of a candidate C / 2^q that the enclosure at this shift proves."""

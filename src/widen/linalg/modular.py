@@ -70,10 +70,11 @@ def reduced(x: Any, p: int) -> Any:
     return x
 
 
-def eliminate(m: Any, p: int) -> tuple[int, int]:
+def eliminate(m: Any, p: int, columns: list[int] | None = None) -> tuple[int, int]:
     """The rank modulo p, and the determinant modulo p (0 if the rank is not full).
 
-    `m` holds residues and is overwritten.
+    `m` holds residues and is overwritten. Columns that are independent of those before them are
+    added to `columns`, if that is given.
 
     >>> eliminate(np.array([[1.0, 2.0], [3.0, 4.0]]), 8388593)
     (2, 8388591)
@@ -101,6 +102,8 @@ def eliminate(m: Any, p: int) -> tuple[int, int]:
             reduced(below, p)
             pivots.append(column)
             rank += 1
+        if columns is not None:
+            columns += pivots
         count = len(pivots)
         if not count or stop == width:
             continue

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from widen.calls.foreign.functions import taking
 from widen.formats import Part
-from widen.formats.arrays import eager, library_of
+from widen.formats.arrays import library_of
 from widen.linalg import operands, results
-from widen.linalg.decide import decide_exactly
+from widen.linalg.decide import decide_exactly, rounded
 from widen.linalg.integers import to_integers
 from widen.linalg.modular import planes_of
 from widen.linalg.powers import power_mean, root_ends
@@ -25,16 +26,17 @@ from widen.words import Words
 OF_MATRICES = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 
-@eager
+@taking("a")
 def norm(
     a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, *, dtype: Any = None,
     info: bool = False,
 ) -> Any:  # fmt: skip
     """Norms of vectors and matrices, each the nearest number of its format where that is decided.
 
-    All but ``'nuc'``, 2 and -2 of matrices, sums of complex moduli and powers that are no integers
-    are always decided: they are exact, and rounded once. `info.decided` tells of the others, which
-    are within a proven radius.
+    All but ``'nuc'``, 2 and -2 of matrices and powers that are no integers are always decided: they
+    are exact, and rounded once. `info.decided` tells of the others, which are within a proven
+    radius. `widen.norm` gives the same numbers, faster for long real vectors, takes infinities and
+    has gradients and ``out=``; it has no record.
 
     Parameters
     ----------
@@ -84,10 +86,10 @@ def _axes(ndim: int, ord: Any, axis: Any) -> tuple[int, ...]:
     given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     if len(given) > 2:
         raise ValueError(f"axis={axis}: a norm goes over one axis or two")
-    found = tuple(int(x) + ndim * (x < 0) for x in given)
-    if any(not 0 <= x < ndim for x in found) or len(set(found)) < len(found):
+    axes_given = tuple(int(x) + ndim * (x < 0) for x in given)
+    if any(not 0 <= x < ndim for x in axes_given) or len(set(axes_given)) < len(axes_given):
         raise ValueError(f"axis={axis} does not fit an array of {ndim} axes, or names one twice")
-    return found
+    return axes_given
 
 
 def _moved(x: Any, axes: tuple[int, ...]) -> Any:
@@ -101,6 +103,18 @@ def _moved(x: Any, axes: tuple[int, ...]) -> Any:
 # ── one norm ─────────────────────────────────────────────────────────────────
 
 Norm = Callable[[Any, Part], Values]
+
+
+def rounded_norm(x: Any, ord: Any, part: Part, *, of_matrix: bool = False) -> tuple[float, ...]:
+    """The words of one norm of finite numbers: nearest where that is decided, else near.
+
+    >>> from widen.formats import FORMATS
+    >>> rounded_norm(np.array([3.0 + 4.0j, 2.0j]), 1, FORMATS["float64"])
+    (7.0,)
+    """
+    enclosures = (_matrix_norm if of_matrix else _vector_norm)(ord)(operands.widened(x), part)
+    (low,), (high,) = enclosures.lows, enclosures.highs
+    return decide_exactly(low, high, part) or rounded((low + high) / 2, part)
 
 
 def _exactly(value: Fraction) -> Values:
@@ -163,18 +177,16 @@ def _extreme_of(rows: list[list[int]], unit: Fraction, part: Part, largest: bool
 def _largest_sum(rows: list[list[int]], unit: Fraction, part: Part, largest: bool) -> Values:
     """The largest (or smallest) of sums of square roots: exact where all roots are integers.
 
-    Otherwise every root is cut behind some bits, until that decides the sum or 16 times as many
-    bits as the format has do not.
+    Otherwise every root is cut behind more and more bits, until that decides. Square roots of
+    integers without square factors are independent over the rationals, so a sum of roots that is
+    rational has rational roots alone, which are exact here; any other sum is no tie and does not
+    end, and some number of bits decides it.
     """
     choose = max if largest else min
-    top, bottom = math.isqrt(unit.numerator), math.isqrt(unit.denominator)
-    scale = Fraction(top, bottom)  # a power of two
-    whole = [[math.isqrt(v) for v in row] for row in rows]
-    if all(r * r == v for row, roots in zip(rows, whole, strict=True)
-           for v, r in zip(row, roots, strict=True)):  # fmt: skip
-        return _exactly(choose(map(sum, whole)) * scale)
+    scale = Fraction(math.isqrt(unit.numerator), math.isqrt(unit.denominator))  # a power of two
     most = max((v for row in rows for v in row), default=1).bit_length() // 2
-    for bits in (part.precision + 64, 4 * part.precision, 16 * part.precision):
+    bits = 0
+    while True:
         shift = max(0, bits - most)
         low, high = [], []
         for row in rows:
@@ -183,9 +195,9 @@ def _largest_sum(rows: list[list[int]], unit: Fraction, part: Part, largest: boo
             low.append(sum(roots))
             high.append(sum(roots) + len(roots) - sum(exact))
         ends = [choose(side) * scale / 2**shift for side in (low, high)]
-        if decide_exactly(ends[0], ends[1], part) is not None:
-            break
-    return Values([ends[0]], [ends[1]], 0)
+        if ends[0] == ends[1] or (bits and decide_exactly(ends[0], ends[1], part) is not None):
+            return Values([ends[0]], [ends[1]], 0)
+        bits = max(2 * bits, part.precision + 64)
 
 
 def _matrix_norm(ord: Any) -> Norm:
@@ -215,12 +227,14 @@ def _singular(x: Any, part: Part, at: int) -> Values:
     """One singular value."""
     results.check_not_empty(x)
     check = all_decided(part)
-    found = values_of(x, lambda lows, highs: check([lows[at]], [highs[at]]))
-    return Values([found.lows[at]], [found.highs[at]], found.words)
+    enclosures = values_of(x, lambda lows, highs: check([lows[at]], [highs[at]]), part)
+    return Values([enclosures.lows[at]], [enclosures.highs[at]], enclosures.words)
 
 
 def _nuclear(x: Any, part: Part) -> Values:
     """The sum of all singular values."""
     check, zero = all_decided(part), Fraction(0)
-    found = values_of(x, lambda lows, highs: check([sum(lows, zero)], [sum(highs, zero)]))
-    return Values([sum(found.lows, zero)], [sum(found.highs, zero)], found.words)
+    enclosures = values_of(
+        x, lambda lows, highs: check([sum(lows, zero)], [sum(highs, zero)]), part
+    )
+    return Values([sum(enclosures.lows, zero)], [sum(enclosures.highs, zero)], enclosures.words)

@@ -127,6 +127,8 @@ def imaginary(x: Any) -> Any:
 
 def beside(arrays: list[Any], axis: int) -> Any:
     """Matrices joined along an axis."""
+    if len(arrays) == 1:
+        return arrays[0]
     if any(isinstance(x, Words) for x in arrays):
         return joined(arrays, axis, "concatenate")
     return library_of(arrays[0]).concatenate(arrays, axis)

@@ -16,9 +16,9 @@ _CURRENT: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 def report(share: float) -> None:
     """Say that this share of the current part is done."""
-    told = _CURRENT.get()
-    if told is not None:
-        told(min(max(share, 0.0), 1.0))
+    listener = _CURRENT.get()
+    if listener is not None:
+        listener(min(max(share, 0.0), 1.0))
 
 
 @contextmanager
@@ -29,16 +29,16 @@ def reported(progress: Progress | None) -> Iterator[None]:
     """
     most = -1.0
 
-    def told(share: float) -> None:
+    def tell(share: float) -> None:
         nonlocal most
         if progress is not None and share > most:
             most = share
             progress(share)
 
-    token = _CURRENT.set(told if progress is not None else None)
+    token = _CURRENT.set(tell if progress is not None else None)
     try:
         yield
-        report(1.0)
+        tell(1.0)
     finally:
         _CURRENT.reset(token)
 

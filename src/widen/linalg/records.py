@@ -34,6 +34,14 @@ class SolveInfo:
         Wall-clock time by part.
     proven
         A sentence that says what was proven.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> a, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.ones(2)
+    >>> x, info = widen.linalg.solve(a, b, info=True)
+    >>> bool(np.all(info.radius < 1e-15))
+    True
     """
 
     radius: Any
@@ -45,7 +53,14 @@ class SolveInfo:
     proven: str
 
     def of_vector(self) -> SolveInfo:
-        """The same for a right-hand side that was a vector."""
+        """The same for a right-hand side that was a vector.
+
+        >>> import numpy as np, widen
+        >>> a, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.ones(2)
+        >>> x, info = widen.linalg.solve(a, b[:, None], info=True)
+        >>> info.radius.shape, info.of_vector().radius.shape
+        ((2, 1), (2,))
+        """
         return replace(self, radius=self.radius[..., 0])
 
     def __str__(self) -> str:
@@ -86,6 +101,14 @@ class EigenInfo:
         enclosures being connected; its own place where it is alone.
     orthogonality
         With vectors: upper bound of the 2-norm of I - X'X for the columns of each side.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> a = np.array([[2.0, 1.0], [1.0, 3.0]])
+    >>> values, info = widen.linalg.eigvalsh(a, info=True)
+    >>> info.decided
+    array([ True,  True])
     """
 
     radius: Any
@@ -121,10 +144,19 @@ class DefiniteInfo:
     Attributes
     ----------
     vectors
-        Vectors x with x' a x <= 0, shown exactly; None where a matrix is definite, or is not
-        because an eigenvalue is zero. `Words` where float64 is too rough.
+        Vectors x with x' a x <= 0, shown exactly, and a x = 0 where the smallest eigenvalue is
+        zero. None where a matrix is definite, or where `proven` says why there is none. `Words`
+        where float64 is too rough.
     proven
         Sentences that say how the answer was proven.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> a = np.array([[2.0, 1.0], [1.0, 3.0]])
+    >>> definite, info = widen.linalg.is_positive_definite(a, info=True)
+    >>> info.vectors
+    [None]
     """
 
     vectors: list[Any]
@@ -149,6 +181,14 @@ class FactorInfo:
         Words of float64 of the arithmetic.
     seconds
         Wall-clock time.
+
+    Examples
+    --------
+    >>> import numpy as np, widen
+    >>> a = np.array([[2.0, 1.0], [1.0, 3.0]])
+    >>> q, r, info = widen.linalg.qr(a, info=True)
+    >>> bool(info.residual.max() < 1e-15)
+    True
     """
 
     residual: Any

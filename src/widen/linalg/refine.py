@@ -109,7 +109,7 @@ class Active:
         )  # fmt: skip
 
 
-def _exact_sum(x: Any, d: Any) -> Words:
+def exact_sum(x: Any, d: Any) -> Words:
     """The sums of floats as numbers of two words, exactly."""
     high, low = two_sum(x, d)
     return Words.of(WORDS["float64x2"], [high[None], low[None]])
@@ -120,14 +120,15 @@ class Refiner:
 
     def __init__(self, system: System, pre: Preconditioner, fmt: Part, enclosed: bool) -> None:
         self.system, self.pre, self.fmt, self.enclosed = system, pre, fmt, enclosed
+        self.held = pre.held
         self.sizes = abs(first_words(pre.inverse))
         like = self.sizes
-        n, m = system.a.shape[0], system.b.shape[1]
+        n, m = system.b.shape
         names = [word.name for word in fmt.words]
         self.solution = Solution(
             [empty((n, m), name, place_of(like)) for name in names], filled(like, (n, m), math.inf)
         )
-        self.lost = above(LOST * row_sums(self.sizes))[:, None]
+        self.lost = self.held.gathered(above(LOST * row_sums(self.sizes)))[:, None]
         self.encoded = api.encode(
             system.a, side="left", accuracy="correct", dtype=FORMATS[pre.words]
         )
@@ -138,7 +139,7 @@ class Refiner:
         """Words of x to begin with; None if no format is wide enough."""
         bits = self.fmt.precision + SPARE + math.log2(max(2.0, self.pre.condition))
         wide = [k for k in FORMATS if k > 1 and k >= self.pre.words and PRECISION[k] >= bits]
-        return wide[0] if wide else None
+        return self.held.first(wide[0] if wide else 0) or None
 
     def run(self) -> Solution:
         """Refine until every element is decided, or lifted."""
@@ -166,19 +167,22 @@ class Refiner:
 
     def _start(self, b: Any) -> Any:
         if self.pre.words == 1:
-            return product(self.pre.inverse, first_words(b))
-        return api.matmul(self.pre.inverse, b, dtype=FORMATS[self.pre.words])
+            return self.held.gathered(product(self.pre.inverse, first_words(b)))
+        wide = FORMATS[self.pre.words]
+        return self.held.gathered(api.matmul(self.pre.inverse, b, dtype=wide))
 
     def _correction(self, residual: Any) -> tuple[Any, Any]:
         """The product d of R and the residual, and |z - d|'s bound E."""
         pre = self.pre
-        around = product_above(self.sizes if pre.words == 1 else above(self.sizes),
-                               magnitudes(residual))  # fmt: skip
+        sizes = self.sizes if pre.words == 1 else above(self.sizes)
+        around = self.held.gathered(product_above(sizes, magnitudes(residual)))
         if pre.words == 1:
             # n u |R||rho| and a rounding of the product, u |R||rho| of the residual.
-            n = self.sizes.shape[0]
-            return product(pre.inverse, residual), above((n + 3) * U * 1.01 * around + self.lost)
+            n = len(around)
+            d = self.held.gathered(product(pre.inverse, residual))
+            return d, above((n + 3) * U * 1.01 * around + self.lost)
         d = api.matmul(pre.inverse, residual, accuracy="correct", dtype="float64")
+        d = self.held.gathered(d)
         unit = 2.0 ** -PRECISION[pre.words]
         return d, above(2 * unit * around + U * abs(d) + self.lost)
 
@@ -186,17 +190,17 @@ class Refiner:
         """Better approximations, and a radius of every element."""
         pre = self.pre
         x_before, b_before = (now.x, now.b) if now.last is None else now.last[::-1]
-        residual = api.gemm(
-            self.encoded, x_before, b_before, alpha=-1.0, beta=1.0, accuracy="correct",
-            dtype=FORMATS[pre.words],
-        )  # fmt: skip
+        residual = self.held.gathered(api.gemm(
+            self.encoded, x_before, b_before[self.held.own], alpha=-1.0, beta=1.0,
+            accuracy="correct", dtype=FORMATS[pre.words],
+        ))  # fmt: skip
         d, error = self._correction(residual)
         if now.last is not None:
-            before = product_above(self.sizes, abs(now.last[0]))
+            before = self.held.gathered(product_above(self.sizes, abs(now.last[0])))
             error = above(error + U * 1.01 * before + self.lost)
         size = above(largest(above(abs(d) + error)) / (1 - pre.alpha))
         is_first = not isinstance(now.x, Words)
-        x = as_words(_exact_sum(now.x, d), width) if is_first else as_words(now.x, width) + d
+        x = as_words(exact_sum(now.x, d), width) if is_first else as_words(now.x, width) + d
         radius = above(error + pre.rows[:, None] * size + sum_error(width) * magnitudes(x))
         self.solution.iterations += 1
         # More words than two take the exact residual at once: u |rho| is much next to their bits.
@@ -288,16 +292,17 @@ class Refiner:
 
     def _decide_far(self, now: Active, radius: Any, where: Any) -> None:
         at = on_host(now.at)
-        found = decide_far(now.x, radius, self.system.exponents[:, at], self.fmt, where)
-        self._put([(i, int(at[j])) for i, j in found], list(found.values()))
-        for i, j in found:
+        decided = decide_far(now.x, radius, self.system.exponents[:, at], self.fmt, where)
+        self._put([(i, int(at[j])) for i, j in decided], list(decided.values()))
+        for i, j in decided:
             now.is_open[i, j] = False
 
     def _ties(self, now: Active, radius: Any) -> None:
         """Settle open elements of columns that refinement does not bring further."""
         self._decide_far(now, radius, now.is_open)
         candidate, dropped = ties.candidates(now.x, radius)
-        proven = ties.proven_equal(self.system.a, now.b, candidate, now.is_open | dropped)
+        where = now.is_open | dropped
+        proven = ties.proven_equal(self.system.a, now.b, candidate, where, self.held)
         won = now.is_open & proven[None, :]
         if not bool(won.any()):
             return
@@ -326,7 +331,7 @@ class Refiner:
         for j, column in enumerate(at.tolist()):
             wanted = np.flatnonzero(is_open[:, j]).tolist()
             b = columns(now.b, slice(j, j + 1))
-            found = self.lifting.solve(b, wanted, self.system.exponents[:, column], self.fmt)
-            self._put([(i, column) for i in found], list(found.values()))
-            self.solution.lifted += len(found)
+            lifted = self.lifting.solve(b, wanted, self.system.exponents[:, column], self.fmt)
+            self._put([(i, column) for i in lifted], list(lifted.values()))
+            self.solution.lifted += len(lifted)
         self.solution.seconds["lift"] = self._lifting_time + perf_counter() - started

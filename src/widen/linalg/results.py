@@ -58,8 +58,8 @@ def collected(call: Given, each: list[Values], shape: tuple[int, ...], since: fl
     """Values of all matrices in a shape, and a record."""
     part = call.fmt.part
     words, radii, decided = [], [], []
-    for found in each:
-        for low, high in zip(found.lows, found.highs, strict=True):
+    for enclosures in each:
+        for low, high in zip(enclosures.lows, enclosures.highs, strict=True):
             sure = decide_exactly(low, high, part)
             value = rounded((low + high) / 2, part) if sure is None else sure
             decided.append(sure is not None)
@@ -82,7 +82,7 @@ def collected(call: Given, each: list[Values], shape: tuple[int, ...], since: fl
     record = EigenInfo(
         operands.returned(placed(radii, "float64"), call),
         operands.returned(placed(decided, "bool"), call),
-        max((found.words for found in each), default=0),
+        max((enclosures.words for enclosures in each), default=0),
         perf_counter() - since,
         **_of_vectors(call, each, shape),
     )
@@ -91,7 +91,7 @@ def collected(call: Given, each: list[Values], shape: tuple[int, ...], since: fl
 
 def _of_vectors(call: Given, each: list[Values], shape: tuple[int, ...]) -> dict[str, Any]:
     """What a record says of vectors that were rounded to the format of the result."""
-    kept = [found.vectors for found in each]
+    kept = [enclosures.vectors for enclosures in each]
     if not kept or any(vectors is None for vectors in kept):
         return {}
     part, like = call.fmt.part, first_words(operands.real(call.arrays[0]))

@@ -16,6 +16,7 @@ from widen.formats.arrays import library_of
 from widen.linalg.arrays import moved_like, on_host
 from widen.linalg.bounds import first_words
 from widen.linalg.errors import SingularMatrixError
+from widen.linalg.holding import WHOLE, Holding
 from widen.words import Words
 
 FAR = 2000
@@ -26,9 +27,10 @@ FAR = 2000
 class System:
     """A y = B with a_ij 2^(rows_i + columns_j) and b_ij 2^(rows_i + sides_j) for a and b.
 
-    The solution that is wanted is x_ij = y_ij 2^(columns_i - sides_j). Every row of A, every column
-    of A and every column of B that is not zero has its largest entry in [1/2, 1], or below 1/2 for
-    rows that a column's factor made smaller.
+    `a` is what this process holds of A. The solution that is wanted is
+    x_ij = y_ij 2^(columns_i - sides_j). Every row of A, every column of A and every column of B
+    that is not zero has its largest entry in [1/2, 1], or below 1/2 for rows that a column's factor
+    made smaller.
     """
 
     a: Any
@@ -69,31 +71,36 @@ def is_equal(x: Any, y: Any) -> bool:
     return bool((x == y).all())
 
 
-def exponents_of(x: Any, axis: int) -> tuple[Any, Any]:
-    """Exponents e with 2^(e-1) <= largest < 2^e of columns (axis 0) or rows; which are zero."""
+def exponents_of(x: Any, axis: int, held: Holding = WHOLE) -> tuple[Any, Any]:
+    """Exponents e with 2^(e-1) <= largest < 2^e of columns (axis 0) or rows; which are zero.
+
+    x is what this process holds of a matrix. The rows are its own, the columns whole ones.
+    """
     first = abs(first_words(x))
     if first.shape[axis] == 0:
         most = np.zeros(first.shape[1 - axis])
     else:
         most = on_host(library_of(first).amax(first, axis))
+    if axis == 0:
+        most = held.largest(most)
     return np.frexp(most)[1].astype(np.int64), most == 0
 
 
-def scale_matrix(a: Any) -> tuple[Any, Any, Any] | None:
+def scale_matrix(a: Any, held: Holding = WHOLE) -> tuple[Any, Any, Any] | None:
     """The scaled matrix, and the exponents of its rows and columns; None if it is not exact."""
-    rows, empty = exponents_of(a, 1)
+    rows, empty = map(held.gathered, exponents_of(a, 1))
     if empty.any():
         raise SingularMatrixError(f"row {int(empty.argmax())} of a is zero: a is singular")
-    half = times_powers(a, -rows, -2)
-    columns, empty = exponents_of(half, 0)
-    if bool((first_words(a) == 0).all(0).any()):
-        column = int(on_host((first_words(a) == 0).all(0)).argmax())
-        raise SingularMatrixError(f"column {column} of a is zero: a is singular")
-    if empty.any():  # it underflowed
-        return None
+    half = times_powers(a, -rows[held.own], -2)
+    columns, empty = exponents_of(half, 0, held)
+    if empty.any():
+        _, empty = exponents_of(a, 0, held)
+        if empty.any():
+            raise SingularMatrixError(f"column {int(empty.argmax())} of a is zero: a is singular")
+        return None  # it underflowed
     whole = times_powers(half, -columns, -1)
-    back = times_powers(times_powers(whole, columns, -1), rows, -2)
-    return (whole, -rows, -columns) if is_equal(back, a) else None
+    back = times_powers(times_powers(whole, columns, -1), rows[held.own], -2)
+    return (whole, -rows, -columns) if held.everywhere(is_equal(back, a)) else None
 
 
 def scale_sides(b: Any, rows: Any) -> tuple[Any, Any] | None:
@@ -114,9 +121,8 @@ def scale_sides(b: Any, rows: Any) -> tuple[Any, Any] | None:
     return whole, -(own + more)
 
 
-def scaled_system(a: Any, b: Any) -> System | None:
-    """The scaled system; None where powers of two alone do not bring the numbers together."""
-    matrix = scale_matrix(a)
+def scaled_system(matrix: tuple[Any, Any, Any] | None, b: Any) -> System | None:
+    """The system of a scaled matrix; None where powers of two do not bring numbers together."""
     if matrix is None:
         return None
     whole, rows, columns = matrix

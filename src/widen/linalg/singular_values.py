@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from time import perf_counter
 from typing import Any
 
 from widen import api
+from widen.calls.foreign.functions import taking
 from widen.formats import Part
-from widen.formats.arrays import eager
 from widen.linalg import angles, householder, operands, results, singular_vectors
 from widen.linalg.arrays import adjoint
 from widen.linalg.bounds import first_words
 from widen.linalg.decide import decide_exactly
 from widen.linalg.errors import NotProvenError
+from widen.linalg.exact_values import ExactValues
 from widen.linalg.spectrum import (
     WIDTHS,
     Done,
     Values,
     Vectors,
-    Zeros,
     all_decided,
     is_accurate,
     scaled_by_two,
@@ -27,7 +28,7 @@ from widen.linalg.spectrum import (
 )
 
 
-@eager
+@taking("a")
 def svd(a: Any, full_matrices: bool = True, *, dtype: Any = None, info: bool = False) -> Any:
     """The singular value decomposition a = u diag(s) vh, s as `svdvals` has it.
 
@@ -71,12 +72,13 @@ def svd(a: Any, full_matrices: bool = True, *, dtype: Any = None, info: bool = F
     part, kind = call.fmt.part, results.vector_call(call)
     batch, (m, n) = tuple(array.shape[:-2]), array.shape[-2:]
     like, k = first_words(operands.real(array)), min(m, n)
-    each = [decomposed(matrix, all_decided(part), part) for matrix in results.each_matrix(call)]
+    matrices = results.each_matrix(call)
+    each = [decomposed(x, all_decided(part), part, vectors=True) for x in matrices]
     value, record = results.collected(call, each, (*batch, k), started)
     widths = (m, n) if full_matrices else (k, k)
     left, right = [], []
-    for found in each:
-        u, v = _sides(found, array, widths)
+    for enclosures in each:
+        u, v = _sides(enclosures, array, widths)
         left.append(results.planes_for(u, kind.fmt))
         right.append(results.planes_for(adjoint(v), kind.fmt))
     parts = (
@@ -87,17 +89,17 @@ def svd(a: Any, full_matrices: bool = True, *, dtype: Any = None, info: bool = F
     return (*parts, record) if info else parts
 
 
-def _sides(found: Values, array: Any, widths: tuple[int, int]) -> list[Any]:
+def _sides(enclosures: Values, array: Any, widths: tuple[int, int]) -> list[Any]:
     """Vectors of both sides as columns, filled up to so many."""
-    if found.vectors is None:  # of an empty matrix
+    if enclosures.vectors is None:  # of an empty matrix
         lengths = tuple(array.shape[-2:])
         return [householder.identity(array, length, width, 2)
                 for length, width in zip(lengths, widths, strict=True)]  # fmt: skip
-    turned = results.turned_columns(*found.vectors.sides)
+    turned = results.turned_columns(*enclosures.vectors.sides)
     return [householder.completed(x, width) for x, width in zip(turned, widths, strict=True)]
 
 
-@eager
+@taking("a")
 def svdvals(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
     """The singular values of matrices, in descending order, as `eigvalsh` has eigenvalues.
 
@@ -122,14 +124,15 @@ def svdvals(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
     call = results.real_result(dtype, a)
     (array,) = call.arrays
     results.check_matrices(array)
-    check = all_decided(call.fmt.part)
-    each = [values_of(matrix, check) for matrix in results.each_matrix(call)]
+    part = call.fmt.part
+    check = all_decided(part)
+    each = [values_of(matrix, check, part) for matrix in results.each_matrix(call)]
     shape = (*array.shape[:-2], min(array.shape[-2:]))
     value, record = results.collected(call, each, shape, started)
     return (value, record) if info else value
 
 
-@eager
+@taking("a")
 def cond(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
     """The condition number: the largest singular value over the smallest; infinite if that is 0.
 
@@ -157,9 +160,11 @@ def cond(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
 
     each = []
     for matrix in results.each_matrix(call):
-        found = values_of(matrix, lambda *ends: decide_exactly(*quotient(*ends), part) is not None)
-        low, high = quotient(found.lows, found.highs)
-        each.append(Values([low], [high], found.words))
+        enclosures = values_of(
+            matrix, lambda *ends: decide_exactly(*quotient(*ends), part) is not None, part
+        )
+        low, high = quotient(enclosures.lows, enclosures.highs)
+        each.append(Values([low], [high], enclosures.words))
     value, record = results.collected(call, each, tuple(array.shape[:-2]), started)
     return (value, record) if info else value
 
@@ -167,30 +172,32 @@ def cond(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
 # ── one matrix ───────────────────────────────────────────────────────────────
 
 
-def values_of(a: Any, done: Done) -> Values:
+def values_of(a: Any, done: Done, part: Part) -> Values:
     """Intervals of the singular values of a matrix, in descending order."""
-    found = decomposed(a, done)
-    return Values(found.lows, found.highs, found.words)
+    enclosures = decomposed(a, done, part)
+    return Values(enclosures.lows, enclosures.highs, enclosures.words)
 
 
-def decomposed(a: Any, done: Done, vectors: Part | None = None) -> Values:
+def decomposed(a: Any, done: Done, part: Part, *, vectors: bool = False) -> Values:
     """Intervals of singular values as narrow as `done` wants them, and both sides' vectors.
 
-    With a format, vectors are refined until they are as accurate as that, by proof. A wide matrix
-    is taken by its adjoint, a tall one by the triangle of its QR in words.
+    Numbers of the format, and ties between them, are proven where they are values. Vectors are
+    refined until they are as accurate as that, by proof, if they are wanted. A wide matrix is taken
+    by its adjoint, a tall one by the triangle of its QR in words.
     """
     if min(a.shape) == 0:
         return Values([], [], 0)
     if a.shape[0] < a.shape[1]:
-        found = decomposed(adjoint(a), done, vectors)
-        assert found.vectors is not None
-        kept = found.vectors
+        enclosures = decomposed(adjoint(a), done, part, vectors=vectors)
+        assert enclosures.vectors is not None
+        kept = enclosures.vectors
         turned = Vectors(kept.sides[::-1], kept.sines, kept.labels, kept.phi)
-        return Values(found.lows, found.highs, found.words, turned)
+        return Values(enclosures.lows, enclosures.highs, enclosures.words, turned)
     near, exponent = scaled_by_two(a, "singular values")
-    scale, zeros = Fraction(2) ** exponent, Zeros(a)
-    least = 2 if vectors is None else words_for(vectors)
-    pair, found = None, Values([], [], 0)
+    scale, exact = Fraction(2) ** exponent, ExactValues(a, part, singular=True)
+    wanted = part if vectors else None
+    least = 2 if wanted is None else words_for(wanted)
+    pair, enclosures = None, Values([], [], 0)
     for width in WIDTHS:
         q, triangle = None, near
         if a.shape[0] > a.shape[1]:
@@ -203,15 +210,18 @@ def decomposed(a: Any, done: Done, vectors: Part | None = None) -> Values:
         enclosed = singular_vectors.enclose(near, whole)
         if enclosed is None:
             continue
-        ends = zeros.settled(list(zip(enclosed.lows, enclosed.highs, strict=True)))
-        lows, highs = [low for low, _ in ends], [high for _, high in ends]
-        kept = _vectors(enclosed, lows, highs)
-        found = Values([v * scale for v in lows], [v * scale for v in highs], width, kept)
-        if width >= least and done(found.lows, found.highs) and is_accurate(kept, vectors):
+        pairs = zip(enclosed.lows, enclosed.highs, strict=True)
+        ends = exact.settled([(low * scale, high * scale) for low, high in pairs])
+        enclosures = Values.between(ends, width)
+        kept = _vectors(
+            enclosed, [v / scale for v in enclosures.lows], [v / scale for v in enclosures.highs]
+        )
+        enclosures = replace(enclosures, vectors=kept)
+        if width >= least and done(enclosures.lows, enclosures.highs) and is_accurate(kept, wanted):
             break
-    if not found.words:
+    if not enclosures.words:
         raise NotProvenError("singular vectors that are nearly orthonormal were not found")
-    return found
+    return enclosures
 
 
 def _vectors(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,14 +15,12 @@ from widen.linalg.arrays import adjoint
 from widen.linalg.bounds import PRECISION, as_words, first_words
 from widen.linalg.decide import decide_exactly
 from widen.linalg.errors import NotProvenError
-from widen.linalg.progress import part
+from widen.linalg.exact_values import ExactValues
+from widen.linalg.progress import part as progress_part
 from widen.linalg.scaling import is_equal, times_powers
-from widen.linalg.singular import proven_rank
 
 WIDTHS = (2, 4, 8, 16)
 """Words of the eigenvectors, one after the other until all values are decided."""
-RANK_WORK = 700
-"""Rows up to which the rank is asked for where a value may be zero."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +54,11 @@ class Values:
     words: int
     vectors: Vectors | None = None
 
+    @classmethod
+    def between(cls, ends: list[tuple[Fraction, Fraction]], words: int) -> Values:
+        """Values between pairs of ends."""
+        return cls([low for low, _ in ends], [high for _, high in ends], words)
+
 
 Done = Callable[[list[Fraction], list[Fraction]], bool]
 
@@ -76,56 +79,39 @@ def scaled_by_two(a: Any, what: str) -> tuple[Any, int]:
     return near, exponent
 
 
-class Zeros:
-    """How many values of a matrix are zero, which its rank tells; asked for once, if at all."""
-
-    def __init__(self, a: Any) -> None:
-        self.a, self.count = a, None if max(a.shape) <= RANK_WORK else -1
-
-    def settled(self, pairs: list[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
-        """The same pairs of ends, with zeros in place of those that are proven to be zero.
-
-        If as many intervals contain zero as there are zeros, these are they.
-        """
-        around = [i for i, (low, high) in enumerate(pairs) if low <= 0 <= high]
-        if not around:
-            return pairs
-        if self.count is None:
-            least, most = proven_rank(self.a)
-            self.count = min(self.a.shape) - least if least == most else -1
-        if len(around) != self.count:
-            return pairs
-        zero = (Fraction(0), Fraction(0))
-        return [zero if i in around else pair for i, pair in enumerate(pairs)]
-
-
-def symmetric_values(a: Any, done: Done, vectors: Part | None = None) -> Values:
+def symmetric_values(
+    a: Any, done: Done, part: Part | None = None, *, vectors: bool = False
+) -> Values:
     """Intervals of the eigenvalues of a symmetric matrix, as narrow as `done` wants them.
 
-    With a format, eigenvectors are refined until they are as accurate as that, by proof.
+    Numbers of a format, if one is given, and ties between them are proven where they are values.
+    Eigenvectors are refined until they are as accurate as that, by proof, if they are wanted.
     """
     if a.shape[0] == 0:
         return Values([], [], 0)
     near, exponent = scaled_by_two(a, "eigenvalues")
-    scale, zeros = Fraction(2) ** exponent, Zeros(a)
-    least = 2 if vectors is None else words_for(vectors)
-    x, found = eigen.start(near), Values([], [], 0)
+    scale, exact = Fraction(2) ** exponent, ExactValues(a, part, singular=False)
+    wanted = part if vectors else None
+    least = 2 if wanted is None else words_for(wanted)
+    x, enclosures = eigen.start(near), Values([], [], 0)
     for place, width in enumerate(WIDTHS):
-        with part(1 - 0.5**place, 0.4 * 0.5**place):
+        with progress_part(1 - 0.5**place, 0.4 * 0.5**place):
             x = eigen.refine(near, as_words(x, width))
         enclosed = eigen.enclose(near, x)
         if enclosed is None:
             continue
         pairs = list(zip(enclosed.middles, enclosed.radii, strict=True))
-        ends = zeros.settled([(middle - radius, middle + radius) for middle, radius in pairs])
-        lows, highs = [low for low, _ in ends], [high for _, high in ends]
-        kept = _vectors(enclosed, lows, highs)
-        found = Values([v * scale for v in lows], [v * scale for v in highs], width, kept)
-        if width >= least and done(found.lows, found.highs) and is_accurate(kept, vectors):
+        ends = [((middle - radius) * scale, (middle + radius) * scale) for middle, radius in pairs]
+        enclosures = Values.between(exact.settled(ends), width)
+        kept = _vectors(
+            enclosed, [v / scale for v in enclosures.lows], [v / scale for v in enclosures.highs]
+        )
+        enclosures = replace(enclosures, vectors=kept)
+        if width >= least and done(enclosures.lows, enclosures.highs) and is_accurate(kept, wanted):
             break
-    if not found.words:
+    if not enclosures.words:
         raise NotProvenError("eigenvectors that are nearly orthonormal were not found")
-    return found
+    return enclosures
 
 
 def _vectors(enclosed: eigen.Enclosed, lows: list[Fraction], highs: list[Fraction]) -> Vectors:

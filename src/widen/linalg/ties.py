@@ -19,6 +19,7 @@ import numpy as np
 from widen import api
 from widen.formats.arrays import cast, library_of
 from widen.linalg.bounds import first_words
+from widen.linalg.holding import WHOLE, Holding
 from widen.linalg.modular import planes_of
 from widen.linalg.singular import last_exponents
 from widen.words import Words
@@ -41,8 +42,13 @@ def _lowest(x: Any) -> int:
     return int(min(last_exponents(plane).min(initial=1 << 20) for plane in planes_of(x)))
 
 
-def proven_equal(a: Any, b: Any, candidate: Words, chosen: Any) -> Any:
-    """Columns in which the elements `chosen` are proven to be their candidates."""
+def proven_equal(
+    a: Any, b: Any, candidate: Words, chosen: Any, held: Holding = WHOLE
+) -> Any:  # fmt: skip
+    """Columns in which the elements `chosen` are proven to be their candidates.
+
+    `a` is what this process holds of the matrix.
+    """
     library = library_of(chosen)
     zero = library.zeros_like(candidate.planes[0][0])
     planes = [library.where(chosen, plane[0], zero)[None] for plane in candidate.planes]
@@ -51,11 +57,14 @@ def proven_equal(a: Any, b: Any, candidate: Words, chosen: Any) -> Any:
     if not size < 2.0**100:  # the residual might overflow
         return chosen.any(0) & False
     up = 2.0 ** (UP - 100)
-    if min(_lowest(a) + _lowest(c), _lowest(b)) + UP - 100 < -1074:
+    lowest = -int(held.largest(np.array([-_lowest(a)]))[0])
+    if min(lowest + _lowest(c), _lowest(b)) + UP - 100 < -1074:
         return chosen.any(0) & False  # it might underflow
     with np.errstate(all="ignore"):
-        residual = api.gemm(a, c, b, alpha=-up, beta=up, accuracy="correct", dtype="float64")
+        residual = api.gemm(
+            a, c, b[held.own], alpha=-up, beta=up, accuracy="correct", dtype="float64"
+        )
     pattern = cast(first_words(a) != 0, "float32")
     outside = library.matmul(pattern, cast(~chosen, "float32"))
-    rows = (outside == 0) & (residual == 0)
+    rows = held.gathered((outside == 0) & (residual == 0))
     return rows.sum(0) >= chosen.sum(0)
