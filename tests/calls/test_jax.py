@@ -174,3 +174,50 @@ def test_functions_made_of_products():
     same(jax.grad(lambda x: widen.sum(widen.dot(x, b)))(a), correct(np.ones((5, 6)), B.T))
     with pytest.raises(TypeError, match="norm takes NumPy arrays"):
         widen.norm(a)
+
+
+def test_lists_are_as_wide_as_jax_is():
+    """As long as float32 holds their numbers."""
+    with jax.enable_x64(False):
+        a = jnp.asarray(A, jnp.float32)
+        found = correct(a, [[0.5, 2.0]] * 40)
+        same(found, correct(np.asarray(a), np.array([[0.5, 2.0]] * 40, np.float32)))
+        with pytest.raises(ValueError, match="JAX keeps float32"):
+            correct(a, [[0.1]] * 40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("shapes", [((3, 5), (5,)), ((2, 1, 1, 3), (4, 3, 1)), ((1, 7), (7, 1))])
+def test_transforms_of_odd_shapes(shapes, dtype, wide):
+    """Of a scan, of checkpoints, and of derivatives of derivatives, with and without 64 bits."""
+    with jax.enable_x64(wide):
+        rng = np.random.default_rng(0)
+        a, b = (jnp.asarray(rng.standard_normal(shape)).astype(dtype) for shape in shapes)
+        wanted = correct(np.asarray(a), np.asarray(b))
+        same(jax.jit(correct)(a, b), wanted)
+        same(jax.vmap(correct, (0, None))(jnp.stack([a, a]), b)[1], wanted)
+
+        def loss(x):
+            return jax.checkpoint(correct)(x, b).astype(jnp.float32).sum() ** 2
+
+        gradient = jax.grad(loss)(a)
+        assert gradient.dtype == a.dtype
+        mapped = jax.jit(jax.vmap(jax.grad(loss)))(jnp.stack([a, a]))
+        same(mapped[0], np.asarray(gradient))
+        value, tangent = jax.jvp(jax.grad(loss), (a,), (jnp.ones_like(a),))
+        same(value, np.asarray(gradient))
+        assert tangent.shape == a.shape
+
+        def step(x, _):
+            return x * correct(x, b).mean().astype(x.dtype), None
+
+        assert jax.lax.scan(step, a, None, length=2)[0].shape == a.shape
+
+
+def test_what_looks_at_numbers_is_refused():
+    a = jnp.eye(3)
+    with pytest.raises(TypeError, match="looks at their numbers"):
+        widen.multi_dot([a, a, a], accuracy="correct")
+    same(widen.multi_dot([a, a, a]), np.eye(3))

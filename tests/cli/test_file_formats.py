@@ -115,6 +115,12 @@ def text(name, words):
     return lambda: Path(name).write_text(words)
 
 
+def eighths(name):
+    """A tensor of eight bits a number, which NumPy has no name for."""
+    head = b'{"a":{"dtype":"F8_E4M3","shape":[4,5],"data_offsets":[0,20]}}'
+    Path(name).write_bytes(len(head).to_bytes(8, "little") + head + bytes(20))
+
+
 BANNER = "%%MatrixMarket matrix array real general\n"
 REFUSED = {
     "which": (inputs, "two.npz", "holds a, b: say which, two.npz:NAME"),
@@ -126,8 +132,10 @@ REFUSED = {
     "integers": (lambda: np.savez("i.npz", a=np.ones((2, 5), int)), "i.npz", "int64"),
     "no tensors": (text("n.safetensors", "nothing"), "n.safetensors", "damaged"),
     "no tensors there": (inputs, "x.safetensors", "does not exist"),
-    "bfloat16": (lambda: save_file({"a": A.astype(ml_dtypes.bfloat16)}, "b.safetensors"),
-                 "b.safetensors", "bfloat16"),
+    "float8": (lambda: eighths("b.safetensors"), "b.safetensors", "holds F8_E4M3: save it as"),
+    "wide floats": (lambda: np.savez("w.npz", a=A.astype(np.longdouble)), "w.npz", "np.float64"),
+    "wide integers": (text("a.mtx", BANNER.replace("real", "integer") + f"1 1\n{2**53 + 1}\n"),
+                      "a.mtx", "no float64 holds the integer 9007199254740993"),
     "no banner": (text("a.mtx", "4 5\n"), "a.mtx", "%%MatrixMarket"),
     "sparse": (text("a.mtx", BANNER.replace("array", "coordinate")), "a.mtx", "sparse"),
     "pattern": (text("a.mtx", BANNER.replace("real", "pattern")), "a.mtx", "pattern"),
@@ -140,6 +148,11 @@ REFUSED = {
     "not square": (text("a.mtx", BANNER.replace("general", "symmetric") + "1 2\n1\n"), "a.mtx",
                    "1 rows and 2 columns"),
     "words": (text("a.csv", "1,2\n3,four\n"), "a.csv", "line 2: 'four' is not a number"),
+    "a header": (text("a.csv", "x,y\n1,2\n"), "a.csv", "begin their line with #"),
+    "a gap": (text("a.csv", "1,\n3,4\n"), "a.csv", "write nan where none is known"),
+    "semicolons": (text("a.csv", "1;2\n"), "a.csv", "separate numbers by commas"),
+    "quotes": (text("a.csv", '"1","2"\n'), "a.csv", "without quotation marks"),
+    "underscores": (text("a.csv", "1_0,2\n"), "a.csv", "'1_0' is not a number"),
     "ragged": (text("a.csv", "1,2\n3\n"), "a.csv", "line 2: 1 numbers"),
     "empty": (text("a.csv", "\n"), "a.csv", "is empty"),
     "bytes": (lambda: Path("a.csv").write_bytes(b"\xff\xfe\x00"), "a.csv", "not text"),
@@ -186,6 +199,38 @@ def test_bfloat16_in_safetensors():
     found = torch_file.load_file("C.safetensors")["C"]
     wanted = widen.matmul(A, B, dtype="bfloat16").astype(float)
     np.testing.assert_array_equal(found.double().numpy(), wanted)
+
+
+def test_bfloat16_is_read(capsys):
+    a, b = A.astype(ml_dtypes.bfloat16), B.astype(ml_dtypes.bfloat16)
+    save_file({"x": np.ones(3), "a": a, "b": b, "empty": a[:0]}, "t.safetensors")
+    assert ran("matmul", "t.safetensors:a", "t.safetensors:b", "-o", "C.npy") == 2
+    assert "--dtype float32" in capsys.readouterr().err
+    for name, rows in (("a", 4), ("empty", 0)):
+        words = ["matmul", f"t.safetensors:{name}", "t.safetensors:b", "-o", "C.npy"]
+        assert ran(*words, "--dtype", "float32") == 0
+        np.testing.assert_array_equal(np.load("C.npy"), widen.matmul(a[:rows], b, dtype="float32"))
+    assert ran("matmul", "t.safetensors:a", "t.safetensors:b", "-o", "C.safetensors") == 0
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", ">f4", ">c16", "<f2"])
+def test_orders_and_bytes(dtype, order):
+    """What NumPy saves in other orders has the same product."""
+    array = np.asarray(A, dtype, order=order)
+    np.save("other.npy", array)
+    np.savez("other.npz", a=array)
+    for name in ("other.npy", "other.npz"):
+        assert ran("matmul", name, "B.npy", "-o", "C.npy") == 0
+        expected = widen.matmul(array.astype(array.dtype.newbyteorder("=")), B)
+        np.testing.assert_array_equal(np.load("C.npy"), expected)
+
+
+def test_comments_spaces_nan_and_capitals():
+    Path("A.CSV").write_text("# of a run\n 1 , nan\n\n-inf,2e-3\n")
+    np.save("I.npy", np.eye(2))
+    assert ran("gemm", "I.npy", "I.npy", "A.CSV", "--alpha", "0", "-o", "C.NPZ") == 0
+    np.testing.assert_array_equal(np.load("C.NPZ")["C"], [[1, np.nan], [-np.inf, 2e-3]])
 
 
 def test_an_output_that_fails_leaves_nothing(monkeypatch, folder, capsys):

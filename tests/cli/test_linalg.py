@@ -19,6 +19,7 @@ def files(tmp_path, monkeypatch):
     np.save("A.npy", rng.standard_normal((5, 5)))
     np.save("b.npy", rng.standard_normal(5))
     np.save("S.npy", np.ones((3, 3)))
+    np.save("L.npy", rng.standard_normal((20, 20)))  # of smaller ones integers find det at once
     return tmp_path
 
 
@@ -75,7 +76,7 @@ def test_det_prints_a_number(files, capsys):
     assert capsys.readouterr().out.split() == ["1.0", "0.0"]
 
 
-@pytest.mark.parametrize("words", [["solve", "A.npy", "b.npy", "-o", "x.npy"], ["det", "A.npy"],
+@pytest.mark.parametrize("words", [["solve", "A.npy", "b.npy", "-o", "x.npy"], ["det", "L.npy"],
                                    ["eig", "S.npy", "-o", "w.npy"]])  # fmt: skip
 def test_a_bar_shows_how_far_a_command_has_come(files, monkeypatch, words):
     shares = []

@@ -187,6 +187,38 @@ sys.exit(main(sys.argv[2:]))
 
 
 @pytest.mark.slow
+def test_killed_at_random_moments_until_it_is_done(tmp_path, monkeypatch):
+    """Between and within panels, records and the last rename: no half of a result is ever seen."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(5)
+    np.save("A.npy", rng.standard_normal((8000, 200)))
+    np.save("B.npy", rng.standard_normal((200, 100)))
+    want = hashlib.sha256(product().tobytes()).hexdigest()
+    command = [sys.executable, "-m", "widen", "matmul", "A.npy", "B.npy", "-o", "C.npy", "--resume",
+               "--accuracy", "standard"]  # fmt: skip
+    record, kills = Path(".C.npy.part.json"), 0
+    for _ in range(5):
+        before = record.read_bytes() if record.exists() else b""
+        run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and run.poll() is None:
+            if record.exists() and record.read_bytes() != before:
+                time.sleep(rng.uniform(0, 0.03))
+                run.kill()
+                break
+            time.sleep(0.001)
+        if run.wait() == 0:
+            break
+        kills += 1
+        if Path("C.npy").exists():  # it was killed after the last step
+            break
+    else:
+        assert subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == 0
+    assert kills > 1
+    assert hashlib.sha256(np.load("C.npy").tobytes()).hexdigest() == want
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
 def test_killed_half_way_with_operands_larger_than_memory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -95,3 +95,12 @@ def test_wrong_words(folder, capsys, words, message):
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert message in err
+
+
+def test_without_pytorch(folder):
+    """An error of one line, and no traceback."""
+    code = "import sys; sys.modules['torch'] = None; from widen.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", code, "run", "script.py"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr == "widen: widen.emulate needs PyTorch: pip install 'widen[torch]'\n"

@@ -169,3 +169,18 @@ def test_naming_it_does_not_import_pytorch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "False", done.stderr
     assert dir(widen.nn) == ["Linear", "functional", "replace_linear"]
+
+
+@pytest.mark.parametrize("name", ["widen.emulate", "widen.nn.Linear"])
+def test_without_pytorch_the_error_says_what_to_install(name):
+    code = f"""
+import sys
+sys.modules["torch"] = None
+import widen
+try:
+    {name}()
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == f"{name} needs PyTorch: pip install 'widen[torch]'\n", done.stderr

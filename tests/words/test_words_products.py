@@ -419,7 +419,7 @@ def test_repair_routes_give_the_same_bits(name, accuracy):
     assert info.repaired > 0
     with mock.patch.object(repair, "FEWEST_OPEN", 10**9):
         by_dots = widen.matmul(a, b, accuracy=accuracy)
-    with mock.patch.object(repair, "FEWEST_OPEN", 0), mock.patch.object(repair, "DENSE", 0.0):
+    with mock.patch.multiple(repair, FEWEST_OPEN=0, DENSE=0.0, A_LINE=0):
         by_products = widen.matmul(a, b, accuracy=accuracy)
     assert_same_words(by_dots, few)
     assert_same_words(by_products, few)

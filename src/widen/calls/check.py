@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -28,7 +27,7 @@ from widen.formats import (
     default_result,
 )
 from widen.formats.arrays import format_of_dtype, is_tensor
-from widen.gpu.replay.private import is_transformed
+from widen.gpu.replay.private import is_transformed, wants_gradient
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE, check_system, unit_for
@@ -41,6 +40,15 @@ _UNITS_OF_MEMORY = {
 }  # fmt: skip
 
 
+def is_ours(x: Any) -> bool:
+    """Whether x is what products are computed of, or will be refused as what it is."""
+    if type(x) is np.ndarray:
+        return x.dtype.kind not in "biu"
+    if is_tensor(x):
+        return bool(x.dtype.is_floating_point or x.dtype.is_complex)
+    return x is None or isinstance(x, (Words, Encoded))
+
+
 def library(**given: Any) -> str:
     """Where the given arrays live: "numpy", "cpu" (tensors there) or a GPU's name.
 
@@ -51,7 +59,7 @@ def library(**given: Any) -> str:
         if is_tensor(x):
             places[name] = str(x.device)
             format_of(x.dtype, name)
-            if x.requires_grad and sys.modules["torch"].is_grad_enabled():
+            if wants_gradient(x):
                 raise TypeError(
                     f"{name} requires a gradient, which this does not give: use {name}.detach()"
                 )

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from widen.calls import check, native
-from widen.calls.foreign.arrays import is_ours
+from widen.calls.check import is_ours
 from widen.calls.results import check_out
 from widen.contract import as_contract
 from widen.encoded import Encoded

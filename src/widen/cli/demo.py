@@ -137,7 +137,7 @@ def digits_of_systems() -> dict[str, tuple[float, bool]]:
     import widen
     from widen.cli.systems import exact_solution, systems
 
-    found = {}
+    digits = {}
     for name, a, b in systems():
         exact = exact_solution(a, b)
         wrong = max(
@@ -146,8 +146,8 @@ def digits_of_systems() -> dict[str, tuple[float, bool]]:
         )
         ours = widen.linalg.solve(a, b)
         is_nearest = all(float(q) == float(x) for x, q in zip(ours, exact, strict=True))
-        found[name] = (max(0.0, -math.log10(wrong)) if wrong else 16.0, is_nearest)
-    return found
+        digits[name] = (max(0.0, -math.log10(wrong)) if wrong else 16.0, is_nearest)
+    return digits
 
 
 def speed(n: int = SPEED_SIZE) -> tuple[dict[str, float], str]:

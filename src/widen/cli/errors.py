@@ -26,7 +26,7 @@ def library_errors() -> Iterator[None]:
     """Show the library's own one-line messages about its arguments without a traceback."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ImportError) as error:
         raise CommandError(str(error)) from error
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from widen.cli import formats
 from widen.cli.errors import CommandError, output_errors, reason
+from widen.formats import PLAIN
 
 Array = NDArray[Any]
 
@@ -38,7 +39,7 @@ def map_matrix(name: str) -> Array:
             "and give that (./- for a file of this name)"
         )
     path, _ = formats.split(name)
-    if path.suffix in formats.READERS:
+    if path.suffix.lower() in formats.READERS:
         check_regular(path)
         array = formats.read(name)
         assert array is not None
@@ -118,8 +119,13 @@ def check_magic(path: Path) -> None:
 
 def check_numbers(path: Path, dtype: np.dtype[Any]) -> None:
     """Refuse what is not an array of real or complex floats."""
-    if dtype.kind in "fc":
+    if dtype.name in PLAIN:
         return
+    if dtype.kind in "fc":
+        raise CommandError(
+            f"{path} holds {dtype}: save it with np.save(path, a.astype(np.float64)), or give "
+            "widen.Words(a, dtype=widen.float64x2) in Python, which keeps all bits"
+        )
     if dtype.kind == "V" and dtype.names is None:
         raise CommandError(
             f"{path} holds raw {dtype.itemsize}-byte items: .npy files cannot name bfloat16 or "
@@ -141,7 +147,7 @@ def new_matrix(target: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> It
     """
     check_target(target)
     formats.check_writable(target, shape, dtype)
-    writer = formats.WRITERS.get(target.suffix)
+    writer = formats.WRITERS.get(target.suffix.lower())
     target = Path(os.path.realpath(target))  # a link stays a link
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     written = temporary if writer is None else temporary.with_suffix(f".tmp{target.suffix}")

@@ -1,5 +1,6 @@
 """Matrices in other files than .npy: members of .npz, .mtx, .csv and .safetensors."""
 
+import json
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widen.cli.errors import CommandError, reason
+from widen.formats.arrays import numpy_dtype
 
 Array = NDArray[Any]
 
@@ -25,8 +27,8 @@ def split(name: str) -> tuple[Path, str | None]:
     ('weights', None)
     """
     for suffix in NAMED:
-        before, found, member = name.rpartition(f"{suffix}:")
-        if found:
+        before, separator, member = name.rpartition(f"{suffix}:")
+        if separator:
             return Path(before + suffix), member
     return Path(name), None
 
@@ -34,7 +36,7 @@ def split(name: str) -> tuple[Path, str | None]:
 def read(name: str) -> Array | None:
     """The array in a file of one of these formats, None if it is of another."""
     path, member = split(name)
-    reader = READERS.get(path.suffix)
+    reader = READERS.get(path.suffix.lower())
     if reader is None:
         return None
     try:
@@ -78,10 +80,24 @@ def _read_safetensors(path: Path, member: str | None) -> Array:
             name = _member(path, member, list(file.keys()))
             kind = file.get_slice(name).get_dtype()
             if kind == "BF16":
-                raise CommandError(f"{name} of {path} holds bfloat16: save it as float32")
+                return _read_bfloat16(path, name)
+            if kind.startswith("F") and kind not in ("F64", "F32", "F16"):
+                raise CommandError(
+                    f"{name} of {path} holds {kind}: save it as float16, bfloat16 or float32"
+                )
             return np.asarray(file.get_tensor(name))
     except library.SafetensorError as error:
         raise CommandError(f"{path} is damaged, or no .safetensors file ({error})") from error
+
+
+def _read_bfloat16(path: Path, name: str) -> Array:
+    """A tensor whose dtype NumPy does not name; the library has checked the header."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(size))[name]
+        file.seek(8 + size + entry["data_offsets"][0])
+        data = file.read(entry["data_offsets"][1] - entry["data_offsets"][0])
+    return np.frombuffer(data, numpy_dtype("bfloat16")).reshape(entry["shape"])
 
 
 def _safetensors() -> Any:
@@ -102,7 +118,7 @@ def _read_csv(path: Path, member: str | None) -> Array:
     """Rows of numbers, separated by commas; every number is rounded once."""
     rows: list[list[complex]] = []
     for place, line in _lines(path):
-        if line:
+        if line and not line.startswith("#"):
             rows.append([_number(word, path, place) for word in line.split(",")])
             if len(rows[-1]) != len(rows[0]):
                 raise CommandError(
@@ -122,18 +138,31 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             for place, line in enumerate(file, 1):
                 yield place, line.strip()
     except UnicodeDecodeError as error:
-        raise CommandError(f"{path} is not text") from error
+        raise CommandError(f"{path} is not text in UTF-8: save it so") from error
 
 
 def _number(word: str, path: Path, place: int) -> Any:
-    try:
-        return float(word)
-    except ValueError:
-        pass
-    try:
-        return complex(word.replace(" ", ""))
-    except ValueError:
-        raise CommandError(f"{path}, line {place}: {word.strip()!r} is not a number") from None
+    plain = word.strip()
+    for kind in (float, complex):
+        try:
+            if "_" not in plain:  # which Python's own numbers may have
+                return kind(plain.replace(" ", "") if kind is complex else plain)
+        except ValueError:
+            continue
+    raise CommandError(f"{path}, line {place}: {plain!r} is not a number{_advice(plain, path)}")
+
+
+def _advice(word: str, path: Path) -> str:
+    """What may be meant by a word that is no number, and what to do then."""
+    if not word:
+        return ": write nan where none is known, and no comma at the end of a line"
+    if ";" in word or "\t" in word:
+        return ": separate numbers by commas"
+    if word[0] in "\"'":
+        return ": write numbers without quotation marks"
+    if path.suffix.lower() == ".csv" and word[0].isalpha():
+        return ": take names of columns or rows out, or begin their line with #"
+    return ""
 
 
 SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
@@ -168,6 +197,10 @@ def _read_mtx(path: Path, member: str | None) -> Array:
         if len(numbers) != width:
             raise CommandError(f"{path}, line {place}: {len(numbers)} numbers instead of {width}")
         parts = [_number(word, path, place) for word in numbers]
+        if field == "integer" and line.lstrip("+-").isdigit() and int(line) != parts[0]:
+            raise CommandError(
+                f"{path}, line {place}: no float64 holds the integer {line}; widen.Words does"
+            )
         if any(isinstance(part, complex) for part in parts):
             raise CommandError(f"{path}, line {place}: {line!r} are not real numbers")
         values[i, j] = complex(*parts) if width == 2 else parts[0]
@@ -206,7 +239,7 @@ READERS: dict[str, Callable[[Path, str | None], Array]] = {
 
 def check_writable(target: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Refuse what a format cannot hold, before any work is done."""
-    suffix = target.suffix
+    suffix = target.suffix.lower()
     if suffix == ".csv":
         raise CommandError(".csv files are read, not written: use -o C.npy, .npz, .mtx or another")
     if suffix == ".safetensors":
@@ -215,7 +248,9 @@ def check_writable(target: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -
             raise CommandError(".safetensors files hold no complex128: use -o C.npy, or complex64")
         return
     if dtype.name == "bfloat16":
-        raise CommandError("only .safetensors files can name bfloat16: use -o C.safetensors")
+        raise CommandError(
+            "only .safetensors files can name bfloat16: use -o C.safetensors, or --dtype float32"
+        )
     if suffix == ".mtx" and len(shape) > 2:
         raise CommandError(f".mtx files hold matrices, not shape {shape}: use -o C.npy")
 

@@ -73,7 +73,7 @@ def matmul(
     if resume:
         if piped:
             raise CommandError("--resume needs a file to keep panels beside: name one with -o")
-        if Path(output).suffix in (*WRITERS, ".csv"):
+        if Path(output).suffix.lower() in (*WRITERS, ".csv"):
             raise CommandError("--resume writes .npy files: name one with -o")
         from widen.cli.resume import Cut, multiply
 

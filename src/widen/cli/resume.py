@@ -66,21 +66,23 @@ def load(path: Path, asked: dict[str, Any]) -> Record:
     """Read a record of this product; refuse one that is damaged, or of another."""
     again = f"delete {path.with_suffix('')} and {path} to begin anew"
     try:
-        found = json.loads(path.read_text())
-        digest = found.pop("digest")
-        theirs, panels = found["asked"], found["panels"]
+        content = json.loads(path.read_text())
+        digest = content.pop("digest")
+        theirs, panels = content["asked"], content["panels"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CommandError(f"{path} is damaged ({error}): {again}") from error
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror}; {again}") from error
-    if digest != _digest(found):
+    if digest != _digest(content):
         raise CommandError(f"{path} is damaged (its own checksum differs): {again}")
     differing = [name for name in asked if theirs.get(name) != asked[name]]
     if differing:
-        told = ", ".join(f"{name} {theirs.get(name)} there, {asked[name]} here"
-                         for name in differing)  # fmt: skip
+        differences = ", ".join(
+            f"{name} {theirs.get(name)} there, {asked[name]} here" for name in differing
+        )
         raise CommandError(
-            f"{path} is of another product ({told}): choose another output with -o, or {again}"
+            f"{path} is of another product ({differences}): choose another output with -o, "
+            f"or {again}"
         )
     return Record(path, asked, panels)
 
@@ -91,13 +93,13 @@ def _digest(content: Any) -> str:
 
 def checksum(x: Array) -> str:
     """SHA-256 of an array's numbers, row by row, whatever its strides; read in pieces."""
-    found = hashlib.sha256(f"{x.dtype.str} {x.shape}".encode())
+    digest = hashlib.sha256(f"{x.dtype.str} {x.shape}".encode())
     if x.ndim == 0:
         x = x.reshape(1)
     step = max(1, CHUNK // max(1, x.nbytes // max(1, x.shape[0])))
     for start in range(0, x.shape[0], step):
-        found.update(np.ascontiguousarray(x[start : start + step]).data)
-    return found.hexdigest()
+        digest.update(np.ascontiguousarray(x[start : start + step]).data)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+from widen.gpu.replay.private import pytorch_for
 from widen.options import Accuracy
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def emulate(
     >>> c.item(), [(row.operator, row.count) for row in log.taken]
     (1.0, [('mm', 1)])
     """
-    from widen.emulate.scope import Choices, Scope
+    with pytorch_for("widen.emulate"):
+        from widen.emulate.scope import Choices, Scope
 
     return Scope(
         Choices.checked(accuracy, dtypes, min_flops, fused, missed, bounds=bounds, steady=steady)

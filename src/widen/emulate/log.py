@@ -81,7 +81,7 @@ class Row:
         self.bound = bound if math.isnan(self.bound) else max(self.bound, bound)
 
 
-@dataclass
+@dataclass(repr=False)
 class Log:
     """What a scope took over and what it left alone; ``print(log)`` shows a table.
 
@@ -91,7 +91,7 @@ class Log:
         Every kind of product, in the order of first appearance.
     """
 
-    _rows: dict[Kind, Row] = field(default_factory=dict, repr=False)
+    _rows: dict[Any, Row] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property
@@ -123,6 +123,10 @@ class Log:
         with self._lock:
             self._rows.clear()
 
+    def __reduce__(self) -> Any:
+        """A copy, or a log that was pickled, has the same rows."""
+        return Log, (dict(enumerate(self.rows)),)
+
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
@@ -131,6 +135,13 @@ class Log:
 
     def __bool__(self) -> bool:
         return True
+
+    def __repr__(self) -> str:
+        taken, left = (sum(row.count for row in rows) for rows in (self.taken, self.left))
+        return (
+            f"<widen.emulate: {_times(taken, 'product')} taken over, "
+            f"{_times(left, 'operation')} left alone; print(log) lists them>"
+        )
 
     def __str__(self) -> str:
         return "\n".join([*_taken_table(self.taken), *_left_table(self.left)])

@@ -141,7 +141,7 @@ def _find(func: Any) -> Way:
             return Way(Action.OPEN, made_of=made_of)
     if namespace == "widen":
         return OWN if name == "gemm" else PASS
-    if func._can_decompose():
+    if _is_made_of_others(func):
         return PASS if name in STRUCTURAL else OPEN
     if namespace not in NAMESPACES and not MULTIPLIES.search(name):
         reason = f"an operator of {namespace}: widen does not know whether it multiplies"
@@ -149,6 +149,19 @@ def _find(func: Any) -> Way:
     if name in HARMLESS or INTERPOLATES.search(name) or not MULTIPLIES.search(name):
         return PASS
     return Way(Action.REPORT, reason=reason_of(name))
+
+
+def _is_made_of_others(func: Any) -> bool:
+    """Whether PyTorch can take an operator apart.
+
+    Some that ask for a property of a tensor (`prim::device`, `aten::sym_size`) are none of the
+    dispatcher's, which then raises an error. Where PyTorch calls us from C++, that would end the
+    process.
+    """
+    try:
+        return bool(func._can_decompose())
+    except RuntimeError:
+        return False
 
 
 def reason_of(name: str) -> str:

@@ -21,7 +21,7 @@ from widen.emulate.operators import WAYS, Action, Way, way_of
 from widen.emulate.products import READERS, Sum, addend_fits, flops, operands_fit
 from widen.formats import PLAIN
 from widen.gpu.replay import private
-from widen.gpu.replay.modes import TorchDispatchMode, unwatched
+from widen.gpu.replay.modes import TorchDispatchMode, uncovered, unwatched
 from widen.nn import elementwise
 from widen.options import Accuracy, Options
 from widen.stages.problem import Scalars
@@ -64,11 +64,11 @@ def _dtypes(given: Iterable[Any] | None) -> frozenset[Any]:
         return frozenset(NAMES)
     words = [given] if isinstance(given, (str, torch.dtype)) else list(given)
     known = {name: dtype for dtype, name in NAMES.items()}
-    found = [known.get(str(word).removeprefix("torch.")) for word in words]
-    if None in found:
-        word = words[found.index(None)]
+    formats = [known.get(str(word).removeprefix("torch.")) for word in words]
+    if None in formats:
+        word = words[formats.index(None)]
         raise ValueError(f"dtypes has {word!r}, which widen does not multiply; use {list(known)}")
-    return frozenset(found)
+    return frozenset(formats)
 
 
 class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -90,6 +90,10 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.choices = choices
         self.log = Log()
 
+    def __reduce__(self) -> Any:
+        """A copy has the same choices, and a log of its own."""
+        return Scope, (self.choices,)
+
     def __repr__(self) -> str:
         return f"widen.emulate({str(self.choices.contract)!r})"
 
@@ -110,11 +114,10 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self.log
 
     def __exit__(self, *error: Any) -> None:
-        try:
+        with uncovered(self):
             super().__exit__(*error)  # type: ignore[no-untyped-call]
-        finally:
-            if switches.leave():
-                compiled.release()
+        if switches.leave():
+            compiled.release()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -131,7 +134,7 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _steady(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An activation, by a kernel that does not depend on places if the caller chose that."""
-        if not self.choices.steady:
+        if not self.choices.steady or not args[0].is_floating_point():
             return func(*args, **kwargs)
         return elementwise.run(operator_name(func), args, kwargs)
 

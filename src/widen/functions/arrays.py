@@ -8,7 +8,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import AxisError
 
+from widen.calls import check
 from widen.calls.foreign.arrays import as_array, is_integral
 from widen.formats import FORMATS, Format, default_result
 from widen.formats.arrays import format_of_array, is_tensor
@@ -21,6 +23,8 @@ def operand(x: Any, name: str) -> Any:
         return x
     array = as_array(x, name)
     if isinstance(array, (np.ndarray, Words)) or is_tensor(array):
+        if not isinstance(array, Words) and not is_integral(array):
+            check.format_of(array.dtype, name)  # an error that says which numbers are multiplied
         return array
     kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
     raise TypeError(f"{name} is a {kind}; give an array, a tensor, widen.Words or a list")
@@ -110,7 +114,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
         if not isinstance(one, (int, np.integer)) or isinstance(one, bool):
             raise TypeError(f"axis={axis!r} is not an axis; give an integer, or a tuple of them")
         if not -ndim <= one < ndim:
-            raise ValueError(f"axis {one} does not exist: the array has {ndim} axes")
+            raise AxisError(f"axis {one} does not exist: the array has {ndim} axes")
     places = tuple(int(one) % ndim for one in axes)
     if len(set(places)) < len(places):
         raise ValueError(f"axis={axis!r} names an axis twice")

@@ -1,12 +1,15 @@
-"""Products of more than two matrices: chains and powers. Every product keeps the contract."""
+"""Products of more than two matrices: chains and powers."""
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
-from functools import cache
+from fractions import Fraction
+from functools import cache, partial, reduce
 from typing import Any
 
-import numpy as np
+from numpy.linalg import LinAlgError
 
 from widen.api import gemm, matmul
 from widen.calls.foreign.arrays import exact, is_integral
@@ -20,6 +23,8 @@ from widen.functions.arrays import (
     reshaped,
 )
 from widen.functions.products import reshaped_scalar
+from widen.functions.several import Times, is_wanted, rounded_once
+from widen.functions.whole import Integers, chain_element, power_element
 from widen.linalg import inv
 from widen.options import Accuracy
 from widen.words import Words
@@ -35,15 +40,16 @@ def multi_dot(
     arrays
         Matrices (arrays, tensors, `Words` or lists); the first and the last may be vectors.
     accuracy, dtype
-        As for `matmul`. Every product keeps the contract and is rounded to the result's format;
-        give ``dtype=widen.float64x2`` for products in between that lose next to nothing.
+        As for `matmul`. With ``"correct"`` the exact value of the whole is rounded once. Under the
+        other contracts every product keeps the contract and is rounded to the result's format.
     out
         Array (or tensor) to put the result in.
 
     Notes
     -----
     The order is a function of the shapes alone: the first split with the fewest multiplications.
-    So an element's bits depend on the shapes too, if there are more than two matrices.
+    So, unless ``accuracy="correct"``, an element's bits depend on the shapes too if there are more
+    than two matrices. Gradients are those of the products one by one.
 
     Examples
     --------
@@ -58,7 +64,7 @@ def multi_dot(
     for at, x in enumerate(given):
         ends = at in (0, len(given) - 1)
         if x.ndim != 2 and not (ends and x.ndim == 1):
-            raise ValueError(
+            raise LinAlgError(
                 f"arrays[{at}] has shape {tuple(x.shape)}; give matrices, of which the first and "
                 "the last may be vectors"
             )
@@ -76,13 +82,26 @@ def multi_dot(
     sizes = (*(int(x.shape[0]) for x in given), int(given[-1].shape[1]))
     wanted = common_format(given) if dtype is None and len(given) > 2 else dtype
 
-    def product(start: int, stop: int) -> Any:
-        if stop - start == 1:
-            return given[start]
-        cut = _best(sizes[start : stop + 1])[1] + start
-        return matmul(product(start, cut), product(cut, stop), accuracy=accuracy, dtype=wanted)
+    def evaluate(values: Sequence[Any], times: Times, ordered: bool) -> Any:
+        if ordered:
+            return reduce(times, values)
 
-    result = product(0, len(given))
+        def product(start: int, stop: int) -> Any:
+            if stop - start == 1:
+                return values[start]
+            cut = _best(sizes[start : stop + 1])[1] + start
+            return times(product(start, cut), product(cut, stop))
+
+        return product(0, len(values))
+
+    def plain(*values: Any) -> Any:
+        return evaluate(values, partial(matmul, accuracy=accuracy, dtype=wanted), False)
+
+    if is_wanted(accuracy, given, len(given), dtype):
+        work = math.prod(sizes[1:-1])
+        result = rounded_once(given, dtype, evaluate, chain_element, work, plain)
+    else:
+        result = plain(*given)
     rows, columns = result.shape
     shape = (() if first else (rows,)) + (() if last else (columns,))
     return delivered(reshaped_scalar(result, shape), out)
@@ -118,8 +137,9 @@ def matrix_power(
     n
         An integer. Negative powers are those of the inverse (`widen.linalg.inv`), rounded once.
     accuracy, dtype
-        As for `matmul`. Every product keeps the contract and is rounded to the result's format;
-        give ``dtype=widen.float64x2`` for products in between that lose next to nothing.
+        As for `matmul`. With ``"correct"`` the exact power (of the inverse that was rounded, if n
+        is negative) is rounded once. Under the other contracts every product keeps the contract and
+        is rounded to the result's format.
     out
         Array (or tensor) to put the result in.
 
@@ -134,26 +154,45 @@ def matrix_power(
     array([[ 1., 10.],
            [ 0.,  1.]])
     """
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+    if not hasattr(n, "__index__"):
         raise TypeError(f"n={n!r} is not an integer")
     square = operand(a, "a")
     if square.ndim < 2 or square.shape[-1] != square.shape[-2]:
-        raise ValueError(f"a has shape {tuple(square.shape)}; give square matrices (..., m, m)")
-    left = int(n)
+        raise LinAlgError(f"a has shape {tuple(square.shape)}; give square matrices (..., m, m)")
+    left = operator.index(n)
     if left < 0:
         square, left = inv(exact(square, "a")), -left
     if left == 0:
         return delivered(_identity(square, dtype), out)
     if left == 1:
         return delivered(_converted(square, dtype), out)
+
+    def evaluate(values: Sequence[Any], times: Times, _: bool) -> Any:
+        return _power(values[0], left, times)
+
+    def plain(matrix: Any) -> Any:
+        return _power(matrix, left, partial(matmul, accuracy=accuracy, dtype=dtype))
+
+    if not is_wanted(accuracy, [square], left, dtype):
+        return delivered(plain(square), out)
+    work = (left - 1) * int(square.shape[-1]) ** 2
+
+    def element(values: Sequence[Integers], at: tuple[int, ...]) -> tuple[Fraction, ...]:
+        return power_element(values[0], left, at)
+
+    return delivered(rounded_once([square], dtype, evaluate, element, work, plain), out)
+
+
+def _power(x: Any, n: int, times: Times) -> Any:
+    """The product of those of x, x^2, x^4, ... that n has bits of, the lowest first."""
     result = None
-    while left:
-        if left & 1:
-            result = square if result is None else _times(result, square, accuracy, dtype)
-        left >>= 1
-        if left:
-            square = _times(square, square, accuracy, dtype)
-    return delivered(result, out)
+    while True:
+        if n & 1:
+            result = x if result is None else times(result, x)
+        n >>= 1
+        if not n:
+            return result
+        x = times(x, x)
 
 
 def _converted(x: Any, dtype: Any) -> Any:
@@ -161,10 +200,6 @@ def _converted(x: Any, dtype: Any) -> Any:
     if dtype is None and is_integral(x):
         return x + 0
     return gemm(x, x, x, alpha=0.0, beta=1.0, dtype=dtype)  # which reads c alone
-
-
-def _times(x: Any, y: Any, accuracy: Accuracy, dtype: Any) -> Any:
-    return matmul(x, y, accuracy=accuracy, dtype=dtype)
 
 
 def _identity(x: Any, dtype: Any) -> Any:

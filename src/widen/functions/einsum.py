@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,9 @@ from widen.functions.arrays import (
     reshaped,
 )
 from widen.functions.products import reshaped_scalar
+from widen.functions.several import Enclosed, Times, is_wanted, rounded_once
 from widen.functions.sums import sum as exact_sum
+from widen.functions.whole import Integers, contracted
 from widen.options import Accuracy
 
 Labels = tuple[str, ...]
@@ -56,8 +60,10 @@ def einsum(
     Notes
     -----
     Labels that are not in the result are summed as soon as no other operand has them. With two
-    operands all of it is one exact sum of products. With more, each product keeps the contract and
-    is rounded to the result's format. Sums of a single operand are correctly rounded.
+    operands all of it is one exact sum of products. So it is with more if ``accuracy="correct"``:
+    the exact value is rounded once, and no order changes a bit. Under the other contracts each
+    product keeps the contract and is rounded to the result's format. Sums of a single operand are
+    correctly rounded. Gradients are those of the products one by one.
 
     Examples
     --------
@@ -68,30 +74,35 @@ def einsum(
            [12., 12.]])
     >>> widen.einsum("ii", np.eye(3))
     np.float64(3.0)
+    >>> big = np.array([[1e200, 1.0], [-1e200, 1.0]])
+    >>> widen.einsum("i,ij,jk->k", [1.0, 1.0], big, big, accuracy="correct")
+    array([-2.e+200,  2.e+000])
     """
     if not isinstance(subscripts, str):
         subscripts, operands = _from_lists((subscripts, *operands))
     given = [operand(x, f"operand {at}") for at, x in enumerate(operands)]
     form = parse(subscripts, [tuple(x.shape) for x in given])
     wanted = common_format(given) if dtype is None and len(given) > 2 else dtype
-    terms = [_Term(x, labels) for x, labels in zip(given, form.inputs, strict=True)]
-    for taken in _path(optimize, subscripts, given):
-        chosen = [terms[at] for at in taken]
-        terms = [term for at, term in enumerate(terms) if at not in taken]
-        needed = set(form.output).union(*(term.labels for term in terms))
-        while len(chosen) > 1:
-            later = needed.union(*(term.labels for term in chosen[2:]))
-            pair = _product(chosen[0], chosen[1], later, form.sizes, (accuracy, wanted))
-            chosen = [pair, *chosen[2:]]
-        terms.append(chosen[0])
-    (last,) = terms
-    if len(given) == 1:
-        last = _summed(last, form.output, dtype)
-    order = [last.labels.index(label) for label in form.output]
-    result = permuted(last.array, order)
     shape = tuple(form.sizes[label] for label in form.output)
-    if len(given) == 1 and tuple(result.shape) != shape:
-        result = broadcast(result, shape)
+    if len(given) == 1:
+        last = _summed(_Term(given[0], form.inputs[0]), form.output, dtype)
+        result = permuted(last.array, [last.labels.index(label) for label in form.output])
+        if tuple(result.shape) != shape:
+            result = broadcast(result, shape)
+        return delivered(reshaped_scalar(result, shape), out)
+    in_turn = [tuple(range(len(given)))]
+    path = _path(optimize, subscripts, given)
+
+    def plain(*operands: Any) -> Any:
+        return form.evaluate(operands, path, partial(matmul, accuracy=accuracy, dtype=wanted))
+
+    if not is_wanted(accuracy, given, len(given), dtype):
+        return delivered(reshaped_scalar(plain(*given), shape), out)
+    result = rounded_once(
+        given, dtype,
+        lambda values, times, ordered: form.evaluate(values, in_turn if ordered else path, times),
+        form.element, form.work, plain,
+    )  # fmt: skip
     return delivered(reshaped_scalar(result, shape), out)
 
 
@@ -103,11 +114,54 @@ class Form:
     output: Labels
     sizes: dict[str, int]
 
+    @property
+    def work(self) -> int:
+        """Products that are added up for one element."""
+        return math.prod(size for label, size in self.sizes.items() if label not in self.output)
+
+    def evaluate(self, values: Sequence[Any], path: Sequence[tuple[int, ...]], times: Times) -> Any:
+        """The result, by products of two, in the order of a path."""
+        terms = [_Term(x, labels) for x, labels in zip(values, self.inputs, strict=True)]
+        for taken in path:
+            chosen = [terms[at] for at in taken]
+            terms = [term for at, term in enumerate(terms) if at not in taken]
+            needed = set(self.output).union(*(term.labels for term in terms))
+            while len(chosen) > 1:
+                later = needed.union(*(term.labels for term in chosen[2:]))
+                chosen = [_product(chosen[0], chosen[1], later, self.sizes, times), *chosen[2:]]
+            terms.append(chosen[0])
+        (last,) = terms
+        order = [last.labels.index(label) for label in self.output]
+        return last.changed(lambda array: permuted(array, order))
+
+    def element(self, values: Sequence[Integers], at: tuple[int, ...]) -> tuple[Fraction, ...]:
+        """One element of the result, exactly."""
+        place = dict(zip(self.output, at, strict=True))
+        numbers = {label: number for number, label in enumerate(self.sizes) if label not in place}
+        terms, axes = [], []
+        for value, labels in zip(values, self.inputs, strict=True):
+            shape = value.parts[0].shape
+            index = [
+                slice(None) if label not in place else place[label] if size > 1 else 0
+                for label, size in zip(labels, shape, strict=True)
+            ]
+            left = [label for label in labels if label not in place]
+            whole = [self.sizes[label] for label in left]
+            terms.append(value[tuple(index)].broadcast(whole))
+            axes.append([numbers[label] for label in left])
+        return contracted(terms, axes)
+
 
 @dataclass(frozen=True)
 class _Term:
     array: Any
     labels: Labels
+
+    def changed(self, change: Callable[[Any], Any]) -> Any:
+        """The array with other axes."""
+        return (
+            self.array.changed(change) if isinstance(self.array, Enclosed) else change(self.array)
+        )
 
 
 def parse(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Form:
@@ -210,18 +264,21 @@ def _path(optimize: Any, subscripts: str, given: Sequence[Any]) -> list[tuple[in
 
 def _without_repeats(term: _Term) -> _Term:
     """Diagonals of axes with one label."""
-    array, labels = term.array, list(term.labels)
-    while len(set(labels)) < len(labels):
-        label = next(x for x, n in Counter(labels).items() if n > 1)
-        first = labels.index(label)
-        second = labels.index(label, first + 1)
+    label = next((x for x, n in Counter(term.labels).items() if n > 1), None)
+    if label is None:
+        return term
+    first = term.labels.index(label)
+    second = term.labels.index(label, first + 1)
+
+    def joined(array: Any) -> Any:
         if array.shape[first] != array.shape[second]:  # one entry, repeated
             sizes = list(array.shape)
             sizes[first] = sizes[second] = max(sizes[first], sizes[second])
             array = broadcast(array, sizes)
-        array = diagonal(array, first, second)
-        labels = [x for at, x in enumerate(labels) if at not in (first, second)] + [label]
-    return _Term(array, tuple(labels))
+        return diagonal(array, first, second)
+
+    labels = [x for at, x in enumerate(term.labels) if at not in (first, second)]
+    return _without_repeats(_Term(term.changed(joined), (*labels, label)))
 
 
 def _summed(term: _Term, output: Labels, dtype: Any) -> _Term:
@@ -235,9 +292,7 @@ def _summed(term: _Term, output: Labels, dtype: Any) -> _Term:
                  tuple(x for x in term.labels if x in output))  # fmt: skip
 
 
-def _product(
-    a: _Term, b: _Term, needed: set[str], sizes: dict[str, int], choices: tuple[Any, Any]
-) -> _Term:
+def _product(a: _Term, b: _Term, needed: set[str], sizes: dict[str, int], times: Times) -> _Term:
     """The product of two operands, summed over what nobody needs: one product of matrices."""
     a, b = _without_repeats(a), _without_repeats(b)
     both = [x for x in a.labels if x in b.labels]
@@ -247,10 +302,9 @@ def _product(
     right = [x for x in b.labels if x in needed and x not in both]
     ours = _matrices(a, (batch, left, summed), sizes)
     theirs = _matrices(b, (batch, summed, right), sizes)
-    accuracy, dtype = choices
-    product = matmul(ours, theirs, accuracy=accuracy, dtype=dtype)
-    shape = [sizes[x] for x in (*batch, *left, *right)]
-    return _Term(reshaped(product, shape), (*batch, *left, *right))
+    product = _Term(times(ours, theirs), (*batch, *left, *right))
+    shape = [sizes[x] for x in product.labels]
+    return _Term(product.changed(lambda array: reshaped(array, shape)), product.labels)
 
 
 def _matrices(
@@ -262,8 +316,12 @@ def _matrices(
     """
     wanted = [x for group in groups for x in group]
     there = [x for x in wanted if x in term.labels]
-    array = permuted(term.array, [term.labels.index(x) for x in there])
-    array = reshaped(array, [array.shape[there.index(x)] if x in there else 1 for x in wanted])
-    array = broadcast(array, [sizes[x] for x in wanted])
     batch, rows, columns = ([sizes[x] for x in group] for group in groups)
-    return reshaped(array, (*batch, math.prod(rows), math.prod(columns)))
+
+    def arranged(array: Any) -> Any:
+        array = permuted(array, [term.labels.index(x) for x in there])
+        array = reshaped(array, [array.shape[there.index(x)] if x in there else 1 for x in wanted])
+        array = broadcast(array, [sizes[x] for x in wanted])
+        return reshaped(array, (*batch, math.prod(rows), math.prod(columns)))
+
+    return term.changed(arranged)

@@ -1,8 +1,8 @@
-"""Norms that PyTorch differentiates."""
+"""Functions that PyTorch differentiates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -37,3 +37,31 @@ def differentiable_norm(x: Tensor, axes: tuple[int, ...], norm: Callable[[Tensor
     if not axes:
         return x.abs()
     return _Norm.apply(x, axes, norm)  # type: ignore[no-untyped-call]
+
+
+class _Value(torch.autograd.Function):
+    """A value of ours, with the gradient of a function that PyTorch differentiates."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Callable[..., Any], plain: Callable[..., Any], *given: Any) -> Any:
+        ctx.plain = plain
+        ctx.save_for_backward(*given)
+        return value(*(x.detach() for x in given))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        saved = ctx.saved_tensors
+        further = torch.is_grad_enabled()
+        with torch.enable_grad():
+            given = [x if further else x.detach().requires_grad_(x.requires_grad) for x in saved]
+            wanted = [x for x in given if x.requires_grad]
+            gradients = torch.autograd.grad(ctx.plain(*given), wanted, grads, create_graph=further)
+        there = iter(gradients)
+        return None, None, *(next(there) if x.requires_grad else None for x in given)
+
+
+def with_gradient(
+    value: Callable[..., Any], plain: Callable[..., Any], given: Sequence[Tensor]
+) -> Any:
+    """What `value` gives of tensors, with the gradient of `plain`."""
+    return _Value.apply(value, plain, *given)  # type: ignore[no-untyped-call]

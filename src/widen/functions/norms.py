@@ -21,14 +21,15 @@ from widen.functions.arrays import (
     kept_shape,
     namespace,
     operand,
+    permuted,
     reshaped,
 )
 from widen.functions.products import reshaped_scalar
 from widen.functions.sums import sum as exact_sum
+from widen.linalg.bounds import first_words
+from widen.linalg.norms import rounded_norm
+from widen.linalg.powers import rounded_root
 from widen.words import Words
-
-OF_VECTORS = (None, 2, 1, 0, math.inf, -math.inf)
-OF_MATRICES = (None, "fro", 1, -1, math.inf, -math.inf)
 
 
 def norm(
@@ -48,8 +49,8 @@ def norm(
         An array, a tensor, `Words` or a list.
     ord
         None: the root of the exact sum of all squares, rounded once. For vectors 2 (the same), 1,
-        0, inf and -inf; for matrices ``"fro"``, 1, -1, inf and -inf. `widen.linalg.norm` has
-        others, and does not take infinities.
+        0, inf, -inf and other powers; for matrices ``"fro"``, 1, -1, inf, -inf, and 2, -2 and
+        ``"nuc"`` of singular values.
     axis
         An axis: norms of vectors. Two: norms of matrices. None: of all entries, or of a vector or
         a matrix if there is an `ord`.
@@ -62,8 +63,13 @@ def norm(
 
     Notes
     -----
-    Tensors have gradients. Norms of `Words`, results of several words, and sums of moduli (1-norms
-    of complex numbers) are found by Python's integers, which takes microseconds for each entry.
+    The numbers are those of `widen.linalg.norm`, which tells by `info` what is proven of norms that
+    are no exact sums and roots, and takes finite numbers only. Here infinity and NaN give what
+    NumPy gives, but for other powers and singular values, which refuse them.
+
+    Tensors have gradients of the 2-norm, and of 1, inf and -inf of real numbers. Norms of `Words`,
+    results of several words, sums of moduli (1-norms of complex numbers) and other powers are found
+    by Python's integers, which takes microseconds for each entry.
 
     Examples
     --------
@@ -101,15 +107,15 @@ def _of_vectors(x: Any, ord: Any, axes: tuple[int, ...], fmt: Part) -> Any:
         return _roots(x, axes, fmt)
     if ord == 1:
         return _sum_of_magnitudes(x, axes, fmt)
-    if ord in (math.inf, -math.inf):
+    own = x.format.part if isinstance(x, Words) else None
+    if not isinstance(fmt, Binary) and (ord == 0 or own != fmt):
+        return _line_by_line(as_lines(x, axes), ord, fmt, 1)
+    if ord in (math.inf, -math.inf) and own in (None, fmt):
         return _extreme(_magnitudes(x, fmt), axes, ord, fmt)
-    if ord == 0:
+    if ord == 0 and axes:
         nonzero = (x != 0) if not isinstance(x, Words) else (x.planes[0] != 0).any(0)
-        return _as_format(nonzero.sum(axes) if axes else nonzero, fmt)
-    raise ValueError(
-        f"ord={ord!r} is not a norm of vectors here; use None, 2, 1, 0, inf or -inf, or "
-        "widen.linalg.norm"
-    )
+        return _as_format(nonzero.sum(axes), fmt)
+    return _line_by_line(as_lines(x, axes), ord, fmt, 1)
 
 
 def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], fmt: Part) -> Any:
@@ -121,10 +127,8 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], fmt: Part) -> Any:
         sums = _sum_of_magnitudes(x, (rows,), fmt)
         left = (columns - (columns > rows),)
         return _extreme(sums, left, math.copysign(math.inf, ord), fmt)
-    raise ValueError(
-        f"ord={ord!r} is not a norm of matrices here; use 'fro', 1, -1, inf or -inf, or "
-        "widen.linalg.norm"
-    )
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    return _line_by_line(permuted(x, (*kept, *axes)), ord, fmt, 2)
 
 
 # ── magnitudes, sums of them, and the largest ────────────────────────────────
@@ -150,21 +154,28 @@ def _parts(x: Any) -> Any:
 def _sum_of_magnitudes(x: Any, axes: tuple[int, ...], fmt: Part) -> Any:
     if not is_complex(x):
         return exact_sum(abs(x), axes, dtype=fmt.name)
-    if isinstance(x, Words) or not isinstance(fmt, Binary):
-        raise ValueError("sums of moduli are float64 or less; use ord=2 for words")
-    if is_tensor(x) and x.requires_grad:
-        raise TypeError("the 1-norm of complex numbers has no gradient; use x.detach()")
-    lines = as_lines(x, axes)
-    flat = np.asarray(lines.cpu() if is_tensor(lines) else lines).reshape(-1, lines.shape[-1])
-    values = np.array([_modulus_sum(line, fmt) for line in flat])
-    return _like(values.reshape(lines.shape[:-1]), x, fmt)
+    return _line_by_line(as_lines(x, axes), 1, fmt, 1)
 
 
-def _modulus_sum(line: Any, fmt: Binary) -> float:
-    parts = [(float(z.real), float(z.imag)) for z in line]
-    if all(math.isfinite(x) and math.isfinite(y) for x, y in parts):
-        return roots.sum_of_moduli(parts, fmt)
-    return sum(math.hypot(x, y) for x, y in parts)  # infinity, or NaN
+def _line_by_line(x: Any, ord: Any, fmt: Part, axes: int) -> Any:
+    """Norms of the last axis or the last two, one at a time, as `widen.linalg.norm` has them."""
+    if is_tensor(x) and x.requires_grad and namespace(x).is_grad_enabled():
+        raise TypeError(f"ord={ord!r} of these numbers has no gradient; use x.detach()")
+    host = x.to_arrays() if isinstance(x, Words) else np.asarray(x.cpu() if is_tensor(x) else x)
+    shape = host.shape[: host.ndim - axes]
+    norms = [_one_norm(host[at], ord, fmt, axes == 2) for at in np.ndindex(*shape)]
+    values = np.array(norms).reshape(len(norms), len(fmt.words)).T.reshape(len(fmt.words), *shape)
+    return _like(values[0] if isinstance(fmt, Binary) else values, x, fmt)
+
+
+def _one_norm(x: Any, ord: Any, fmt: Part, of_matrix: bool) -> tuple[float, ...]:
+    first = first_words(x)
+    if np.isfinite(first).all():
+        return rounded_norm(x, ord, fmt, of_matrix=of_matrix)
+    if ord != 1:
+        raise ValueError(f"x holds NaN or infinity, for which ord={ord!r} has no exact answer")
+    total = sum(math.hypot(z.real, z.imag) for z in first.reshape(-1).tolist())  # inf or NaN
+    return (total, *(0.0,) * (len(fmt.words) - 1))
 
 
 def _extreme(x: Any, axes: tuple[int, ...], ord: float, fmt: Part) -> Any:
@@ -214,27 +225,27 @@ def _roots_of_floats(lines: Any, fmt: Part) -> Any:
     if not bool(finite.all()):
         special = library.where(library.isinf(lines).any(-1), math.inf, math.nan)
         special = library.where(library.isnan(lines).any(-1), math.nan, special)
-        odd, given = (np.asarray(y.cpu() if is_tensor(y) else y) for y in (~finite, special))
-        values[..., odd] = 0.0
+        not_finite, given = (np.asarray(y.cpu() if is_tensor(y) else y) for y in (~finite, special))
+        values[..., not_finite] = 0.0
         first = values if values.ndim == 1 else values[0]
-        first[odd] = given[odd]
+        first[not_finite] = given[not_finite]
     return values
 
 
 def _roots_of_words(lines: Words, fmt: Part) -> Any:
     """(words, outputs) of `Words`, by exact numbers."""
     plain = lines.cpu().to_arrays() if is_tensor(lines.planes[0]) else lines
-    found = []
+    roots = []
     for line in plain:
         heads = np.asarray(line.planes[0][0])
         if np.isfinite(heads).all():
             values_of = line.to_fraction().reshape(-1).tolist()
             squares = sum((value * value for value in values_of), Fraction(0))
-            found.append(roots.rounded_root(squares, fmt))
+            roots.append(rounded_root(squares, False, fmt))
         else:
             worst = math.nan if np.isnan(heads).any() else math.inf
-            found.append((worst, *(0.0,) * (len(fmt.words) - 1)))
-    values = np.array(found).reshape(lines.shape[0], len(fmt.words)).T
+            roots.append((worst, *(0.0,) * (len(fmt.words) - 1)))
+    values = np.array(roots).reshape(lines.shape[0], len(fmt.words)).T
     return values[0] if isinstance(fmt, Binary) else values
 
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import AxisError
 
 from widen.api import matmul
 from widen.functions.arrays import conjugate, delivered, operand, permuted, reshaped
@@ -173,7 +174,7 @@ def _summed(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
     if isinstance(axes, (int, np.integer)):
         count = int(axes)
         if not 0 <= count <= min(left, right):
-            raise ValueError(f"axes={axes} but the operands have {left} and {right} axes")
+            raise AxisError(f"axes={axes} but the operands have {left} and {right} axes")
         return list(range(left - count, left)), list(range(count))
     ours, theirs = axes
     pairs = []
@@ -181,7 +182,7 @@ def _summed(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
         places = [chosen] if isinstance(chosen, (int, np.integer)) else list(chosen)
         for place in places:
             if not -ndim <= place < ndim:
-                raise ValueError(f"axis {place} does not exist: an operand has {ndim} axes")
+                raise AxisError(f"axis {place} does not exist: an operand has {ndim} axes")
         pairs.append([int(place) % ndim for place in places])
     if len(pairs[0]) != len(pairs[1]) or any(len(set(x)) < len(x) for x in pairs):
         raise ValueError(f"axes={axes!r}: give as many axes of a as of b, each once")
@@ -217,7 +218,7 @@ def vecdot(
     vectors = []
     for x, name in ((operand(x1, "x1"), "x1"), (operand(x2, "x2"), "x2")):
         if not -x.ndim <= axis < x.ndim:
-            raise ValueError(f"axis {axis} does not exist: {name} has {x.ndim} axes")
+            raise AxisError(f"axis {axis} does not exist: {name} has {x.ndim} axes")
         place = axis % x.ndim
         vectors.append(permuted(x, [*(i for i in range(x.ndim) if i != place), place]))
     left, right = conjugate(vectors[0]), vectors[1]

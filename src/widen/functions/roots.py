@@ -1,14 +1,13 @@
-"""Square roots of exact sums of squares, rounded once, and sums of such roots.
+"""Square roots of exact sums of squares, rounded once.
 
 A 2-norm is found in three float64 words first (`Words`), 161 bits of which more than 120 are right.
 Where these are far enough from the middle of two neighbours of the result's format, they decide how
 the norm rounds. Where they are not, and where words reach below the smallest float64, Python's
-integers decide: q = floor(2^t sqrt(N)) and whether anything is left behind it.
+integers decide.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 
 from widen.formats import BINARY, WORDS, Binary, Part
 from widen.formats.arrays import is_tensor, numpy_dtype
-from widen.stages.rounding import round_once, round_words
+from widen.linalg.powers import rounded_root
 from widen.words import Words
 
 MARGIN = 2.0**-50
@@ -87,68 +86,4 @@ def exact_norm(entries: Iterable[float], fmt: Part) -> tuple[float, ...]:
     (5.0,)
     """
     squares = sum((Fraction(x) ** 2 for x in entries if x), Fraction(0))
-    return rounded_root(squares, fmt)
-
-
-def rounded_root(value: Fraction, fmt: Part) -> tuple[float, ...]:
-    """The square root of a dyadic number, rounded once.
-
-    The root is between q and q + 1 units of 2^-t, and the middle of them stands in for it. That
-    changes no word if a quarter of a word's last place is a whole number of units: then a middle
-    of neighbours is one as well, and lies on the same side of both. Where a word is so small that
-    it is not, there are more bits.
-    """
-    if not value:
-        return (0.0,) * len(fmt.words)
-    bits = sum(word.precision for word in fmt.words) + 8
-    length = value.numerator.bit_length() - value.denominator.bit_length()
-    shift = max(bits - length // 2, 1)
-    while True:
-        top, bottom = value.numerator << 2 * shift, value.denominator
-        root = math.isqrt(top // bottom)
-        exact = root * root * bottom == top
-        found = Fraction(2 * root + (not exact), 1 << (shift + 1))
-        words = round_words(found, fmt)
-        if exact or all(_holds(x, word, shift) for x, word in zip(words, fmt.words, strict=True)):
-            return words
-        shift *= 2
-
-
-def _holds(x: float, word: Binary, shift: int) -> bool:
-    """Whether a quarter of the last place of a rounded word is a multiple of 2^-shift."""
-    if math.isinf(x):
-        return True
-    place = max((math.frexp(x)[1] if x else word.lowest) - word.precision, word.lowest)
-    return place - 2 >= -shift
-
-
-def sum_of_moduli(pairs: Sequence[tuple[float, float]], fmt: Binary) -> float:
-    """The sum of |x + iy| over finite pairs, rounded once.
-
-    A sum of square roots of rationals, none of them negative, is rational only if each of them is.
-    So either all are, and the sum is known, or it is no midpoint, and more bits decide.
-
-    >>> sum_of_moduli([(3.0, 4.0), (0.0, 2.0)], BINARY["float64"])
-    7.0
-    """
-    squares = [Fraction(x) ** 2 + Fraction(y) ** 2 for x, y in pairs]
-    roots = [_rational_root(value) for value in squares]
-    if all(root is not None for root in roots):
-        return round_once(sum((x for x in roots if x is not None), Fraction(0)), fmt)
-    bits = 128
-    while True:
-        whole = Fraction(1, 1 << bits)
-        least = sum((math.isqrt((v.numerator << 2 * bits) // v.denominator) * whole
-                     for v in squares), Fraction(0))  # fmt: skip
-        low, high = (round_once(x, fmt) for x in (least, least + len(squares) * whole))
-        if low == high:
-            return low
-        bits *= 2
-
-
-def _rational_root(value: Fraction) -> Fraction | None:
-    """The square root of a rational number, if it is one."""
-    top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
-    if top * top == value.numerator and bottom * bottom == value.denominator:
-        return Fraction(top, bottom)
-    return None
+    return rounded_root(squares, False, fmt)

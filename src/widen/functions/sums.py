@@ -36,7 +36,7 @@ def sum(
     axis
         An axis or several; all of them by default.
     dtype
-        Format of the result; that of x by default.
+        Format of the result; that of x by default. Sums of integers may have a dtype of integers.
     keepdims
         Whether axes that were added stay, with one entry.
     out
@@ -53,11 +53,31 @@ def sum(
     axes = axes_of(axis, array.ndim)
     shape = kept_shape(array.shape, axes, keepdims)
     lines = as_lines(array, axes)
-    if is_integral(array) and dtype is None:
-        return delivered(reshaped_scalar(_of_integers(lines), shape), out)
+    if is_integral(array) and (dtype is None or _is_of_integers(dtype)):
+        total = _of_integers(lines)
+        return delivered(reshaped_scalar(_as_integers(total, dtype), shape), out)
     wanted = _own_format(array) if dtype is None else dtype
     result = matmul(lines, _ones(lines), accuracy="correct", dtype=wanted)
     return delivered(reshaped_scalar(result, shape), out)
+
+
+def _is_of_integers(dtype: Any) -> bool:
+    """Whether a dtype, by whatever name, is one of integers."""
+    name = str(dtype).removeprefix("torch.")
+    try:
+        return np.dtype(name if name.startswith(("int", "uint")) else dtype).kind in "iu"
+    except TypeError:  # a format of ours, or a dtype of PyTorch
+        return False
+
+
+def _as_integers(x: Any, dtype: Any) -> Any:
+    """Integers in another dtype that holds them."""
+    if dtype is None:
+        return x
+    narrow = x.to(dtype) if is_tensor(x) else x.astype(dtype)
+    if not bool((narrow == x).all()):
+        raise OverflowError(f"a sum of these integers does not fit {dtype}; give dtype='float64'")
+    return narrow
 
 
 def _own_format(x: Any) -> str:

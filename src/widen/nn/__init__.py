@@ -9,6 +9,7 @@ torch.Size([4, 2])
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from widen.gpu.replay.private import pytorch_for
 from widen.nn import functional
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ def __getattr__(name: str) -> Any:
     """Layers, which import PyTorch, when they are asked for."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.layers"), name)
+    with pytorch_for(f"{__name__}.{name}"):
+        layers = import_module(f"{__name__}.layers")
+    return getattr(layers, name)
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from widen import api, functions
+from widen.functions import arrays
+from widen.functions.products import reshaped_scalar
 from widen.numpy import linalg
 from widen.options import Accuracy
 
@@ -62,28 +66,54 @@ def matmul(
 
 
 def dot(a: Any, b: Any, out: Any = None, *, accuracy: Accuracy = "correct") -> Any:
-    """`np.dot`, by `widen.dot`."""
+    """`np.dot`, by `widen.dot`.
+
+    >>> import widen.numpy as wnp
+    >>> print(wnp.dot([1.0, 2.0], [3.0, 4.0]))
+    11.0
+    """
     return functions.dot(a, b, out=out, accuracy=accuracy)
 
 
 def vdot(a: Any, b: Any, /, *, accuracy: Accuracy = "correct") -> Any:
-    """`np.vdot`, by `widen.vdot`."""
+    """`np.vdot`, by `widen.vdot`.
+
+    >>> import widen.numpy as wnp
+    >>> print(wnp.vdot([1.0, 2.0], [3.0, 4.0]))
+    11.0
+    """
     return functions.vdot(a, b, accuracy=accuracy)
 
 
 def inner(a: Any, b: Any, /, *, accuracy: Accuracy = "correct") -> Any:
-    """`np.inner`, by `widen.inner`."""
+    """`np.inner`, by `widen.inner`.
+
+    >>> import widen.numpy as wnp
+    >>> print(wnp.inner([1.0, 2.0], [3.0, 4.0]))
+    11.0
+    """
     return functions.inner(a, b, accuracy=accuracy)
 
 
 def outer(a: Any, b: Any, out: Any = None, *, accuracy: Accuracy = "standard") -> Any:
-    """`np.outer`, by `widen.outer`."""
+    """`np.outer`, by `widen.outer`.
+
+    >>> import widen.numpy as wnp
+    >>> print(wnp.outer([1.0, 2.0], [3.0, 4.0]).tolist())
+    [[3.0, 4.0], [6.0, 8.0]]
+    """
     return functions.outer(a, b, out=out, accuracy=accuracy)
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2, *, accuracy: Accuracy = "standard") -> Any:
-    """`np.tensordot`, by `widen.tensordot`."""
-    return functions.tensordot(a, b, axes, accuracy=accuracy)
+    """`np.tensordot`, by `widen.tensordot`.
+
+    >>> import widen.numpy as wnp
+    >>> print(wnp.tensordot([[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]))
+    30.0
+    """
+    result = functions.tensordot(a, b, axes, accuracy=accuracy)
+    return np.asarray(result) if isinstance(result, np.generic) else result  # as NumPy does
 
 
 def einsum(
@@ -94,7 +124,12 @@ def einsum(
     optimize: Any = False,
     accuracy: Accuracy = "standard",
 ) -> Any:
-    """`np.einsum`, by `widen.einsum`."""
+    """`np.einsum`, by `widen.einsum`.
+
+    >>> import widen.numpy as wnp
+    >>> print(wnp.einsum("ij,j->i", [[1.0, 2.0], [3.0, 4.0]], [1.0, 2.0]))
+    [ 5. 11.]
+    """
     return functions.einsum(
         subscripts, *operands, out=out, dtype=dtype, optimize=optimize, accuracy=accuracy
     )
@@ -110,7 +145,12 @@ def vecdot(
     dtype: Any = None,
     accuracy: Accuracy = "correct",
 ) -> Any:
-    """`np.vecdot`, by `widen.vecdot`."""
+    """`np.vecdot`, by `widen.vecdot`.
+
+    >>> import widen.numpy as wnp
+    >>> print(wnp.vecdot([1.0, 2.0], [3.0, 4.0]))
+    11.0
+    """
     return functions.vecdot(x1, x2, axis=axis, out=out, dtype=dtype, accuracy=accuracy)
 
 
@@ -123,7 +163,12 @@ def matvec(
     dtype: Any = None,
     accuracy: Accuracy = "standard",
 ) -> Any:
-    """`np.matvec`, by `widen.matvec`."""
+    """`np.matvec`, by `widen.matvec`.
+
+    >>> import widen.numpy as wnp
+    >>> print(wnp.matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 2.0]))
+    [ 5. 11.]
+    """
     return functions.matvec(x1, x2, out=out, dtype=dtype, accuracy=accuracy)
 
 
@@ -136,12 +181,45 @@ def vecmat(
     dtype: Any = None,
     accuracy: Accuracy = "standard",
 ) -> Any:
-    """`np.vecmat`, by `widen.vecmat`."""
+    """`np.vecmat`, by `widen.vecmat`.
+
+    >>> import widen.numpy as wnp
+    >>> print(wnp.vecmat([1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]]))
+    [ 7. 10.]
+    """
     return functions.vecmat(x1, x2, out=out, dtype=dtype, accuracy=accuracy)
 
 
 def sum(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = 0,
+    where: Any = True,
 ) -> Any:
-    """`np.sum`, by `widen.sum`."""
-    return functions.sum(a, axis, dtype=dtype, out=out, keepdims=keepdims)
+    """`np.sum`, by `widen.sum`; `initial` is one number more, before anything is rounded.
+
+    >>> import widen.numpy as wnp
+    >>> wnp.sum([1e16, 1.0, 5.0], initial=-1e16, where=[True, True, False])
+    np.float64(1.0)
+    """
+    array = a if where is True else np.where(where, a, 0)
+    if isinstance(axis, int) and axis in (0, -1) and np.ndim(array) == 0:
+        axis = None  # NumPy lets a number have this axis
+    if isinstance(initial, int) and initial == 0:
+        return functions.sum(array, axis, dtype=dtype, out=out, keepdims=keepdims)
+    array = np.asarray(array)
+    if array.dtype.kind in "biu":
+        array = array.astype(np.uint64 if array.dtype.kind == "u" else np.int64)
+    axes = arrays.axes_of(axis, array.ndim)
+    lines = arrays.as_lines(array, axes)
+    first = np.asarray(initial).astype(array.dtype)
+    if first != initial:
+        raise TypeError(f"initial={initial!r} is no {array.dtype}; convert the array first")
+    first = np.broadcast_to(first, (*lines.shape[:-1], 1))
+    result = functions.sum(np.concatenate([first, lines], -1), -1, dtype=dtype)
+    shape = arrays.kept_shape(array.shape, axes, keepdims)
+    return arrays.delivered(reshaped_scalar(np.asarray(result), shape), out)

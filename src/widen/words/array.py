@@ -12,20 +12,17 @@ from widen.formats.arrays import Wide, cast, is_tensor, library_of, new_planes, 
 from widen.words import (
     arithmetic,
     construction,
-    conversions,
-    files,
     foreign,
     functions,
     indexing,
-    renormalise,
     shaping,
     text,
 )
-from widen.words.methods import Methods
+from widen.words.exports import Exports
 from widen.words.promotion import wide_format, with_parts
 
 
-class Words(Methods):
+class Words(Exports):
     """An array of numbers of several words: unevaluated sums of floats, largest first.
 
     Every word is the nearest float of the value less the words before it, so that equal values have
@@ -77,14 +74,26 @@ class Words(Methods):
 
     @classmethod
     def of(cls, fmt: Wide, planes: Sequence[Any]) -> Words:
-        """Wrap planes (parts, *shape) that are canonical already, without copying."""
+        """Wrap planes (parts, *shape) that are canonical already, without copying.
+
+        >>> import widen
+        >>> m = widen.Words([[1, 2, 3], [4, 5, 6]], dtype="float64x2")
+        >>> print(widen.Words.of(widen.float64x2, m.planes)[0])
+        [1.0, 2.0, 3.0]
+        """
         made = object.__new__(cls)
         made.format, made.planes = fmt, tuple(planes)
         return made
 
     @classmethod
     def from_planes(cls, fmt: Wide, planes: Sequence[Any]) -> Words:
-        """Numbers from planes (parts, *shape) of any words, renormalised exactly."""
+        """Numbers from planes (parts, *shape) of any words, renormalised exactly.
+
+        >>> import numpy as np, widen
+        >>> small, large = np.array([[1e-20]]), np.array([[1.0]])    # in any order
+        >>> print(widen.Words.from_planes(widen.float64x2, [small, large]))
+        [1.00000000000000000001]
+        """
         return cls.of(fmt, construction.canonical(fmt, planes))
 
     @classmethod
@@ -139,22 +148,46 @@ class Words(Methods):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of the axes."""
+        """Sizes of the axes.
+
+        >>> import widen
+        >>> m = widen.Words([[1, 2, 3], [4, 5, 6]], dtype="float64x2")
+        >>> m.shape
+        (2, 3)
+        """
         return tuple(self.planes[0].shape[1:])
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """Number of axes.
+
+        >>> import widen
+        >>> m = widen.Words([[1, 2, 3], [4, 5, 6]], dtype="float64x2")
+        >>> m.ndim
+        2
+        """
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Number of elements.
+
+        >>> import widen
+        >>> m = widen.Words([[1, 2, 3], [4, 5, 6]], dtype="float64x2")
+        >>> m.size
+        6
+        """
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all planes."""
+        """Bytes of all planes.
+
+        >>> import widen
+        >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+        >>> x.nbytes
+        48
+        """
         return sum(
             math.prod(plane.shape) * int(name[-2:]) // 8
             for plane, name in zip(self.planes, words_of(self.format), strict=True)
@@ -162,12 +195,24 @@ class Words(Methods):
 
     @property
     def device(self) -> Any:
-        """Where the planes are: "cpu" for NumPy arrays, else the tensors' device."""
+        """Where the planes are: "cpu" for NumPy arrays, else the tensors' device.
+
+        >>> import widen
+        >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+        >>> x.device
+        'cpu'
+        """
         return place_of(self.planes[0]) or "cpu"
 
     @property
     def words(self) -> Any:
-        """The words (count, *shape), complex ones of complex numbers, as a copy."""
+        """The words (count, *shape), complex ones of complex numbers, as a copy.
+
+        >>> import widen
+        >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+        >>> x.words.shape
+        (2, 3)
+        """
         planes = [cast(plane, words_of(self.format)[0]) for plane in self.planes]
         library = library_of(planes[0])
         if self.format.parts == 1:
@@ -224,19 +269,16 @@ class Words(Methods):
             raise TypeError(f"complex numbers do not fit into {self.format.name}")
         if numbers.format != self.format:
             numbers = numbers.astype(self.format)
-        target = self[key].shape
-        extra = max(numbers.ndim - len(target), 0)
-        shape = numbers.shape[extra:]
-        fits = (x in (1, y) for x, y in zip(shape[::-1], target[::-1], strict=False))
-        if math.prod(numbers.shape[:extra]) != 1 or not all(fits):
-            raise ValueError(f"shape {numbers.shape} does not fit in place of shape {target}")
-        if any(indexing.overlap(plane, self.planes) for plane in numbers.planes):
-            numbers = numbers.copy()
-        for plane, values in zip(self.planes, numbers.planes, strict=True):
-            indexing.put(plane, key, values.reshape((values.shape[0], *shape)))
+        indexing.assign(self, key, numbers)
 
     def reshape(self, *shape: Any) -> Words:
-        """The same numbers in another shape; a view where the planes' reshape is one."""
+        """The same numbers in another shape; a view where the planes' reshape is one.
+
+        >>> import widen
+        >>> m = widen.Words([[1, 2, 3], [4, 5, 6]], dtype="float64x2")
+        >>> m.reshape(3, 2).shape, m.reshape(-1).shape
+        ((3, 2), (6,))
+        """
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         try:
             return self._each(lambda plane: plane.reshape((self.format.parts, *sizes)))
@@ -246,7 +288,13 @@ class Words(Methods):
             ) from None
 
     def transpose(self, *axes: Any) -> Words:
-        """The axes in another order, reversed by default; a view."""
+        """The axes in another order, reversed by default; a view.
+
+        >>> import widen
+        >>> m = widen.Words([[1, 2, 3], [4, 5, 6]], dtype="float64x2")
+        >>> m.transpose(1, 0).shape, m.transpose().shape
+        ((3, 2), (3, 2))
+        """
         order = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
         order = order or tuple(range(self.ndim))[::-1]
         moved = (0, *(1 + axis + self.ndim * (axis < 0) for axis in order))
@@ -260,126 +308,66 @@ class Words(Methods):
 
     @property
     def T(self) -> Words:
-        """The axes reversed; a view."""
+        """The axes reversed; a view.
+
+        >>> import widen
+        >>> m = widen.Words([[1, 2, 3], [4, 5, 6]], dtype="float64x2")
+        >>> m.T.shape
+        (3, 2)
+        """
         return self.transpose()
 
     @property
     def real(self) -> Words:
-        """Real parts; a view."""
+        """Real parts; a view.
+
+        >>> import widen
+        >>> z = widen.Words(["1+2j"], dtype="complex128x2")
+        >>> print(z.real)
+        [1.0]
+        """
         planes = [plane[:1] for plane in self.planes]
         return Words.of(with_parts(self.format, 1), planes)
 
     @property
     def imag(self) -> Words:
-        """Imaginary parts, a view of them if there are any."""
+        """Imaginary parts, a view of them if there are any.
+
+        >>> import widen
+        >>> z = widen.Words(["1+2j"], dtype="complex128x2")
+        >>> print(z.imag)
+        [2.0]
+        """
         if self.format.parts == 1:
             return self.zeros_like()
         return Words.of(with_parts(self.format, 1), [plane[1:] for plane in self.planes])
 
     def zeros_like(self) -> Words:
-        """Zeros of the same format, shape and place."""
+        """Zeros of the same format, shape and place.
+
+        >>> import widen
+        >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+        >>> print(x.zeros_like())
+        [0.0, 0.0, 0.0]
+        """
         return self._each(lambda plane: library_of(plane).zeros_like(plane))
 
     def copy(self) -> Words:
-        """The same numbers in memory of their own."""
+        """The same numbers in memory of their own.
+
+        >>> import widen
+        >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+        >>> y = x.copy()
+        >>> y[0] = 7
+        >>> print(x[0])
+        0.1
+        """
         planes = new_planes(self.format, tuple(self.planes[0].shape), place_of(self.planes[0]))
         for target, plane in zip(planes, self.planes, strict=True):
             target[...] = plane
         return Words.of(self.format, planes)
 
     __copy__ = copy
-
-    # ── to something else ────────────────────────────────────────────────────
-
-    def astype(self, dtype: Any) -> Words:
-        """The same numbers in another format of several words, rounded once; always a copy.
-
-        Real numbers become complex ones, not the other way round: take ``.real``.
-        """
-        fmt = wide_format(dtype)
-        if fmt.parts < self.format.parts:
-            raise TypeError(
-                f"{self.format.name} to {fmt.name} would drop imaginary parts: use .real, .imag"
-            )
-        if fmt == self.format:
-            return self.copy()  # its words are those of its numbers, up to the largest
-        planes = list(self.planes)
-        if fmt.parts > self.format.parts:
-            planes = [
-                library_of(plane).stack([plane[0], library_of(plane).zeros_like(plane[0])])
-                for plane in planes
-            ]
-        return Words.of(fmt, construction.converted(fmt, planes))
-
-    def to_numpy(self, dtype: Any = None) -> Any:
-        """A NumPy array of the nearest floats: the first words, or those of another dtype."""
-        names = words_of(self.format)
-        try:
-            name = names[0] if dtype is None else np.dtype(dtype).name
-        except TypeError:
-            name = str(dtype)
-        real = {"complex128": "float64", "complex64": "float32"}.get(name, name)
-        if real not in ("float64", "float32") or (real != name and self.format.parts == 1):
-            raise TypeError(f"to_numpy(dtype={name}): give float64 or float32 (complex if x is)")
-        planes = [conversions.on_cpu(plane) for plane in self.planes]
-        if real != names[0]:
-            planes = [renormalise.nearest([plane.astype("float64") for plane in planes], real)]
-        if self.format.parts == 1:
-            return planes[0][0].copy()[()]
-        joined = np.empty(self.shape, "complex128" if real == "float64" else "complex64")
-        joined.real, joined.imag = planes[0]
-        return joined[()]
-
-    def to_torch(self, device: Any = "cpu") -> Words:
-        """The same numbers in tensors on a device; PyTorch is imported if it was not."""
-        torch = foreign.package("torch", "widen[torch]")
-        planes = [
-            plane if is_tensor(plane) else torch.from_numpy(np.require(plane, None, ("C", "W")))
-            for plane in self.planes
-        ]
-        target = new_planes(self.format, tuple(planes[0].shape), torch.device(device))
-        for new, plane in zip(target, planes, strict=True):
-            new.copy_(plane)
-        return Words.of(self.format, target)
-
-    to = to_torch
-
-    def cpu(self) -> Words:
-        """The same numbers where the CPU is; NumPy arrays as they are."""
-        return self.to_torch("cpu") if is_tensor(self.planes[0]) else self
-
-    def save(self, path: Any) -> None:
-        """Write these numbers to a .npz or .safetensors file, which `widen.load` reads."""
-        files.save(self, path)
-
-    def to_arrays(self) -> Words:
-        """The same numbers in NumPy arrays."""
-        return self._each(conversions.on_cpu)
-
-    to_fraction, to_decimal, to_int = (
-        conversions.to_fraction,
-        conversions.to_decimal,
-        conversions.to_int,
-    )
-    to_mpmath, to_gmpy2, to_flint = foreign.to_mpmath, foreign.to_gmpy2, foreign.to_flint
-    to_strings = text.to_strings
-
-    def _single(self, target: str) -> Words:
-        if self.size != 1:
-            raise TypeError(f"{target} takes a single number; this array has {self.size}")
-        return self.reshape(())
-
-    def __float__(self) -> float:
-        if self.format.parts == 2:
-            raise TypeError("a complex number is not a float; use .real or complex(x)")
-        return float(self._single("float").to_numpy("float64"))
-
-    def __complex__(self) -> complex:
-        name = "float64" if self.format.parts == 1 else "complex128"
-        return complex(self._single("complex").to_numpy(name))
-
-    def __int__(self) -> int:
-        return int(conversions.to_fraction(self._single("int")))
 
     # ── NumPy and PyTorch ────────────────────────────────────────────────────
 

@@ -149,7 +149,13 @@ def _finite(value: Exact, target: str) -> Fraction:
 
 
 def to_fraction(x: Words) -> Any:
-    """Fractions, in an object array; a Fraction of a single number."""
+    """Fractions, in an object array; a Fraction of a single number.
+
+    >>> import widen
+    >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+    >>> x[2].to_fraction()
+    Fraction(-2, 1)
+    """
     return shaped([_finite(value, "Fraction") for value in _real(x, "Fraction")], x.shape)
 
 
@@ -176,12 +182,24 @@ def decimal_of(value: Exact) -> Decimal:
 
 
 def to_decimal(x: Words) -> Any:
-    """Decimals, exactly: up to 1100 digits and more of very small numbers."""
+    """Decimals, exactly: up to 1100 digits and more of very small numbers.
+
+    >>> import widen
+    >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+    >>> x[2].to_decimal()
+    Decimal('-2')
+    """
     return shaped([decimal_of(value) for value in _real(x, "Decimal")], x.shape)
 
 
 def to_int(x: Words) -> Any:
-    """Python integers; an error if a number is none."""
+    """Python integers; an error if a number is none.
+
+    >>> import widen
+    >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+    >>> x[2].to_int()
+    -2
+    """
     integers = []
     for value in _real(x, "int"):
         if not isinstance(value, Fraction) and value == 0:

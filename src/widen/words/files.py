@@ -132,9 +132,9 @@ def _checked(name: str, planes: dict[str, Any]) -> Words:
         same = plane.shape == ordered[0].shape and plane.shape[:1] == (fmt.parts,)
         if plane.dtype != np.dtype(kind) or not same:
             raise ValueError(f"word{at} has shape {plane.shape} and {plane.dtype}")
-    found = Words.of(fmt, ordered)
+    given = Words.of(fmt, ordered)
     again = Words.from_planes(fmt, ordered)
-    for ours, theirs in zip(found.planes, again.planes, strict=True):
+    for ours, theirs in zip(given.planes, again.planes, strict=True):
         if not np.array_equal(ours, theirs, equal_nan=True):
             raise ValueError("its words overlap, or are not in order")
     return again

@@ -26,7 +26,13 @@ def package(module: str, name: str) -> Any:
 
 
 def to_mpmath(x: Words) -> Any:
-    """An mpf or mpc of a single number, an mpmath.matrix of a vector or a matrix."""
+    """An mpf or mpc of a single number, an mpmath.matrix of a vector or a matrix.
+
+    >>> import widen
+    >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+    >>> x[2].to_mpmath()
+    mpf('-2.0')
+    """
     mpmath = package("mpmath", "mpmath")
     libmp = mpmath.libmp
     special = {np.inf: libmp.finf, -np.inf: libmp.fninf, 0.0: libmp.fzero}
@@ -52,7 +58,13 @@ def to_mpmath(x: Words) -> Any:
 
 
 def to_gmpy2(x: Words) -> Any:
-    """An mpfr or mpc, with as many bits as the number has; an object array of them."""
+    """An mpfr or mpc, with as many bits as the number has; an object array of them.
+
+    >>> import widen
+    >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+    >>> x[2].to_gmpy2() == -2
+    True
+    """
     gmpy2 = package("gmpy2", "gmpy2")
 
     def real(value: Exact) -> Any:
@@ -82,6 +94,11 @@ def to_flint(x: Words, kind: str = "arb") -> Any:
     """Numbers or matrices of python-flint: "arb" (acb if complex), "fmpq" or "fmpz".
 
     A matrix gives a matrix, a vector a matrix of one column, a single number a number.
+
+    >>> import widen
+    >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+    >>> x[2].to_flint()
+    -2.00000000000000
     """
     flint = package("flint", "python-flint")
     kinds = {"arb": ("arb", "acb"), "fmpq": ("fmpq", None), "fmpz": ("fmpz", None)}

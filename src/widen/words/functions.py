@@ -61,7 +61,7 @@ def _largest(sign: int) -> Callable[..., Any]:
         dim = other if dim is None else dim
         if dim is None:
             return order.extreme(x, None, keepdim, sign)
-        return order.found(x, dim, sign, keepdim)
+        return order.extreme_with_indices(x, dim, sign, keepdim)
 
     return apply
 
@@ -182,7 +182,7 @@ TORCH: dict[str, Callable[..., Any]] = {
     "amin": lambda x, dim=None, keepdim=False: order.extreme(x, dim, keepdim, -1),
     "argmax": lambda x, dim=None, keepdim=False: order.place(x, dim, 1, keepdim),
     "argmin": lambda x, dim=None, keepdim=False: order.place(x, dim, -1, keepdim),
-    "sort": lambda x, dim=-1, descending=False, stable=False: order.found_in_order(
+    "sort": lambda x, dim=-1, descending=False, stable=False: order.sorted_with_indices(
         x, dim, descending
     ),
     "argsort": lambda x, dim=-1, descending=False, stable=False: order.argument_order(

@@ -6,11 +6,15 @@ in x[[0, 1], :, [2, 3]], before all others.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from widen.formats.arrays import is_tensor, library_of
+
+if TYPE_CHECKING:
+    from widen.words.array import Words
 
 
 def is_open(key: Any) -> bool:
@@ -44,3 +48,17 @@ def overlap(plane: Any, planes: tuple[Any, ...]) -> bool:
         place = plane.untyped_storage().data_ptr()
         return any(place == other.untyped_storage().data_ptr() for other in planes)
     return any(np.may_share_memory(plane, other) for other in planes)
+
+
+def assign(array: Words, key: Any, numbers: Words) -> None:
+    """array[key] = numbers, which have its format and broadcast."""
+    target = array[key].shape
+    extra = max(numbers.ndim - len(target), 0)
+    shape = numbers.shape[extra:]
+    fits = (x in (1, y) for x, y in zip(shape[::-1], target[::-1], strict=False))
+    if math.prod(numbers.shape[:extra]) != 1 or not all(fits):
+        raise ValueError(f"shape {numbers.shape} does not fit in place of shape {target}")
+    if any(overlap(plane, array.planes) for plane in numbers.planes):
+        numbers = numbers.copy()
+    for plane, values in zip(array.planes, numbers.planes, strict=True):
+        put(plane, key, values.reshape((values.shape[0], *shape)))

@@ -86,24 +86,52 @@ class Operators:
         return self
 
     def sqrt(self: Words) -> Words:  # type: ignore[misc]
-        """Square roots."""
+        """Square roots.
+
+        >>> import widen
+        >>> print(widen.Words([2], dtype="float64x2").sqrt())
+        [1.4142135623730950488016887242097]
+        """
         return arithmetic.root(self)
 
     def conj(self: Words) -> Words:  # type: ignore[misc]
-        """Complex conjugates."""
+        """Complex conjugates.
+
+        >>> import widen
+        >>> z = widen.Words(["1+2j"], dtype="complex128x2")
+        >>> print(z.conj())
+        [1.0-2.0j]
+        """
         return arithmetic.conjugate(self)
 
     def sum(self: Words, axis: Any = None, keepdims: bool = False) -> Words:  # type: ignore[misc]
-        """Sums along axes (all of them by default), added exactly and rounded once."""
+        """Sums along axes (all of them by default), added exactly and rounded once.
+
+        >>> import widen
+        >>> m = widen.Words([[1, 2, 3], [4, 5, 6]], dtype="float64x2")
+        >>> print(m.sum(), m.sum(axis=0))
+        21.0 [5.0, 7.0, 9.0]
+        """
         return sums.total(self, axis, keepdims)
 
     def dot(self: Words, other: Any) -> Words:  # type: ignore[misc]
-        """The dot product of two vectors, added exactly and rounded once."""
+        """The dot product of two vectors, added exactly and rounded once.
+
+        >>> import numpy as np, widen
+        >>> x = widen.Words(["1e30", "1", "-1e30"], dtype="float64x2")
+        >>> print(x.dot(np.ones(3)))
+        1.0
+        """
         words = arithmetic.operand(self, other)
         if words is None:
             raise TypeError(f"dot takes words or arrays; {type(other).__name__} was given")
         return sums.dot(self, words)
 
     def norm(self: Words, axis: Any = None, keepdims: bool = False) -> Words:  # type: ignore[misc]
-        """2-norms along axes: the exact sum of squares, rounded once, and its square root."""
+        """2-norms along axes: the exact sum of squares, rounded once, and its square root.
+
+        >>> import widen
+        >>> print(widen.Words([3, 4], dtype="float64x2").norm())
+        5.0
+        """
         return sums.norm(self, axis, keepdims)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from widen.words.array import Words
 
 
-class Found(NamedTuple):
+class ValuesAndIndices(NamedTuple):
     """Numbers and where they stand, as PyTorch's `max`, `min` and `sort` give them."""
 
     values: Words
@@ -68,13 +68,15 @@ def place(x: Words, axis: Any, sign: int, keepdims: bool = False) -> Any:
         raise TypeError(f"axis={axis!r}: a place is one along one axis, or of all; give an integer")
     axes = axes_of(axis, x.ndim)
     _, where = _extreme(lines_along(x, axes), sign)
-    found = where.argmax(1) if where.shape[0] else cast(where, "int64").reshape(0)
-    return found.reshape(kept_shape(x, axes, keepdims))[()]
+    places = where.argmax(1) if where.shape[0] else cast(where, "int64").reshape(0)
+    return places.reshape(kept_shape(x, axes, keepdims))[()]
 
 
-def found(x: Words, axis: int, sign: int, keepdims: bool = False) -> Found:
+def extreme_with_indices(
+    x: Words, axis: int, sign: int, keepdims: bool = False
+) -> ValuesAndIndices:
     """The largest or smallest numbers along an axis, and where the first of them stand."""
-    return Found(extreme(x, axis, keepdims, sign), place(x, axis, sign, keepdims))
+    return ValuesAndIndices(extreme(x, axis, keepdims, sign), place(x, axis, sign, keepdims))
 
 
 def _flat(x: Words, axis: Any) -> tuple[Words, int]:
@@ -88,15 +90,15 @@ def _indices(x: Words, axis: int) -> Any:
     """The indices that sort numbers along an axis; equal ones stay in order."""
     planes = _real_planes(x)
     library = library_of(planes[0])
-    found = None
+    indices = None
     for plane in planes[::-1]:
-        along = plane if found is None else _taken(plane, found, axis)
+        along = plane if indices is None else _taken(plane, indices, axis)
         if library is np:
             step = np.argsort(along, axis=axis, kind="stable")
         else:
             step = library.sort(along, dim=axis, stable=True)[1]
-        found = step if found is None else _taken(found, step, axis)
-    return found
+        indices = step if indices is None else _taken(indices, step, axis)
+    return indices
 
 
 def _taken(x: Any, indices: Any, axis: int) -> Any:
@@ -115,17 +117,17 @@ def argument_order(x: Words, axis: Any, descending: bool = False) -> Any:
     return last - library.flip(_indices(backwards, at), (at,))
 
 
-def found_in_order(x: Words, axis: Any, descending: bool = False) -> Found:
+def sorted_with_indices(x: Words, axis: Any, descending: bool = False) -> ValuesAndIndices:
     """Numbers sorted along an axis, or all of them in a line, and their indices."""
     numbers, at = _flat(x, axis)
     indices = argument_order(x, axis, descending)
     planes = [_taken(plane, indices, at)[None] for plane in _real_planes(numbers)]
-    return Found(type(x).of(x.format, planes), indices)
+    return ValuesAndIndices(type(x).of(x.format, planes), indices)
 
 
 def ordered(x: Words, axis: Any) -> Words:
     """Numbers sorted along an axis, or all of them in a line."""
-    return found_in_order(x, axis).values
+    return sorted_with_indices(x, axis).values
 
 
 def sign(x: Words) -> Words:

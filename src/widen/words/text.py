@@ -94,5 +94,11 @@ def representation(x: Words) -> str:
 
 
 def to_strings(x: Words) -> Any:
-    """Text that reads back as the same numbers, in an object array; a str of a single number."""
+    """Text that reads back as the same numbers, in an object array; a str of a single number.
+
+    >>> import widen
+    >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
+    >>> x.to_strings()[0]
+    '0.1'
+    """
     return shaped([number_text(parts, x.format, "r") for parts in exact_values(x)], x.shape)

@@ -11,20 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from widen.calls.check import is_ours
 from widen.encoded import Encoded
-from widen.formats.arrays import is_tensor
+from widen.formats.arrays import is_tensor, library_of
 from widen.words import Words
 
 HALF = 1 << 32
-
-
-def is_ours(x: Any) -> bool:
-    """Whether x is what products are computed of, or will be refused as what it is."""
-    if type(x) is np.ndarray:
-        return x.dtype.kind not in "biu"
-    if is_tensor(x):
-        return bool(x.dtype.is_floating_point or x.dtype.is_complex)
-    return x is None or isinstance(x, (Words, Encoded))
 
 
 def is_integral(x: Any) -> bool:
@@ -32,6 +24,11 @@ def is_integral(x: Any) -> bool:
     if is_tensor(x):
         return not (x.dtype.is_floating_point or x.dtype.is_complex)
     return isinstance(x, np.ndarray) and x.dtype.kind in "biu"
+
+
+def is_of(library: str, kind: str, x: Any) -> bool:
+    """Whether x is an array of a library, which is not imported for this."""
+    return isinstance(x, getattr(sys.modules.get(library), kind, ()))
 
 
 def module_of(x: Any) -> str:
@@ -142,7 +139,7 @@ def promoted(a: Any, b: Any) -> Promoted:
         return Promoted()
     if is_tensor(a) and is_tensor(b):
         try:
-            both = sys.modules["torch"].promote_types(a.dtype, b.dtype)
+            both = library_of(a).promote_types(a.dtype, b.dtype)
         except RuntimeError:  # of wide unsigned integers and others
             return Promoted("float64")
         if not (both.is_floating_point or both.is_complex):

@@ -17,18 +17,29 @@ def product(
     of_tensors: Callable[..., Any], a: Any, b: Any, scalars: Scalars, out: Any, options: Options
 ) -> Any:
     """The sum alpha a b + beta c of CuPy's arrays, one of CuPy's, by that of tensors."""
-    import cupy
-
-    arrays = [x for x in (a, b, scalars.c, out) if isinstance(x, cupy.ndarray)]
-    device = arrays[0].device.id
-    stream = cupy.cuda.get_current_stream(device)
-    same = torch.cuda.ExternalStream(stream.ptr, device)  # type: ignore[no-untyped-call]
-    with torch.cuda.stream(same):
+    with _same_stream(a, b, scalars.c, out):
         left, right, c, target = map(_as_tensor, (a, b, scalars.c, out))
         result = of_tensors(left, right, replace(scalars, c=c), target, options)
         value, record = result if isinstance(result, tuple) else (result, None)
         array = out if out is not None else _as_cupy(value)
     return array if record is None else (array, record)
+
+
+def computed(of_tensors: Callable[..., Any], operands: dict[str, Any]) -> Any:
+    """A function of CuPy's arrays by that of tensors, which is given them by their names."""
+    with _same_stream(*operands.values()):
+        results = of_tensors({name: _as_tensor(x) for name, x in operands.items()})
+        return tuple(map(_as_cupy, results)) if isinstance(results, tuple) else _as_cupy(results)
+
+
+def _same_stream(*given: Any) -> Any:
+    """A scope in which PyTorch's stream is CuPy's current one."""
+    import cupy
+
+    device = next(x.device.id for x in given if isinstance(x, cupy.ndarray))
+    stream = cupy.cuda.get_current_stream(device)
+    same = torch.cuda.ExternalStream(stream.ptr, device)  # type: ignore[no-untyped-call]
+    return torch.cuda.stream(same)
 
 
 def _as_tensor(x: Any) -> Any:

@@ -21,7 +21,7 @@ from jax.interpreters import ad, batching, mlir
 
 from widen.calls import check, dispatch
 from widen.contract import as_contract
-from widen.formats import PLAIN, complex_of, default_result
+from widen.formats import PLAIN, complex_of, computed_in, default_result
 from widen.formats.arrays import numpy_dtype
 from widen.options import Options
 from widen.stages.problem import Scalars
@@ -206,6 +206,48 @@ def product(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any
     return value.reshape(*batch, *rows, *columns)
 
 
+def computed(of_arrays: Any, operands: dict[str, Any], dtype: Any) -> Any:
+    """A function of JAX's arrays by that of NumPy's, which is given them by their names.
+
+    The numbers are looked at, so that it runs outside of jit, vmap and grad alone.
+    """
+    moved = {name: _as_jax(x, name) for name, x in operands.items()}
+    for name, x in moved.items():
+        if isinstance(x, jax.core.Tracer):
+            raise TypeError(
+                f"{name} is traced by JAX, and this function looks at numbers: call it outside of "
+                "jit, vmap and grad, or by jax.pure_callback"
+            )
+    given: dict[str, Any] = {name: np.asarray(x) for name, x in moved.items()}
+    if dtype is not None:
+        given["dtype"] = _kept_format(check.result_format(dtype, PLAIN["float64"]))
+    elif any(x.dtype.kind in "biu" for x in moved.values()):  # as JAX itself has it
+        kind = np.dtype(jnp.result_type(*moved.values(), 0.0)).name
+        given["dtype"] = computed_in(PLAIN[kind]).name
+    results = of_arrays(given)
+    place = next(x.sharding for x in operands.values() if isinstance(x, jax.Array))
+    parts = [_back(x, place) for x in (results if isinstance(results, tuple) else (results,))]
+    return tuple(parts) if isinstance(results, tuple) else parts[0]
+
+
+def _back(x: Any, place: Any) -> Any:
+    """One of JAX's arrays where the operands are; records and Python's numbers as they are."""
+    if not isinstance(x, (np.ndarray, np.generic)):
+        return x
+    if x.dtype.kind in "iu":  # ranks and pivots, which are small
+        x = x.astype(jax.dtypes.canonicalize_dtype(x.dtype))
+    _check_kept(x.dtype, "the result")
+    return jax.device_put(np.asarray(x), place)
+
+
+def _kept_format(fmt: Any) -> str:
+    """The name of a format that JAX has, and keeps as it is configured."""
+    if fmt.name not in PLAIN:
+        raise ValueError(f"dtype={fmt.name}: JAX has no numbers of several words")
+    _check_kept(numpy_dtype(fmt.name), "dtype")
+    return str(fmt.name)
+
+
 def _as_jax(x: Any, name: str) -> Any:
     """One of JAX's arrays; NumPy's and lists become such, if JAX keeps their numbers."""
     if isinstance(x, jax.Array):
@@ -216,6 +258,9 @@ def _as_jax(x: Any, name: str) -> Any:
             f"give jnp.asarray({name})"
         )
     array = np.asarray(x)
+    if not isinstance(x, (np.ndarray, np.generic)):  # Python's numbers have no width of their own
+        narrow = array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
+        array = narrow if bool((narrow == array).all()) else array
     _check_kept(array.dtype, name)
     return jnp.asarray(array)
 
@@ -239,8 +284,7 @@ def _result(a: Any, b: Any, scalars: Scalars, options: Options) -> str:
         for kind, name in zip(kinds, ("a", "b"), strict=True)
     ]
     fmt = check.result_format(options.dtype, default_result(*formats))
-    if fmt.name not in PLAIN:
-        raise ValueError(f"dtype={fmt.name}: JAX has no numbers of several words")
+    name = _kept_format(fmt)
     complex_scalars = any(isinstance(x, complex) for x in (scalars.alpha, scalars.beta))
     if fmt.parts == 1 and (
         complex_scalars or (scalars.c is not None and jnp.iscomplexobj(scalars.c))
@@ -249,5 +293,4 @@ def _result(a: Any, b: Any, scalars: Scalars, options: Options) -> str:
             f"alpha, beta or c is complex but the result is {fmt.name}; "
             f"use dtype={complex_of(fmt.part).name!r}"
         )
-    _check_kept(numpy_dtype(fmt.name), "dtype")
-    return fmt.name
+    return name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from widen.calls.foreign import integers
-from widen.calls.foreign.arrays import Promoted, as_array, exact, is_integral, promoted
+from widen.calls.foreign.arrays import Promoted, as_array, exact, is_integral, is_of, promoted
 from widen.formats.arrays import is_tensor
 from widen.gpu.replay.private import is_transformed
 from widen.options import Options
@@ -24,11 +23,11 @@ Product = Callable[[Any, Any, Scalars, Any, Options], Any]
 def product(of_ours: Product, a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
     """The sum alpha a b + beta c of operands of any kind."""
     given = (a, b, scalars.c, out)
-    if any(_is_of("jax", "Array", x) for x in given):
+    if any(is_of("jax", "Array", x) for x in given):
         from widen.calls.foreign import jax
 
         return jax.product(a, b, scalars, out, options)
-    if any(_is_of("cupy", "ndarray", x) for x in given):
+    if any(is_of("cupy", "ndarray", x) for x in given):
         from widen.calls.foreign import cupy
 
         return cupy.product(partial(product, of_ours), a, b, scalars, out, options)
@@ -49,11 +48,6 @@ def product(of_ours: Product, a: Any, b: Any, scalars: Scalars, out: Any, option
     if kind.dtype is not None and not asked:
         options = replace(options, dtype=kind.dtype)
     return of_ours(floats[0], floats[1], scalars, out, options)
-
-
-def _is_of(library: str, kind: str, x: Any) -> bool:
-    """Whether x is an array of a library, which is not imported for this."""
-    return isinstance(x, getattr(sys.modules.get(library), kind, ()))
 
 
 def _takes_integers(out: Any) -> bool:
