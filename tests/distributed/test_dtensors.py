@@ -9,6 +9,7 @@ from torch.distributed.tensor import Replicate, Shard
 
 import sharded_cases as cases
 from ranks import ranks
+from widen.formats import FORMATS, PLAIN
 from widen.testing import matrices
 
 R, S = Replicate(), Shard
@@ -25,7 +26,8 @@ def agree(results):
 
 @pytest.mark.parametrize("mesh", [(1,), (2,), (3,), (4,), (2, 2), (1, 3)], ids=str)
 def test_every_placement(four, mesh):
-    agree(four.run(cases.all_placements, (13, 70, 11), mesh, "float64", {}))
+    few = mesh == (1, 3)  # all pairs of placements of two axes are those of the mesh before it
+    agree(four.run(cases.all_placements, (13, 70, 11), mesh, "float64", {}, None, few))
 
 
 def test_shapes_and_scalars(four):
@@ -127,18 +129,34 @@ def test_refusals(four, name, error, said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mesh", [(2,), (3,), (4,), (2, 2), (1, 3)], ids=str)
+@pytest.mark.parametrize("mesh", [(1,), (2,), (3,), (4,), (2, 2), (1, 3)], ids=str)
 def test_all_formats_and_contracts(four, mesh):
     formats = ("float64", "float32", "float16", "bfloat16", "complex128", "complex64")
     agree(four.run(cases.contracts, mesh, formats, ("fast", "standard", "correct", 30)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mesh", [(2,), (3,), (4,), (2, 2)], ids=str)
+@pytest.mark.parametrize("mesh", [(1,), (2,), (3,), (4,), (2, 2), (1, 3)], ids=str)
 def test_all_families(four, mesh):
     names = list(matrices.FAMILIES)
     accuracies = ("fast", "standard", "correct", 40)
     agree(four.run(cases.inner_families, (33, 130, 29), mesh, names, accuracies))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex128"])
+def test_all_families_in_other_formats(four, dtype):
+    names, accuracies = list(matrices.FAMILIES), ("standard", "correct")
+    for mesh in ((3,), (2, 2)):
+        agree(four.run(cases.inner_families, (17, 90, 13), mesh, names, accuracies, dtype))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in PLAIN])
+def test_all_words(four, name):
+    """Complex ones have four rows: one of three processes has none."""
+    for mesh in ((1,), (3,), (2, 2)):
+        agree(four.run(cases.words, mesh, [name], ("fast", "standard", "correct", 80)))
 
 
 @pytest.mark.slow
@@ -167,3 +185,5 @@ def test_eight_processes():
         agree(eight.run(cases.all_placements, (13, 70, 11), (8,), "float64", {}))
         agree(eight.run(cases.all_placements, (13, 70, 11), (2, 4), "float64", {}))
         agree(eight.run(cases.contracts, (8,), ("float32", "complex128"), ("correct", "fast")))
+        names = list(matrices.FAMILIES)
+        agree(eight.run(cases.inner_families, (9, 70, 8), (8,), names, ("standard", "correct")))

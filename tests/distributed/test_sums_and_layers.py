@@ -1,9 +1,8 @@
-"""Exact sums over processes, layers, systems; and what happens when a process does not answer."""
+"""Exact sums over processes, and layers."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 
@@ -11,7 +10,6 @@ import pytest
 
 import sharded_cases as cases
 from helpers import ROOT
-from ranks import ranks
 
 
 def agree(results):
@@ -48,43 +46,6 @@ def test_results_lie_where_they_are_wanted(four):
 @pytest.mark.slow
 def test_results_on_a_grid_lie_where_they_are_wanted(four):
     agree(four.run(cases.wanted_placements, (2, 2)))
-
-
-@pytest.mark.parametrize("mesh", [(2,), pytest.param((2, 2), marks=pytest.mark.slow)], ids=str)
-def test_systems(four, mesh):
-    agree(four.run(cases.systems, mesh))
-
-
-def test_singular_systems_are_refused_everywhere(four):
-    four.start(cases.singular)
-    answers = [answer for answer in four.answers() if answer != (True, None)]
-    assert [value[0] for _, value in answers] == ["SingularMatrixError"] * 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after", ["exchange", "reduce"])
-def test_a_process_that_stops_is_an_error_everywhere_else(after):
-    with ranks(3, timeout=20) as three:
-        three.start(cases.one_stops, after)
-        answers = three.answers(60)
-    assert answers[1] == (None, "stopped")
-    for rank in (0, 2):
-        good, (text, untouched) = answers[rank]
-        assert good
-        assert re.search(r"did not answer during '[a-z ]+'.*all processes still run", text), text
-        assert untouched
-
-
-@pytest.mark.slow
-def test_a_process_that_is_late_is_an_error_within_the_timeout():
-    with ranks(2, timeout=6) as two:
-        two.start(cases.one_sleeps, 15)
-        answers = two.answers(60)
-    good, (text, seconds) = answers[0]
-    assert good
-    assert "did not answer" in text
-    assert seconds < 12
-    assert "did not answer" in answers[1][1][0]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Processes that stay: spawned once, joined by gloo, they run functions for many tests."""
+"""Processes that stay: started once, joined by gloo, they run functions for many tests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ class Ranks:
     def __init__(self, world, timeout=120.0):
         self.world = world
         self.folder = tempfile.TemporaryDirectory()
-        context = multiprocessing.get_context("spawn")
+        # Divided from one process that has imported what takes seconds, where a system has that.
+        whole = "forkserver" in multiprocessing.get_all_start_methods()
+        context = multiprocessing.get_context("forkserver" if whole else "spawn")
+        if whole:
+            context.set_forkserver_preload(["torch.distributed.tensor", "widen.distributed"])
         store = str(Path(self.folder.name) / "store")
         self.pipes, self.processes = [], []
         for rank in range(world):

@@ -96,7 +96,7 @@ def all_placements(shape, mesh_shape, dtype, options, family=None, few=False):
     return found
 
 
-def inner_families(shape, mesh_shape, names, accuracies):
+def inner_families(shape, mesh_shape, names, accuracies, dtype="float64"):
     """The inner dimension cut, hard data."""
     mesh = mesh_of(mesh_shape)
     if not here(mesh):
@@ -104,7 +104,7 @@ def inner_families(shape, mesh_shape, names, accuracies):
     found = []
     cut = [S(1)] * mesh.ndim, [S(0)] * mesh.ndim
     for name in names:
-        a, b = operands(shape, "float64", family=name)
+        a, b = operands(shape, dtype, family=name)
         da, db = placed(a, mesh, cut[0]), placed(b, mesh, cut[1])
         for accuracy in accuracies:
             want = widen.matmul(a, b, accuracy=accuracy)
@@ -173,7 +173,7 @@ def shapes_and_scalars(mesh_shape):
     return found
 
 
-def words(mesh_shape):
+def words(mesh_shape, names=("float64x2", "complex128x2"), accuracies=("standard", "correct")):
     """Operands of several words."""
     from widen.distributed import distribute_words
 
@@ -182,18 +182,19 @@ def words(mesh_shape):
         return None
     rng = np.random.default_rng(1)
     found = []
-    for name, shape in (("float64x2", (7, 60, 5)), ("complex128x2", (4, 50, 3))):
-        m, k, n = shape
+    fill = [R] * (mesh.ndim - 1)
+    for name in names:
+        m, k, n = (4, 50, 3) if "complex" in name else (7, 60, 5)
         parts = [[rng.standard_normal(s) + (1j * rng.standard_normal(s) if "complex" in name else 0)
                   for s in ((m, k), (k, n))] for _ in range(2)]  # fmt: skip
         x, y = (
             widen.Words(parts[0][i], name) + widen.Words(parts[1][i], name) * 1e-18 for i in (0, 1)
         )
         x, y = x.to_torch(), y.to_torch()
-        for accuracy in ("standard", "correct"):
+        for accuracy in accuracies:
             want = widen.matmul(x, y, accuracy=accuracy)
             for px, py in ((S(1), S(0)), (S(0), R), (R, S(1)), (S(0), S(0)), (R, R)):
-                dx, dy = distribute_words(x, mesh, [px]), distribute_words(y, mesh, [py])
+                dx, dy = (distribute_words(z, mesh, [*fill, p]) for z, p in ((x, px), (y, py)))
                 got = widen.matmul(dx, dy, accuracy=accuracy)
                 check(found, f"{name} {px} {py} {accuracy}", got, want)
     return found
@@ -324,7 +325,7 @@ def refused(name):
     raise KeyError(name)
 
 
-# ── sums, layers, systems, failures ──────────────────────────────────────────
+# ── sums, layers ─────────────────────────────────────────────────────────────
 
 
 def exact_sum(terms, dtype):
@@ -431,25 +432,6 @@ def layers(size, accuracy, dtype):
     return [digest(value) for value in everything]
 
 
-def systems(mesh_shape):
-    mesh = mesh_of(mesh_shape)
-    if not here(mesh):
-        return None
-    g = torch.Generator().manual_seed(9)
-    a = torch.randn(12, 12, generator=g, dtype=torch.float64)
-    found = []
-    for b in (torch.randn(12, generator=g, dtype=torch.float64),
-              torch.randn(12, 5, generator=g, dtype=torch.float64)):  # fmt: skip
-        want = widen.linalg.solve(a, b)
-        pb_all = every_placement(b.ndim, mesh.ndim)
-        for pa in every_placement(2, mesh.ndim):
-            for pb in pb_all[:: 1 if mesh.ndim == 1 else 4]:
-                got = widen.linalg.solve(placed(a, mesh, pa), placed(b, mesh, pb))
-                check(found, f"{pa} {pb}", got, want)
-                found.append(None if got.placements == tuple(pb) else f"placed {pa} {pb}")
-    return found
-
-
 def wanted_placements(mesh_shape):
     """The result where it is wanted, from every pair of placements."""
     from widen.distributed import matmul
@@ -466,56 +448,3 @@ def wanted_placements(mesh_shape):
                 check(found, f"{pa} {pb} {out}", got, want)
                 found.append(None if got.placements == tuple(out) else f"{out}")
     return found
-
-
-def singular():
-    mesh = mesh_of((2,))
-    if here(mesh):
-        a = torch.ones(3, 3, dtype=torch.float64)
-        return widen.linalg.solve(placed(a, mesh, [S(0)]), placed(a[:, :1], mesh, [R]))
-    return None
-
-
-def one_stops(after):
-    """Rank 1 ends in the middle of a product; what the others have of `out` stays as it was."""
-    import os
-
-    from widen.distributed import wire
-
-    mesh = mesh_of((3,))
-    a, b = operands((20, 600, 20), "float64")
-    da, db = placed(a, mesh, [S(1)]), placed(b, mesh, [S(0)])
-    widen.matmul(da, db)
-    out = placed(torch.full((20, 20), 7.0, dtype=torch.float64), mesh, [S(0)])
-    if mesh.get_rank() == 1:
-        exchange = wire.Wire.exchange if after == "exchange" else wire.Wire.reduce
-
-        def stop(self, *given):
-            os._exit(1)
-
-        setattr(wire.Wire, exchange.__name__, stop)
-    try:
-        widen.matmul(da, db, out=out)
-    except wire.CommunicationError as error:
-        return str(error), bool((out.to_local() == 7.0).all())
-    return "no error", None
-
-
-def one_sleeps(seconds):
-    """Rank 1 does not come."""
-    import time
-
-    from widen.distributed import CommunicationError
-
-    mesh = mesh_of((2,))
-    a, b = operands((8, 300, 8), "float64")
-    da, db = placed(a, mesh, [S(1)]), placed(b, mesh, [S(0)])
-    widen.matmul(da, db)
-    if mesh.get_rank() == 1:
-        time.sleep(seconds)
-    started = time.monotonic()
-    try:
-        widen.matmul(da, db)
-    except CommunicationError as error:
-        return str(error), time.monotonic() - started
-    return "no error", time.monotonic() - started

@@ -5,7 +5,7 @@ from widen.distributed.operands import distribute_words
 from widen.distributed.plans import DistributedPlan
 from widen.distributed.products import matmul
 from widen.distributed.sums import all_reduce, reduce_scatter
-from widen.distributed.wire import CommunicationError, MismatchError, counted
+from widen.distributed.wire import CommunicationError, MismatchError, checked, counted
 
 __all__ = [
     "ColumnLinear",
@@ -16,6 +16,7 @@ __all__ = [
     "RowLinear",
     "RowParallel",
     "all_reduce",
+    "checked",
     "counted",
     "distribute_words",
     "matmul",

@@ -55,17 +55,17 @@ def places(mesh: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     >>> places((2, 2))
     ((0, 0), (0, 1), (1, 0), (1, 1))
     """
-    found: list[tuple[int, ...]] = [()]
+    coordinates: list[tuple[int, ...]] = [()]
     for size in mesh:
-        found = [(*place, at) for place in found for at in range(size)]
-    return tuple(found)
+        coordinates = [(*place, at) for place in coordinates for at in range(size)]
+    return tuple(coordinates)
 
 
 def overlap(ours: Box, theirs: Box) -> Box:
     """What both boxes have."""
     pairs = zip(ours, theirs, strict=True)
-    found = ((max(x[0], y[0]), min(x[1], y[1])) for x, y in pairs)
-    return tuple((start, max(start, stop)) for start, stop in found)
+    spans = ((max(x[0], y[0]), min(x[1], y[1])) for x, y in pairs)
+    return tuple((start, max(start, stop)) for start, stop in spans)
 
 
 def count(box: Box) -> int:
@@ -108,7 +108,7 @@ def messages(
     for rank, box in enumerate(held):
         if count(box):
             holders.setdefault(box, []).append(rank)
-    found = []
+    messages = []
     for target, box in enumerate(wanted):
         for theirs, ranks in holders.items():
             piece = overlap(box, theirs)
@@ -119,8 +119,8 @@ def messages(
                 pairs = zip(at[rank], at[target], strict=True)
                 return sum(x != y for x, y in pairs), (rank - target) % len(at)
 
-            found.append(Message(min(ranks, key=distance), target, piece))
-    return tuple(found)
+            messages.append(Message(min(ranks, key=distance), target, piece))
+    return tuple(messages)
 
 
 @lru_cache(maxsize=1024)

@@ -163,7 +163,7 @@ def _task(job: Job, wire: Wire, block: tuple[int, ...], c: Any, owned: tuple[int
             c = torch.full((), c, dtype=wide)
         shape = (math.prod(owned[:-2]), *owned[-2:])
         if isinstance(c, Words):
-            planes = [x.expand(-1, *owned).reshape(-1, *shape) for x in c.planes]
+            planes = [x.expand(-1, *owned).reshape(x.shape[0], *shape) for x in c.planes]
             c = Words.of(c.format, planes)
         else:
             c = c.expand(owned).reshape(shape)
@@ -173,14 +173,15 @@ def _task(job: Job, wire: Wire, block: tuple[int, ...], c: Any, owned: tuple[int
 def _merged(x: Any, batch: tuple[int, ...]) -> list[Tensor]:
     """Planes of a local operand with one batch axis: 1 if there is one matrix for all items."""
     lead = int(isinstance(x, Words))
-    found = []
+    merged = []
     for plane in x.planes if isinstance(x, Words) else [x]:
         head, matrix = plane.shape[:lead], plane.shape[-2:]
         if math.prod(plane.shape[lead:-2]) == 1:
-            found.append(plane.reshape(*head, 1, *matrix))
+            merged.append(plane.reshape(*head, 1, *matrix))
         else:
-            found.append(plane.expand(*head, *batch, *matrix).reshape(*head, -1, *matrix))
-    return found
+            items = math.prod(batch)
+            merged.append(plane.expand(*head, *batch, *matrix).reshape(*head, items, *matrix))
+    return merged
 
 
 def _joined(x: Any, planes: list[Tensor]) -> Any:
@@ -190,7 +191,7 @@ def _joined(x: Any, planes: list[Tensor]) -> Any:
 def _shaped(x: Any, shape: tuple[int, ...]) -> Any:
     """A result whose batches are one axis in its own shape."""
     if isinstance(x, Words):
-        return Words.of(x.format, [plane.reshape(-1, *shape) for plane in x.planes])
+        return Words.of(x.format, [plane.reshape(plane.shape[0], *shape) for plane in x.planes])
     return x.reshape(shape)
 
 

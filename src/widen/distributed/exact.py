@@ -90,12 +90,12 @@ def surveys(
     task: Task, pieces: tuple[Piece, Piece], axes: tuple[Sequence[int], Sequence[int]]
 ) -> list[Survey]:
     """What is known of whole rows and columns; their pieces lie along these axes of the mesh."""
-    found = []
+    merged = []
     for own, along in zip(pieces, axes, strict=True):
         extremes = task.wire.reduce("scales", own.extremes(), "max", along)
         sums = task.wire.reduce("scales", own.sums(extremes), "sum", along)
-        found.append(whole_lines(extremes, sums))
-    return found
+        merged.append(whole_lines(extremes, sums))
+    return merged
 
 
 def planned(
@@ -242,10 +242,10 @@ def inner_product(task: Task, left: Operand, right: Operand, members: Members) -
         both = _cut(quantised, items, slice(0, m), cut)
         sums = PartialSums(plan, both, whole.test, whole.packing)
         size = items.stop - items.start, m, cut.stop - cut.start
-        found = sums.start(size)
-        sums.add(found, left.cut(items, slice(0, m)), right.cut(items, cut))
-        packed = sums.pack(found)
-        del found
+        totals = sums.start(size)
+        sums.add(totals, left.cut(items, slice(0, m)), right.cut(items, cut))
+        packed = sums.pack(totals)
+        del totals
         mine = _both(columns, cut)
         if packed.size:
             received = _to_owners(wire, packed, members, cut)

@@ -37,7 +37,7 @@ class Job:
         """What was asked for, which must be the same in all processes."""
         call, scalars = self.call, self.scalars
         operands = [x for x in (self.left, self.right, self.addend) if x is not None]
-        told = ", ".join(
+        operands_said = ", ".join(
             f"{x.name} {x.shape} {format_of_array(x.local).name} {list(x.placements)}"
             for x in operands
         )
@@ -45,7 +45,7 @@ class Job:
         if scalars.c is not None and self.addend is None:
             extra += f", c={scalars.c}"
         return (
-            f"{told}, accuracy={call.contract}, result {call.fmt.name} "
+            f"{operands_said}, accuracy={call.contract}, result {call.fmt.name} "
             f"{list(self.plan.wanted)}, unit={call.unit}, system={call.system}, "
             f"workspace={call.workspace}, info={self.options.info}{extra}"
         )
@@ -147,17 +147,17 @@ def _shapes(
 def _with_axes(placements: Placements, gone: list[int], result: tuple[int, ...]) -> Placements:
     """Placements of a result without the axes that vectors take away, as those of matrices."""
     kept = [axis for axis in range(len(result)) if axis not in gone]
-    found: list[Any] = []
+    of_matrices: list[Any] = []
     for placement in placements:
         if isinstance(placement, Shard):
             if not -len(kept) <= placement.dim < len(kept):
                 raise ValueError(f"{placement} is no placement of a result with {len(kept)} axes")
-            found.append(Shard(kept[placement.dim]))
+            of_matrices.append(Shard(kept[placement.dim]))
         elif placement.is_replicate():
-            found.append(Replicate())
+            of_matrices.append(Replicate())
         else:
             raise ValueError(f"a result cannot be placed as {placement}; use Shard or Replicate")
-    return tuple(found)
+    return tuple(of_matrices)
 
 
 def _likely(call: Call) -> Plan:

@@ -67,12 +67,33 @@ class ColumnLinear(_Linear):
     Takes a tensor that every process has, or a DTensor, and gives a DTensor cut along its last
     axis. Nothing is sent forward; backward, the gradient of the input is an exact sum over
     processes. The bias is part of the same sum, which is rounded once.
+
+    Examples
+    --------
+    >>> import torch, torch.distributed as dist, widen.distributed
+    >>> from torch.distributed.device_mesh import init_device_mesh
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> mesh = init_device_mesh("cpu", (1,))
+    >>> layer = widen.distributed.ColumnLinear(4, 3, mesh)
+    >>> layer.weight.placements, layer(torch.ones(2, 4)).shape
+    ((Shard(dim=0),), torch.Size([2, 3]))
+    >>> dist.destroy_process_group()
     """
 
     cut = 0
 
     def forward(self, x: Tensor) -> Tensor:
-        """The layer's output, x weight^T + bias."""
+        """The layer's output, x weight^T + bias.
+
+        >>> import torch, torch.distributed as dist, widen.distributed
+        >>> from torch.distributed.device_mesh import init_device_mesh
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> mesh = init_device_mesh("cpu", (1,))
+        >>> layer = widen.distributed.ColumnLinear(4, 3, mesh)
+        >>> layer(torch.ones(2, 4)).shape
+        torch.Size([2, 3])
+        >>> dist.destroy_process_group()
+        """
         y: Tensor = self._product(x)
         return y
 
@@ -88,12 +109,33 @@ class RowLinear(_Linear):
     Notes
     -----
     The output is one exact sum over processes, rounded once, and every process has all of it.
+
+    Examples
+    --------
+    >>> import torch, torch.distributed as dist, widen.distributed
+    >>> from torch.distributed.device_mesh import init_device_mesh
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> mesh = init_device_mesh("cpu", (1,))
+    >>> layer = widen.distributed.RowLinear(4, 3, mesh)
+    >>> layer.weight.placements, layer(torch.ones(2, 4)).placements
+    ((Shard(dim=1),), (Replicate(),))
+    >>> dist.destroy_process_group()
     """
 
     cut = 1
 
     def forward(self, x: Tensor) -> Tensor:
-        """The layer's output, x weight^T + bias, in every process."""
+        """The layer's output, x weight^T + bias, in every process.
+
+        >>> import torch, torch.distributed as dist, widen.distributed
+        >>> from torch.distributed.device_mesh import init_device_mesh
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> mesh = init_device_mesh("cpu", (1,))
+        >>> layer = widen.distributed.RowLinear(4, 3, mesh)
+        >>> layer(torch.ones(2, 4)).shape
+        torch.Size([2, 3])
+        >>> dist.destroy_process_group()
+        """
         y: Tensor = self._product(x).redistribute(placements=[Replicate()])
         return y
 
@@ -126,6 +168,19 @@ class ColumnParallel(_Style):
     ----------
     accuracy
         The contract of its products.
+
+    Examples
+    --------
+    >>> import torch, torch.distributed as dist, widen.distributed
+    >>> from torch.distributed.device_mesh import init_device_mesh
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> mesh = init_device_mesh("cpu", (1,))
+    >>> from torch.distributed.tensor.parallel import parallelize_module
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3))
+    >>> model = parallelize_module(model, mesh, {"0": widen.distributed.ColumnParallel()})
+    >>> type(model[0]).__name__
+    'ColumnLinear'
+    >>> dist.destroy_process_group()
     """
 
     layer = ColumnLinear
@@ -138,6 +193,19 @@ class RowParallel(_Style):
     ----------
     accuracy
         The contract of its products.
+
+    Examples
+    --------
+    >>> import torch, torch.distributed as dist, widen.distributed
+    >>> from torch.distributed.device_mesh import init_device_mesh
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> mesh = init_device_mesh("cpu", (1,))
+    >>> from torch.distributed.tensor.parallel import parallelize_module
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3))
+    >>> model = parallelize_module(model, mesh, {"0": widen.distributed.RowParallel()})
+    >>> type(model[0]).__name__
+    'RowLinear'
+    >>> dist.destroy_process_group()
     """
 
     layer = RowLinear

@@ -62,10 +62,10 @@ class Sharded:
         lead = int(self.words is not None)
 
         def shaped(sizes: Sequence[int]) -> tuple[int, ...]:
-            found = [1] * ndim
+            lengths = [1] * ndim
             for axis, size in zip(axes, sizes, strict=True):
-                found[axis] = size
-            return tuple(found)
+                lengths[axis] = size
+            return tuple(lengths)
 
         placements = tuple(
             Shard(axes[placement.dim]) if isinstance(placement, Shard) else placement
@@ -169,6 +169,18 @@ def distribute_words(x: Words, mesh: DeviceMesh, placements: Placements) -> Word
         `Words` of tensors or arrays, the same in every process.
     mesh, placements
         As for `torch.distributed.tensor.distribute_tensor`; axes are those of the numbers.
+
+    Examples
+    --------
+    >>> import torch, torch.distributed as dist, widen.distributed
+    >>> from torch.distributed.device_mesh import init_device_mesh
+    >>> from torch.distributed.tensor import Shard
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> mesh = init_device_mesh("cpu", (1,))
+    >>> x = widen.Words([1, 2], dtype="float64x2")
+    >>> widen.distributed.distribute_words(x, mesh, [Shard(0)]).shape
+    (2,)
+    >>> dist.destroy_process_group()
     """
     tensors = x if isinstance(x.planes[0], Tensor) else x.to_torch()
     full = Sharded("x", tuple(x.shape), (Replicate(),) * mesh.ndim, mesh, tuple(tensors.planes),

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.distributed.tensor import Replicate, Shard
 
-from widen.distributed.boxes import Box, Placements, boxes, count, moved
+from widen.distributed.boxes import Placements, boxes, count, moved
 from widen.plan import Plan
 
 
@@ -71,6 +71,18 @@ class DistributedPlan:
         Whether gathered operands pass in panels of the inner dimension (SUMMA).
     plan
         What a process's own product is likely to be.
+
+    Examples
+    --------
+    >>> import torch, torch.distributed as dist, widen
+    >>> from torch.distributed.device_mesh import init_device_mesh
+    >>> from torch.distributed.tensor import Shard, distribute_tensor
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> a = distribute_tensor(torch.eye(3), init_device_mesh("cpu", (1,)), [Shard(1)])
+    >>> p = widen.plan(a, a)
+    >>> dist.destroy_process_group()
+    >>> p.forms, p.communicates    # one process sends nothing
+    (('rows',), False)
     """
 
     shapes: Shapes
@@ -85,7 +97,18 @@ class DistributedPlan:
 
     @property
     def inner(self) -> tuple[int, ...]:
-        """Axes of the mesh that cut the inner dimension, so that parts of X are exchanged."""
+        """Axes of the mesh that cut the inner dimension, so that parts of X are exchanged.
+
+        >>> import torch, torch.distributed as dist, widen
+        >>> from torch.distributed.device_mesh import init_device_mesh
+        >>> from torch.distributed.tensor import Shard, distribute_tensor
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> a = distribute_tensor(torch.eye(3), init_device_mesh("cpu", (1,)), [Shard(1)])
+        >>> p = widen.plan(a, a)
+        >>> dist.destroy_process_group()
+        >>> p.inner
+        ()
+        """
         return tuple(axis for axis, word in enumerate(self.forms) if word == "inner")
 
     @property
@@ -94,9 +117,19 @@ class DistributedPlan:
 
         What is agreed on beforehand (scales of lines, 2 x 80 bytes a line) is not counted, nor what
         hard data have repaired.
+
+        >>> import torch, torch.distributed as dist, widen
+        >>> from torch.distributed.device_mesh import init_device_mesh
+        >>> from torch.distributed.tensor import Shard, distribute_tensor
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> a = distribute_tensor(torch.eye(3), init_device_mesh("cpu", (1,)), [Shard(1)])
+        >>> p = widen.plan(a, a)
+        >>> dist.destroy_process_group()
+        >>> p.bytes    # one process sends nothing
+        {}
         """
         shapes = self.shapes
-        found = {
+        bytes_of = {
             "left operand": shapes.bytes[0]
             * moved(shapes.left, self.held[0], self.left, shapes.mesh),
             "right operand": shapes.bytes[1]
@@ -104,11 +137,22 @@ class DistributedPlan:
             "exact parts": (shapes.packed or 0) * _exchanged(shapes, self.forms, self.result),
             "result": shapes.bytes[2] * moved(shapes.result, self.result, self.wanted, shapes.mesh),
         }
-        return {step: size for step, size in found.items() if size}
+        return {step: size for step, size in bytes_of.items() if size}
 
     @property
     def communicates(self) -> bool:
-        """Whether processes send each other anything."""
+        """Whether processes send each other anything.
+
+        >>> import torch, torch.distributed as dist, widen
+        >>> from torch.distributed.device_mesh import init_device_mesh
+        >>> from torch.distributed.tensor import Shard, distribute_tensor
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> a = distribute_tensor(torch.eye(3), init_device_mesh("cpu", (1,)), [Shard(1)])
+        >>> p = widen.plan(a, a)
+        >>> dist.destroy_process_group()
+        >>> p.communicates
+        False
+        """
         return bool(self.inner) or bool(self.bytes)
 
     def __str__(self) -> str:
@@ -247,13 +291,3 @@ def _repeated(shapes: Shapes, combination: tuple[Form, ...], result: Placements)
             parts = shapes.mesh[axis]
             share *= -(-length // parts) / max(length, 1)
     return share
-
-
-def row_and_column_boxes(
-    shapes: Shapes, left: Placements, right: Placements
-) -> tuple[tuple[Box, ...], tuple[Box, ...]]:
-    """What every process has of both operands when it multiplies."""
-    return (
-        boxes(shapes.left, left, shapes.mesh),
-        boxes(shapes.right, right, shapes.mesh),
-    )

@@ -13,7 +13,7 @@ from widen.distributed.compute import computed
 from widen.distributed.jobs import job_of
 from widen.distributed.operands import Sharded, sharded
 from widen.distributed.plans import DistributedPlan
-from widen.distributed.wire import Wire
+from widen.distributed.wire import Wire, is_checking
 from widen.gpu.replay.private import wants_gradient
 from widen.options import Accuracy, Options
 from widen.stages.problem import Scalars
@@ -32,10 +32,10 @@ def gemm(
     try:
         job = job_of(ours, theirs, scalars, out, options, out_placements)
     except (TypeError, ValueError) as error:
-        if _may_communicate(ours, theirs, out_placements):
+        if is_checking() or _may_communicate(ours, theirs, out_placements):
             wire.agree(f"error: {type(error).__name__}: {error}")
         raise
-    if job.plan.communicates:
+    if is_checking() or job.plan.communicates:
         wire.agree(job.said)
     result = computed(job, wire)
     value, record = result if isinstance(result, tuple) else (result, None)

@@ -100,19 +100,19 @@ class Stretches:
                 if number == wire.me:
                     stretches.append(own)
                     continue
-                found = []
+                pieces = []
                 for like in own:
                     shape = list(like.shape)
                     shape[self.along] = self.length(number)
                     size = like.element_size() * int(np.prod(shape))
                     start = starts[number]
                     starts[number] += size
-                    found.append(
+                    pieces.append(
                         from_bytes(received[number][start : start + size], like).reshape(shape)
                         if size
                         else like.new_empty(shape)
                     )
-                stretches.append(found)
+                stretches.append(pieces)
             items.append([torch.cat(parts, self.along) for parts in zip(*stretches, strict=True)])
         return items
 

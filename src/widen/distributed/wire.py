@@ -23,14 +23,53 @@ TEXT = 1024
 
 
 class CommunicationError(RuntimeError):
-    """A process did not answer: it has stopped, or took longer than the group's timeout."""
+    """A process did not answer: it has stopped, or took longer than the group's timeout.
+
+    >>> import widen.distributed
+    >>> issubclass(widen.distributed.CommunicationError, RuntimeError)
+    True
+    """
 
 
 class MismatchError(ValueError):
-    """Processes that should do the same were asked for different things."""
+    """Processes that should do the same were asked for different things.
+
+    >>> import widen.distributed
+    >>> issubclass(widen.distributed.MismatchError, ValueError)
+    True
+    """
 
 
 _counting: ContextVar[tuple[dict[str, int], ...]] = ContextVar("counting", default=())
+_checking: ContextVar[bool] = ContextVar("checking", default=False)
+
+
+@contextmanager
+def checked() -> Iterator[None]:
+    """Compare what processes are asked for in a block, for products that send nothing, too.
+
+    Products that send something always compare shapes, formats, contracts and placements first.
+    Where rows, columns, batches or replicas alone are cut, processes need nothing of each other,
+    and do not wait for each other. In this block they do: one maximum of 40 bytes a product, which
+    all processes have to take part in. Use it to test a program, or to find out which call differs.
+
+    Examples
+    --------
+    >>> import widen.distributed
+    >>> with widen.distributed.checked():
+    ...     print("products that are called here are compared first")
+    products that are called here are compared first
+    """
+    token = _checking.set(True)
+    try:
+        yield
+    finally:
+        _checking.reset(token)
+
+
+def is_checking() -> bool:
+    """Whether products that send nothing are compared, too."""
+    return _checking.get()
 
 
 @contextmanager
@@ -93,11 +132,11 @@ class Wire:
         self, step: str, outgoing: Mapping[int, Tensor], incoming: Mapping[int, int]
     ) -> dict[int, Tensor]:
         """Send bytes to some processes, and receive so many from others; by number in the mesh."""
-        operations, found = [], {}
+        operations, received = [], {}
         with self._answered(step):
             for other, size in incoming.items():
-                found[other] = torch.empty(size, dtype=torch.uint8, device=self.device)
-                operations.append(dist.P2POp(dist.irecv, found[other], self.ranks[other]))
+                received[other] = torch.empty(size, dtype=torch.uint8, device=self.device)
+                operations.append(dist.P2POp(dist.irecv, received[other], self.ranks[other]))
             for other, data in outgoing.items():
                 sent = data.to(self.device).contiguous()
                 self.count(step, sent.numel())
@@ -105,7 +144,7 @@ class Wire:
             if operations:
                 for work in dist.batch_isend_irecv(operations):
                     work.wait()
-        return found
+        return received
 
     def reduce(self, step: str, array: np.ndarray[Any, Any], how: str, axes: Sequence[int]) -> Any:
         """The maximum ("max") or sum ("sum") of integers over axes of the mesh."""
@@ -138,11 +177,11 @@ class Wire:
         by_text: dict[str, list[int]] = {}
         for rank, word in zip(self.ranks, words, strict=True):
             by_text.setdefault(word, []).append(rank)
-        told = "; ".join(
+        asked = "; ".join(
             f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}: {word}"
             for word, ranks in by_text.items()
         )
-        raise MismatchError(f"{self.what}: processes were asked for different things. {told}")
+        raise MismatchError(f"{self.what}: processes were asked for different things. {asked}")
 
     def fetch(
         self, step: str, tensor: Tensor, held: Sequence[Box], wanted: Sequence[Box], lead: int = 0
