@@ -31,13 +31,13 @@ from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
 from covering import covering
-from interpreter import replace_functions_once
+from interpreter import work_less
 from widen.stages.compiling import notices
 
 if not torch.cuda.is_available():
     from triton.runtime import interpreter
 
-    replace_functions_once(interpreter)
+    work_less(interpreter)
 
 settings.register_profile(
     "repeatable",

@@ -135,7 +135,7 @@ class CallRecordings:
     def __init__(self) -> None:
         self.by_choice: dict[Any, Recording] = {}
         self.last: Any = None
-        self.fmt: Format | None = None
+        self.half: Format | None = None  # the format of results that are halves
         self.failures = 0
 
     @property
@@ -146,20 +146,22 @@ class CallRecordings:
     def again(self, operands: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
         """The result for these operands by launches that were recorded, or None."""
         recording = self.by_choice.get(self.last)
-        if recording is None or self.fmt is None:
+        if recording is None:
             return None
-        result, choice = recording.issue(operands, None if is_half(self.fmt) else out)
+        result, choice = recording.issue(operands, None if self.half else out)
         if choice is not None:
             self.last = choice.key
             if not recording.choice.covers(choice):
                 return None
-        given_back: Tensor = _given_back(self.fmt, result, out)
+        if self.half is None:
+            return result
+        given_back: Tensor = _given_back(self.half, result, out)
         return given_back
 
     def keep(self, recorder: Recorder, fmt: Format) -> None:
         """Keep what was recorded of a call, whose result is of this format."""
         recording = recorder.recording()
-        self.fmt = fmt
+        self.half = fmt if is_half(fmt) else None
         self.failures += recording is None
         if recording is not None:
             key = None if recording.choice is None else recording.choice.key

@@ -78,15 +78,15 @@ def made_by_nvrtc(folder: Path) -> dict[str, bytes]:
     """These, compiled unless they are in a folder; none without NVRTC, which is said."""
     pieces = {}
     for key, (end, macros) in hopper_kernels().items():
-        found = kept.read(folder / key, key.encode())
-        if found is None:
+        code = kept.read(folder / key, key.encode())
+        if code is None:
             try:
-                found = nvrtc.compiled(end, macros)
+                code = nvrtc.compiled(end, macros)
             except (ImportError, RuntimeError) as error:
                 print(f"Hopper's kernels are left to the first call: there is no NVRTC ({error})")
                 return {}
-            kept.write(folder / key, key.encode(), found)
-        pieces[key] = found
+            kept.write(folder / key, key.encode(), code)
+        pieces[key] = code
     return pieces
 
 

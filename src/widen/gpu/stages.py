@@ -335,12 +335,12 @@ class Stages:
             return False
         with recording.quietly():
             open_terms = product.counts.open_terms
-            many = int(open_terms[0]) > fewest
+            many_open = int(open_terms[0]) > fewest
             open_terms.zero_()  # for the next block
         recorder = recording.listener()
-        if many and recorder is not None:
+        if many_open and recorder is not None:
             recorder.give_up()
-        return many
+        return many_open
 
     def _result(self, tables: tuple[Tensor, Tensor]) -> ResultBlock:
         """What is known of the elements, by these tables of their lines."""

@@ -17,7 +17,7 @@ from widen.gpu.foresight import ORDINARY, Numbers, kernels_of
 from widen.stages.problem import Call
 
 WORKSPACE = 1 << 35
-NOWHERE = torch.device("cpu")
+HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class UsualCall:
 
 # ── the calls ────────────────────────────────────────────────────────────────────────────────────
 
-CONTRACTS = ("standard", "fast", "correct")
+ACCURACIES = ("standard", "fast", "correct")
 DTYPES = ("float64", "float32", "complex128", "complex64")
 SIZES = (1000, 1024, 999, 500)
 """Products with kernels of their own; those that are multiples of 16 have others again."""
@@ -47,7 +47,7 @@ BATCHES = ((100, 64), (1000, 16), (100, 32), (50, 100), (16, 128), (16, 256), (4
 THIN = ((1, 2000, 2000), (2000, 2000, 1), (64, 4096, 4096), (4096, 4096, 64), (3000, 100, 3000),
         (10, 10000, 10), (5000, 512, 512))  # fmt: skip
 TURNED = ((True, False), (False, True), (True, True))
-MORE_BITS = range(-12, 25, 4)
+EXTRA_BITS = range(-12, 25, 4)
 """Beside these, integers of as many moduli come along as ordinary numbers may need."""
 
 HARD_BITS = {"float64": range(28, 229, 4), "float32": range(28, 101, 4),
@@ -57,38 +57,38 @@ HARD_BITS = {"float64": range(28, 229, 4), "float32": range(28, 101, 4),
 
 def usual_calls() -> Iterator[UsualCall]:
     """The most usual first."""
-    for accuracy, dtype in product(CONTRACTS, DTYPES):
+    for accuracy, dtype in product(ACCURACIES, DTYPES):
         yield from (UsualCall(dtype, (1, n, n, n), accuracy) for n in (*SIZES, 100, 64, 4096))
-    for accuracy, n in product(CONTRACTS, (1000, 1024, 100)):
+    for accuracy, n in product(ACCURACIES, (1000, 1024, 100)):
         yield UsualCall("float64x2", (1, n, n, n), accuracy)
         yield UsualCall("float64", (1, n, n, n), accuracy, result="float64x2")
         yield UsualCall("float32", (1, n, n, n), accuracy, result="float64")
-    for dtype, accuracy, (batch, n) in product(DTYPES, CONTRACTS, BATCHES):
+    for dtype, accuracy, (batch, n) in product(DTYPES, ACCURACIES, BATCHES):
         yield UsualCall(dtype, (batch, n, n, n), accuracy)
-    for accuracy, (m, k, n) in product(CONTRACTS, product(SMALL_SIZES, repeat=3)):
+    for accuracy, (m, k, n) in product(ACCURACIES, product(SMALL_SIZES, repeat=3)):
         yield UsualCall("float64", (1, m, k, n), accuracy)
-    for dtype, accuracy, more in product(DTYPES, CONTRACTS, MORE_BITS):
+    for dtype, accuracy, more in product(DTYPES, ACCURACIES, EXTRA_BITS):
         for n, exact in product((1000, 1024), (False, True) if accuracy == "correct" else (False,)):
             yield UsualCall(dtype, (1, n, n, n), accuracy, Numbers(more, exact))
-    for accuracy, more, n in product(CONTRACTS, MORE_BITS, (1000, 1024)):
+    for accuracy, more, n in product(ACCURACIES, EXTRA_BITS, (1000, 1024)):
         yield UsualCall("float64", (1, n, n, n), accuracy, Numbers(more), result="float64x2")
-    for dtype, accuracy, more in product(DTYPES, CONTRACTS, MORE_BITS):
+    for dtype, accuracy, more in product(DTYPES, ACCURACIES, EXTRA_BITS):
         yield UsualCall(dtype, (100, 64, 64, 64), accuracy, Numbers(more))
-    for accuracy, more, n in product(CONTRACTS, (-8, -4, 4, 8), (64, 100)):
+    for accuracy, more, n in product(ACCURACIES, (-8, -4, 4, 8), (64, 100)):
         for k in SMALL_SIZES:  # many rows: a few have kernels for any numbers
             yield UsualCall("float64", (1, 700, k, 7 * n), accuracy, Numbers(more))
-    for dtype, accuracy, n in product(DTYPES, CONTRACTS, (1000, 1024, 100)):
+    for dtype, accuracy, n in product(DTYPES, ACCURACIES, (1000, 1024, 100)):
         for numbers in (Numbers(zeros=True), Numbers(hard=True), Numbers(12, hard=True)):
             yield UsualCall(dtype, (1, n, n, n), accuracy, numbers)
         if n > 100:
-            many = Numbers(hard=True, zeros=True, many_open=True)
-            yield UsualCall(dtype, (1, n, n, n), accuracy, many)
+            numbers = Numbers(hard=True, zeros=True, many_open=True)
+            yield UsualCall(dtype, (1, n, n, n), accuracy, numbers)
     for dtype, accuracy, n in product(DTYPES, ("standard", "fast"), (4096, 4000)):
         yield UsualCall(dtype, (1, n, n, n), accuracy, Numbers(hard=True))
     for dtype, more_bits in HARD_BITS.items():
         for more, n in product(more_bits, (1000, 1024)):
             yield UsualCall(dtype, (1, n, n, n), "standard", Numbers(more, hard=True))
-    for dtype, accuracy, transposed in product(DTYPES, CONTRACTS, TURNED):
+    for dtype, accuracy, transposed in product(DTYPES, ACCURACIES, TURNED):
         for n in (1000, 1024, 100):
             yield UsualCall(dtype, (1, n, n, n), accuracy, transposed=transposed)
     for dtype, (m, k, n) in product(("float64", "float32"), THIN):
@@ -110,8 +110,8 @@ def variants_of(call: UsualCall) -> list[Variant]:
 
 def _operand(dtype: str, dims: tuple[int, ...], transposed: bool) -> Any:
     if transposed:
-        return batches.empty(FORMATS[dtype], (*dims[:-2], dims[-1], dims[-2]), NOWHERE).mT
-    return batches.empty(FORMATS[dtype], dims, NOWHERE)
+        return batches.empty(FORMATS[dtype], (*dims[:-2], dims[-1], dims[-2]), HOST).mT
+    return batches.empty(FORMATS[dtype], dims, HOST)
 
 
 def usual_variants() -> list[Variant]:

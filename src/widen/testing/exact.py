@@ -17,7 +17,7 @@ class Exact:
 
     Examples
     --------
-    A double-double reference: round, subtract, round again.
+    A double double reference: round, subtract, round again.
 
     >>> x = exact_product([[1.0, 2.0**-70]], [[1.0], [1.5]])
     >>> high = x.rounded()

@@ -74,11 +74,11 @@ def made(variant: Variant, architecture: int, refused: Sequence[bytes] = ()) -> 
     """
     key = variant.key(architecture)
     with store.turn(key):
-        found = store.read(key)
-        if found is None or found in refused:
-            found = compiled(variant, architecture).to_bytes()
-            store.keep(key, found)
-    return found
+        code = store.read(key)
+        if code is None or code in refused:
+            code = compiled(variant, architecture).to_bytes()
+            store.keep(key, code)
+    return code
 
 
 def _maps(variant: Variant, facts: dict[str, Any]) -> dict[int, TensorMap]:

@@ -172,11 +172,11 @@ def _fields(name: str, mapped: bool, flags: int) -> list[tuple[str, list[int]]]:
 
 def parameter_sizes(ptx: str, entry: str) -> list[int]:
     """Bytes of a kernel's parameters, as its assembly declares them."""
-    found = re.search(rf"\.entry\s+{re.escape(entry)}\s*\((.*?)\)", ptx, re.DOTALL)
-    if found is None:
+    declaration = re.search(rf"\.entry\s+{re.escape(entry)}\s*\((.*?)\)", ptx, re.DOTALL)
+    if declaration is None:
         raise Unsuitable(f"no kernel {entry} in what was compiled")
     sizes = []
-    for line in found[1].split(","):
+    for line in declaration[1].split(","):
         kind = re.search(r"\.param.*?\.[bfsu](8|16|32|64)\b", line)
         if kind is None:
             continue

@@ -31,7 +31,7 @@ def directory() -> Path:
     return Path.home() / ".cache" / "widen" / "gpu"
 
 
-def found(key: str, architecture: int) -> Iterator[bytes]:
+def copies(key: str, architecture: int) -> Iterator[bytes]:
     """What is there under a key, whole and unchanged: in the package, on disk."""
     shipped = pack_of(architecture).get(key)
     if shipped is not None:
@@ -43,7 +43,7 @@ def found(key: str, architecture: int) -> Iterator[bytes]:
 
 def find(key: str, architecture: int) -> bytes | None:
     """The first of these, or None."""
-    return next(found(key, architecture), None)
+    return next(copies(key, architecture), None)
 
 
 def read(key: str) -> bytes | None:

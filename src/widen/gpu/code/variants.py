@@ -103,8 +103,8 @@ def sources(module: str) -> str:
 
 
 def _gather(module: str, texts: dict[str, bytes]) -> None:
-    found = sys.modules.get(module)
-    path = getattr(found, "__file__", None)
+    loaded = sys.modules.get(module)
+    path = getattr(loaded, "__file__", None)
     if module in texts or path is None:
         return
     texts[module] = Path(path).read_bytes()

@@ -152,9 +152,9 @@ def compiled(variant: Variant, architecture: int, refused: Sequence[bytes] = ())
     end = _workers.take(key)
     if end is not None:
         end.wait()
-    found = store.read(key)  # it may have come there meanwhile
-    if found is not None and found not in refused:
-        return found
+    code = store.read(key)  # it may have come there meanwhile
+    if code is not None and code not in refused:
+        return code
     others = _foresight()
     if others is not None:
         # By a thread of its own: whoever listens to this one's operations does not to that one's.

@@ -238,7 +238,7 @@ def ready(variant: Variant, device: int) -> Loaded:
     driver.enter(device)
     key = variant.key(architecture)
     refused = []
-    for data in store.found(key, architecture):
+    for data in store.copies(key, architecture):
         code = Code.from_bytes(data)
         try:
             function = _load(code)

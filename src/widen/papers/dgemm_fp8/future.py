@@ -119,11 +119,11 @@ def groups(setting: Setting) -> Outcome:
     panels = [
         Panel(
             title, "m = n = k", unit,
-            lines(list(VERSIONS), [[m, *(found[name, m] for name in VERSIONS)] for m in sizes],
+            lines(list(VERSIONS), [[m, *(values[name, m] for name in VERSIONS)] for m in sizes],
                   "dashed"),
             log_x=True, log_y=True,
         )
-        for title, unit, found in (
+        for title, unit, values in (
             ("Rate", "TFLOP/s of 2m³", rate),
             ("Against the correctly rounded product", "largest relative error", errors),
         )

@@ -185,13 +185,13 @@ def figure3(setting: Setting) -> Outcome:
     rows: list[list[Any]] = []
     same = True
     for at, m in enumerate(sizes):
-        found: dict[str, list[float]] = {name: [] for name in versions}
+        errors: dict[str, list[float]] = {name: [] for name in versions}
         for draw in range(draws):
             a, b = (uniform(setting, (m, m), 10, 2 * draw + s) for s in (1, 2))
             exact = widen.matmul(a, b, accuracy="correct")
             for name, run in versions.items():  # the reference is rounded: no error is below this
-                found[name].append(max(relative_error(run(a, b), exact), 2.0**-54))
-        rows.append([m, *(geometric_mean(own) for own in found.values())])
+                errors[name].append(max(relative_error(run(a, b), exact), 2.0**-54))
+        rows.append([m, *(geometric_mean(own) for own in errors.values())])
         for run in (dgemm_fp16tc, dgemm_fp8tc):
             same &= bool((run(a, b) == run(a, b, fp64emu=True)).all())
         setting.machine.free()

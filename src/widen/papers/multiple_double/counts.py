@@ -77,13 +77,13 @@ def in_python(kernel: Any) -> Any:
     used = function.__code__.co_names
 
     def translated(space: dict[str, Any]) -> dict[str, Any]:
-        found = {name: REPLACED.get(name, space[name]) for name in used if name in space}
-        for name, value in found.items():
+        names = {name: REPLACED.get(name, space[name]) for name in used if name in space}
+        for name, value in names.items():
             if isinstance(value, ModuleType) and value.__name__.startswith("widen."):
-                found[name] = SimpleNamespace(**translated(vars(value)))
+                names[name] = SimpleNamespace(**translated(vars(value)))
             elif hasattr(value, "py_func"):
-                found[name] = in_python(value)
-        return found
+                names[name] = in_python(value)
+        return names
 
     return FunctionType(function.__code__, translated(function.__globals__))
 
@@ -115,12 +115,12 @@ def of_pairs() -> tuple[int, ...]:
     >>> of_pairs()
     (20, 9, 18)
     """
-    found = []
+    operations = []
     for kernel in DOUBLE_DOUBLES:
         Counting.done = 0
         in_python(kernel)(*(Counting(word) for number in numbers(2) for word in number))
-        found.append(Counting.done)
-    return tuple(found)
+        operations.append(Counting.done)
+    return tuple(operations)
 
 
 def rewritten(count: int) -> tuple[int, int]:

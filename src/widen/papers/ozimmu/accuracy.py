@@ -66,13 +66,13 @@ def drawn(
     setting: Setting, n: int, phi: float, draws: int, methods: Sequence[Method]
 ) -> dict[Method, list[Errors]]:
     """Return the errors of methods, draw by draw, of n×n matrices."""
-    found: dict[Method, list[Errors]] = {method: [] for method in methods}
+    errors: dict[Method, list[Errors]] = {method: [] for method in methods}
     for draw in range(draws):
         case = Case(setting, n, n, phi, draw)
         for method in methods:
-            found[method].append(case.errors(case.product(method)))
+            errors[method].append(case.errors(case.product(method)))
     setting.machine.free()
-    return found
+    return errors
 
 
 def mean_errors(errors: Sequence[Errors]) -> Errors:

@@ -15,42 +15,42 @@ def long_inner(setting: Setting) -> Outcome:
     m, draws = setting.choose((4, 3), full=(16, 5), quick=(2, 1))
     powers = setting.choose([16, 17, 18, 19], full=[16, 17, 18, 19, 20, 21], quick=[17, 18])
     ways = {"ozIMMU-7": ("ozimmu", 7), "ozIMMU_H-7": ("h", 7), "ozIMMU_H-8": ("h", 8)}
-    found: dict[tuple[int, str], float] = {}
+    errors: dict[tuple[int, str], float] = {}
     for power in steps(setting, powers):
         cases = [Case(setting, m, 1 << power, 0.0, draw) for draw in range(draws)]
         for (name, (variant, k)), block in pairs_of(ways.items(), (None, 1 << 17)):
             products = [ozimmu(case.a, case.b, k, variant, k_block=block) for case in cases]
             wrong = [case.errors(c)[1] for case, c in zip(cases, products, strict=True)]
-            found[power, name + (", blocks" if block else "")] = geometric_mean(wrong)
+            errors[power, name + (", blocks" if block else "")] = geometric_mean(wrong)
         setting.machine.free()
-    names = list(dict.fromkeys(name for _, name in found))
-    rows = [[1 << power, slice_bits(1 << power), *(found[power, x] for x in names)]
+    names = list(dict.fromkeys(name for _, name in errors))
+    rows = [[1 << power, slice_bits(1 << power), *(errors[power, x] for x in names)]
             for power in powers]  # fmt: skip
     panel = Panel(
         "Without blocks slices lose bits beyond n = 2^17",
         "log2 n",
         "error / |A||B|",
-        [Series(name, powers, [found[power, name] for power in powers],
+        [Series(name, powers, [errors[power, name] for power in powers],
                 "line" if "blocks" in name else "dashed", colour=at // 2)
          for at, name in enumerate(names)],
         log_y=True,
     )  # fmt: skip
-    claims = block_claims(found, f"φ = 0, {m} rows and columns, {draws} draws")
+    claims = block_claims(errors, f"φ = 0, {m} rows and columns, {draws} draws")
     remark = f"Products of {m} rows and columns; blocks of 2^17, each a product of its own."
     return Outcome(["n", "β", *names], rows, claims, Figure([panel], 1), [remark])
 
 
-def block_claims(found: dict[tuple[int, str], float], setup: str) -> list[Claim]:
+def block_claims(errors: dict[tuple[int, str], float], setup: str) -> list[Claim]:
     """What n > 2^17 does to ozIMMU-7, and that blocks undo it; errors by log2 n and method.
 
     A bit less of a slice costs seven slices seven bits, a factor of 128; two bits are none.
     """
-    powers = sorted({power for power, _ in found})
+    powers = sorted({power for power, _ in errors})
     beyond = [power for power in powers if power > 17]
-    whole = [found[power, "ozIMMU-7"] / found[17, "ozIMMU-7"] for power in beyond]
+    whole = [errors[power, "ozIMMU-7"] / errors[17, "ozIMMU-7"] for power in beyond]
     blocks = [
-        found[power, name] / found[17, name.removesuffix(", blocks")]
-        for power, name in found
+        errors[power, name] / errors[17, name.removesuffix(", blocks")]
+        for power, name in errors
         if power in beyond and name.endswith(", blocks")
     ]
     return [

@@ -74,41 +74,42 @@ def specification_claims(measured: dict[str, float], hopper: bool, setup: str) -
     ]
 
 
+def error_panel(phi: float, series: list[Series]) -> Panel:
+    """Errors of methods against n, for one phi."""
+    return Panel(f"φ = {phi:g}", "n", "largest relative error", series, log_x=True, log_y=True)
+
+
 def fig1(setting: Setting) -> Outcome:
     """Accuracy of ozIMMU-k against n, for some phi."""
     sizes = setting.choose([64, 128, 256], full=[1024, 2048, 4096, 8192], quick=[32, 64])
     phis = PHIS if not setting.quick else [0.0, 2.0]
     draws = setting.choose(3, full=3, quick=1)
     methods: list[Method] = [FP64, *(("ozimmu", k) for k in range(5, 12))]
-    found: dict[tuple[float, int, Method], Errors] = {}
+    means: dict[tuple[float, int, Method], Errors] = {}
     for phi, n in steps(setting, list(pairs_of(phis, sizes))):
         for method, errors in drawn(setting, n, phi, draws, methods).items():
-            found[phi, n, method] = mean_errors(errors)
+            means[phi, n, method] = mean_errors(errors)
     rows: list[list[Any]] = [
-        [phi, n, label(method), *errors] for (phi, n, method), errors in found.items()
+        [phi, n, label(method), *errors] for (phi, n, method), errors in means.items()
     ]
     panels = [
-        Panel(
-            f"φ = {phi:g}",
-            "n",
-            "largest relative error",
+        error_panel(
+            phi,
             [
                 Series(
                     label(method),
                     sizes,
-                    [found[phi, n, method].relative for n in sizes],
+                    [means[phi, n, method].relative for n in sizes],
                     "dashed" if method == FP64 else "line",
                 )
                 for method in methods
             ],
-            log_x=True,
-            log_y=True,
         )
         for phi in phis
     ]
     setup = f"n = {sizes[-1]}, {draws} draws"
     claims = slices_claims(
-        {phi: {m: found[phi, sizes[-1], m].relative for m in methods} for phi in phis}, setup
+        {phi: {m: means[phi, sizes[-1], m].relative for m in methods} for phi in phis}, setup
     )
     columns = ["φ", "n", "method", "largest relative error", "error / |A||B|"]
     remark = MEASURE + "The other column is relative to |A||B|. 002-future-blocks has n > 2^17."
@@ -155,41 +156,37 @@ def fig5(setting: Setting) -> Outcome:
     draws = setting.choose(25, full=25, quick=2)
     counts = list(range(7, 12))
     methods: list[Method] = [FP64, *pairs_of(WAYS, counts)]
-    found: Drawn = {}
+    drawings: Drawn = {}
     shares: dict[Any, float] = {}
     for phi, n in steps(setting, list(pairs_of(phis, sizes))):
-        found[phi, n] = drawn(setting, n, phi, draws, methods)
+        drawings[phi, n] = drawn(setting, n, phi, draws, methods)
         case = Case(setting, n, n, phi)
         for method in methods[1:]:
             shares[phi, n, method] = case.bounded(case.product(method), method)
     rows = [
         [phi, n, label(method), *mean_errors(errors), shares.get((phi, n, method))]
-        for (phi, n), own in found.items()
+        for (phi, n), own in drawings.items()
         for method, errors in own.items()
     ]
     shown: list[Method] = [*pairs_of(("ozimmu", "h"), (7, 8, 9)), FP64]
     panels = [
-        Panel(
-            f"φ = {phi:g}",
-            "n",
-            "largest relative error",
+        error_panel(
+            phi,
             [
                 Series(
                     label(method),
                     sizes,
-                    [mean_errors(found[phi, n][method]).relative for n in sizes],
+                    [mean_errors(drawings[phi, n][method]).relative for n in sizes],
                     "line" if method[0] == "h" else "dashed",
                     colour=None if method == FP64 else method[1] - 7,
                 )
                 for method in shown
             ],
-            log_x=True,
-            log_y=True,
         )
         for phi in phis
     ]
     setup = f"n = {', '.join(map(str, sizes))}, {draws} draws of each"
-    claims = [*accuracy_claims(found, setup), *saved_slice_claims(found, phis[-1], setup)]
+    claims = [*accuracy_claims(drawings, setup), *saved_slice_claims(drawings, phis[-1], setup)]
     claims.append(bound_claim(max(shares.values()), setup.replace(f"{draws} draws", "one draw")))
     columns = ["φ", "n", "method", "largest relative error", "error / |A||B|", "error / bound"]
     remark = MEASURE + "EF lies on ozIMMU and RN on H (see the table). The last column is the "
@@ -202,12 +199,12 @@ MASKS, NEAREST = ("ozimmu", "ef"), ("rn", "h")
 MEASURES = ("relative", "against |A||B|")
 
 
-def accuracy_claims(found: Drawn, setup: str) -> list[Claim]:
+def accuracy_claims(drawings: Drawn, setup: str) -> list[Claim]:
     """Section 4.1 on the four variants, by both measures, where slices decide and not additions.
 
     More accurate is what draws show beyond chance: by the geometric mean and two standard errors.
     """
-    by_measure = [compared(found, measure) for measure in (0, 1)]
+    by_measure = [compared(drawings, measure) for measure in (0, 1)]
     apart = [max((max(x, 1 / x) for x in alike), default=None) for alike, _ in by_measure]
     gains = [{phi: spread(logs) for phi, logs in better.items()} for _, better in by_measure]
     said = [
@@ -238,7 +235,7 @@ def accuracy_claims(found: Drawn, setup: str) -> list[Claim]:
     ]
 
 
-def compared(found: Drawn, measure: int) -> tuple[list[float], dict[float, list[float]]]:
+def compared(drawings: Drawn, measure: int) -> tuple[list[float], dict[float, list[float]]]:
     """Compare variants where slices decide: those that split alike, and masks with nearest.
 
     Of the first the ratios of mean errors; of the second logarithms of ratios, draw by draw, by
@@ -246,7 +243,7 @@ def compared(found: Drawn, measure: int) -> tuple[list[float], dict[float, list[
     """
     alike: list[float] = []
     better: dict[float, list[float]] = {}
-    for (phi, _), own in found.items():
+    for (phi, _), own in drawings.items():
         mean = {method: mean_errors(errors)[measure] for method, errors in own.items()}
         most = max(k for _, k in mean)
         counts = [k for way, k in mean
@@ -284,13 +281,13 @@ def bound_claim(worst: float, setup: str) -> Claim:
     )
 
 
-def saved_slice_claims(found: Drawn, phi: float, setup: str) -> list[Claim]:
+def saved_slice_claims(drawings: Drawn, phi: float, setup: str) -> list[Claim]:
     """Section 4.1 on a slice that rounding to nearest saves, draw by draw, at the largest phi."""
     named: dict[str, Method] = {
         "ozIMMU-9": ("ozimmu", 9), "ozIMMU-10": ("ozimmu", 10), "H-9": ("h", 9),
     }  # fmt: skip
     all_errors = {
-        name: [e.relative for (own, _), by in found.items() if own == phi for e in by[method]]
+        name: [e.relative for (own, _), by in drawings.items() if own == phi for e in by[method]]
         for name, method in {"FP64": FP64, **named}.items()
     }
     reached = {

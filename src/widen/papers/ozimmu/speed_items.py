@@ -211,11 +211,11 @@ def against_fp64(speed: Speed) -> list[Finding]:
     level = {"ozIMMU": 5, "ozIMMU_RN": 5, "ozIMMU_EF": 6, "ozIMMU_H": 6}
 
     def ratios(slices: dict[str, int]) -> dict[str, float]:
-        found = {name: speed.get((name, at, k)) for name, k in slices.items()}
-        return {name: x / speed["FP64", at, 0] for name, x in found.items() if x}
+        speeds = {name: speed.get((name, at, k)) for name, k in slices.items()}
+        return {name: x / speed["FP64", at, 0] for name, x in speeds.items() if x}
 
-    def said(found: dict[str, float]) -> str:
-        shown = ", ".join(f"{name} {x:.2f}" for name, x in found.items())
+    def said(ratio_of: dict[str, float]) -> str:
+        shown = ", ".join(f"{name} {x:.2f}" for name, x in ratio_of.items())
         return f"{shown} at n = {at}" if shown else "not measured"
 
     three, five = ratios(dict.fromkeys(wanted, 3)), ratios(level)

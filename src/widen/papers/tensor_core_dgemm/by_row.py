@@ -101,8 +101,8 @@ def _groups(given: Operands, scheme: Scheme, weights: Any) -> Groups:
         wanting = np.ones(len(rows), bool)
         slices = estimates(given.verbs, rows, weights, scheme)
         for d, (_, top, following, s, t) in enumerate(slices, 1):
-            found = (top != NOTHING, following != NOTHING, (s > t) | (t == 0))
-            here, left, enough = (np.array(mask.tolist()) for mask in found)  # from any device
+            masks = (top != NOTHING, following != NOTHING, (s > t) | (t == 0))
+            here, left, enough = (np.array(mask.tolist()) for mask in masks)  # from any device
             wanting &= here
             count += wanting
             if d >= 2:

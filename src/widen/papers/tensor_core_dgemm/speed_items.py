@@ -245,40 +245,40 @@ def sp_claims(
 def table1(setting: Setting) -> Outcome:
     """Rates of the ordinary product and of the three versions, and what DP-mode ran."""
     n = setting.choose(256, full=10240, quick=64)
-    found: dict[str, list[float]] = {name: [] for name in TITAN}
+    rates: dict[str, list[float]] = {name: [] for name in TITAN}
     counts, throughputs = [], []
     for at, phi in enumerate(PHIS):
         a, b = (setting.random((n, n), phi, at + s) for s in (0, 5))
         native = setting.seconds(partial(matmul, a, b), 3, 1)
-        found["cublasDgemm"].append(2e-9 * n**3 / native)
+        rates["cublasDgemm"].append(2e-9 * n**3 / native)
         versions: list[Callable[..., Any]] = [dgemm_tc, partial(dgemm_tc, mode="cr"), dgemm_dp_cr]
         small = [x[:1024, :1024] for x in (a, b)]
         for step, (name, version) in enumerate(zip(list(TITAN)[1:], versions, strict=True)):
             version(*small)  # compiles
             ran, seconds = timed(setting, partial(version, a, b), n)
-            found[name].append(2e-9 * n**3 / seconds)
+            rates[name].append(2e-9 * n**3 / seconds)
             if step == 0:
                 counts.append(fmean(ran.products))
                 throughputs.append(2e-9 * n**3 * counts[-1] / ran.seconds["multiply"])
             setting.progress((at + (step + 1) / 3) / len(PHIS))
         setting.machine.free()
-    rows: list[list[Any]] = [[name, *TITAN[name], *V100[name], *found[name]] for name in TITAN]
+    rows: list[list[Any]] = [[name, *TITAN[name], *V100[name], *rates[name]] for name in TITAN]
     rows.append(["products of DP-mode", *[None] * 6, *counts])
     columns = ["GFLOP/s"] + [
         f"{place}, φ = {phi:g}" for place in ("Titan RTX", "V100", "here") for phi in PHIS
     ]
     bars = [
-        Series(name.replace("cublasDgemm", "a @ b"), [f"φ = {phi:g}" for phi in PHIS], found[name],
+        Series(name.replace("cublasDgemm", "a @ b"), [f"φ = {phi:g}" for phi in PHIS], rates[name],
                "bars") for name in TITAN
     ]  # fmt: skip
     panel = Panel(f"Rates, m = n = k = {n}", "", "GFLOP/s of 2n³", bars, log_y=True)
-    claims = table1_claims(found, counts, throughputs, drawn([n]), setting.gpu and setting.full)
+    claims = table1_claims(rates, counts, throughputs, drawn([n]), setting.gpu and setting.full)
     remarks = [f"Here m = n = k = {n}; the paper has 10240."] + [ON_A_CPU] * (not setting.gpu)
     return Outcome(columns, rows, claims, Figure([panel], 1), remarks)
 
 
 def table1_claims(
-    found: dict[str, list[float]], counts: list[float], throughputs: list[float], setup: str,
+    rates: dict[str, list[float]], counts: list[float], throughputs: list[float], setup: str,
     decided: bool,
 ) -> list[Claim]:  # fmt: skip
     """What Table 1 shows and sections 4.3 and 5.2 say of it.
@@ -286,13 +286,13 @@ def table1_claims(
     Rates by name and products of DP-mode, phi by phi; `throughputs` are GFLOP/s of the products
     alone. `decided` at the paper's size on a GPU.
     """
-    dp, native = found["DGEMM-TC-DP"], found["cublasDgemm"]
+    dp, native = rates["DGEMM-TC-DP"], rates["cublasDgemm"]
     falls = [rate / dp[0] for rate in dp[1:]]
     printed = [rate / TITAN["DGEMM-TC-DP"][0] for rate in TITAN["DGEMM-TC-DP"][1:]]
     expected = [counts[0] / count for count in counts[1:]]
     rest = [fall / wanted for fall, wanted in zip(falls, expected, strict=True)]
     faster = [x / y for x, y in zip(dp, native, strict=True)]
-    dearer = [x / y for x, y in zip(found["DGEMM-TC-CR"], dp, strict=True)]
+    dearer = [x / y for x, y in zip(rates["DGEMM-TC-CR"], dp, strict=True)]
     gap = max(throughputs) / max(native)
     limited = None if LIMITED > gap > RICH or not decided else gap >= LIMITED
     speed = (

@@ -43,7 +43,7 @@ def fig25(setting: Setting) -> Outcome:
             rows.append([kind, n, m * columns, name, *errors(product(a, b), exact)])
             setting.progress((done + (step + 1) / len(PRODUCTS)) / len(cases))
         setting.machine.free()
-    found = {(row[0], row[1], row[3]): (row[4], row[5]) for row in rows}
+    measured = {(row[0], row[1], row[3]): (row[4], row[5]) for row in rows}
     panels = [
         Panel(
             f"{kind}, {name}",
@@ -53,7 +53,7 @@ def fig25(setting: Setting) -> Outcome:
                 Series(
                     product if "blocked" in product else f"Ozaki scheme, {product}",
                     sizes,
-                    [found[kind, n, product][at] for n in sizes],
+                    [measured[kind, n, product][at] for n in sizes],
                     "dashed" if product == "blocked" else "line",
                 )
                 for product in PRODUCTS
@@ -77,23 +77,23 @@ def fig25(setting: Setting) -> Outcome:
     columns_shown = ["numbers", "n", "elements", "product", "largest relative error", "median",
                      "error / largest element"]  # fmt: skip
     whole = all(row[2] == row[1] ** 2 for row in rows)
-    return Outcome(columns_shown, rows, error_claims(found, whole), Figure(panels), [remark])
+    return Outcome(columns_shown, rows, error_claims(measured, whole), Figure(panels), [remark])
 
 
-def error_claims(found: Errors, whole: bool) -> list[Claim]:
+def error_claims(measured: Errors, whole: bool) -> list[Claim]:
     """What section 5.2.2 says of figure 25.
 
     The largest error of a sample says little of that of all elements, so that the paper's numbers
     are compared with those of whole products only. A claim holds if it does with either kind of
     numbers, since the paper does not name its own.
     """
-    sizes = sorted({n for _, n, _ in found})
+    sizes = sorted({n for _, n, _ in measured})
     top = sizes[-1]
     elements = "all elements" if whole else "some rows and columns"
     setup = f"n = {sizes[0]} to {top}, {elements}, one draw; {FIRST}, then {FILLED}"
 
     def largest(name: str, n: int) -> list[float]:
-        return [found[kind, n, name][0] for kind in KINDS]
+        return [measured[kind, n, name][0] for kind in KINDS]
 
     def said(name: str, *at: int) -> str:
         return "; ".join(

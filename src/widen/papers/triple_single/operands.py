@@ -53,12 +53,10 @@ KINDS: dict[str, Callable[[Setting, tuple[int, int], int], list[Any]]] = {
 """TS matrices: the paper does not say which of them it has."""
 
 
-def scheme(
-    a: list[Any], b: list[Any], slices: int, order: str = "rows", orders: int | None = None
-) -> tuple[Any, ...]:
+def scheme(a: list[Any], b: list[Any], slices: int, order: str = "rows") -> tuple[Any, ...]:
     """Algorithm 1 on words."""
     cut = slice_matrix(tuple(a), slices, 1), slice_matrix(tuple(b), slices, 0)
-    return multiply_sliced(*cut, order, orders)
+    return multiply_sliced(*cut, order)
 
 
 def quad_product(a: list[Any], b: list[Any]) -> Any:
