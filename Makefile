@@ -7,16 +7,22 @@ VENV   ?= .venv
 JOBS   ?= 2
 GPU_JOBS ?= 15
 
+# What one test process has compiled to bytecode serves the others (`make clean` removes it).
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow docs test-page test-gpu soak sanitize lint format bench wheel sdist test-package clean
+PROGRAMS := build/programs
+
+.PHONY: help demo test test-slow test-programs docs test-page test-gpu soak sanitize lint format bench wheel sdist test-package test-wheel clean
 
 help:
 	@echo "make demo      install into $(VENV) and run the demonstration"
 	@echo "make test      lint, tests and docstring examples"
 	@echo "make test-slow the tests that take long and rarely tell anything new"
+	@echo "make test-programs programs of other libraries inside widen.emulate, in an environment of their own"
 	@echo "make docs      the site in build/site, with every example on it run"
 	@echo "make test-page the site and the page of 'widen reproduce' in Chromium (chromium, chromium-driver)"
 	@echo "make lint      ruff and strict type check"
@@ -28,6 +34,7 @@ help:
 	@echo "make wheel     the package in dist/, with machine code for GPUs, compiled without one"
 	@echo "make sdist     the source package in dist/"
 	@echo "make test-package builds both packages and installs them in an empty environment"
+	@echo "make test-wheel installs what make wheel made, and looks for machine code in it"
 	@echo "make clean     remove $(VENV), caches and build outputs"
 	@echo "PYTHON=python3.12 make ... chooses the interpreter"
 
@@ -39,6 +46,9 @@ test: lint
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not gpu" tests $(ARGS)
+
+test-programs: $(PROGRAMS)/.installed
+	$(PROGRAMS)/bin/python -m pytest -m slow tests/emulate/test_whole_programs.py $(ARGS)
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python docs/site/make.py
@@ -79,16 +89,17 @@ wheel: $(VENV)/.installed-wheel
 	$(BIN)/python -m widen.gpu.ship --processes $(JOBS) $(ARGS)
 	$(BIN)/python -m build --wheel
 
-# Source package, then a wheel from it (without machine code), then a product in an environment of its own.
+# The source package, and a wheel made of it (without machine code), each in an environment of its own.
 test-package: $(VENV)/.installed-test
 	rm -rf build/package
 	$(BIN)/python -m build --outdir build/package
-	$(PYTHON) -m venv build/package/venv
-	build/package/venv/bin/python -m pip install --quiet --disable-pip-version-check build/package/*.whl
-	cd build/package && venv/bin/python -c "import numpy as np, widen; \
-	  assert 'build/package/venv' in widen.__file__; \
-	  assert widen.matmul(np.array([[1e16, 1, -1e16]]), np.ones((3, 1)), accuracy='correct') == 1"
-	cd build/package && venv/bin/widen plan 512 512 512
+	$(PYTHON) tests/shared/packages.py build/package/*.tar.gz build/package/*.whl --folder build/package
+
+# What `make wheel` made: machine code for all four architectures inside, below 40 MB, and it runs.
+WHEEL ?= $(lastword $(sort $(wildcard dist/*.whl)))
+PACKS ?= 80 90 100 120
+test-wheel:
+	$(PYTHON) tests/shared/packages.py $(WHEEL) --folder build/wheel --packs $(PACKS)
 
 sdist: $(VENV)/.installed-test
 	$(BIN)/python -m build --sdist
@@ -123,6 +134,13 @@ $(VENV)/.installed-gpu: pyproject.toml | $(VENV)/.created
 $(VENV)/.installed-wheel: pyproject.toml | $(VENV)/.created
 	$(PIP) -e '.[test,wheel]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-test
+
+# PyTorch first, in the version of the tests, which the other libraries then find.
+$(PROGRAMS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(PROGRAMS)
+	$(PROGRAMS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(PROGRAMS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]' transformers gpytorch botorch
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist src/widen/gpu/shipped .pytest_cache .mypy_cache .ruff_cache .hypothesis

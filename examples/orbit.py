@@ -1,4 +1,4 @@
-"""An orbit in double-double: back to where it began, to 30 digits.
+"""An orbit in double double: back to where it began, to 30 digits.
 
 A comet on an ellipse of eccentricity 1/4 returns after one period of 2 pi. Every step is a Taylor
 series: 48 coefficients, each a sum of products of those before it. The function `orbit` does not

@@ -68,30 +68,37 @@ class Panel:
     source: str
 
 
-def bar_chart(title: str, panels: Sequence[Panel], width: float = 480) -> str:
-    """Return panels of horizontal bars, one below the other."""
-    parts, y = [], 0.0
-    left, remark_at, bar_at, row = 14.0, 132.0, 204.0, 24.0
-    if not any(bar.remark for panel in panels for bar in panel.bars):
-        bar_at = 158.0
-    for panel in panels:
-        parts.append(text(left, y + 28, panel.heading, "title"))
-        parts.append(text(remark_at, y + 50, panel.remark_heading, "faint"))
-        y += 58 if panel.remark_heading else 40
-        longest = max(bar.value for bar in panel.bars)
-        for bar in panel.bars:
-            length = max(1.5, (width - bar_at - 64) * bar.value / longest)
-            parts.append(text(left, y + 15, bar.label))
-            parts.append(text(remark_at, y + 15, bar.remark))
-            parts.append(
-                f'<rect x="{bar_at:g}" y="{y + 3:g}" width="{length:.1f}" height="16" rx="2" '
-                f'fill="{COLOURS[bar.colour]}"/>'
-            )
-            parts.append(text(bar_at + length + 7, y + 15, bar.shown))
-            y += row
-        parts.append(text(left, y + 16, panel.source, "faint"))
-        y += 24
-    return svg(width, y + 10, title, parts)
+def panel_parts(panel: Panel, x: float, y: float, width: float) -> tuple[list[str], float]:
+    """Return the shapes of one panel whose corner is at x and y, and where it ends."""
+    left, remark_at, row = x + 14.0, x + 132.0, 24.0
+    bar_at = x + (204.0 if any(bar.remark for bar in panel.bars) else 158.0)
+    parts = [text(left, y + 28, panel.heading, "title")]
+    parts.append(text(remark_at, y + 50, panel.remark_heading, "faint"))
+    y += 58 if panel.remark_heading else 40
+    longest = max(bar.value for bar in panel.bars)
+    for bar in panel.bars:
+        length = max(1.5, (x + width - bar_at - 64) * bar.value / longest)
+        parts.append(text(left, y + 15, bar.label))
+        parts.append(text(remark_at, y + 15, bar.remark))
+        parts.append(
+            f'<rect x="{bar_at:g}" y="{y + 3:g}" width="{length:.1f}" height="16" rx="2" '
+            f'fill="{COLOURS[bar.colour]}"/>'
+        )
+        parts.append(text(bar_at + length + 7, y + 15, bar.shown))
+        y += row
+    parts.append(text(left, y + 16, panel.source, "faint"))
+    return parts, y + 24
+
+
+def bar_chart(title: str, panels: Sequence[Panel], columns: int = 1, width: float = 480) -> str:
+    """Return panels of horizontal bars: one below the other, or beside each other in columns."""
+    parts: list[str] = []
+    ends = [0.0] * columns
+    for at, panel in enumerate(panels):
+        column = at % columns
+        shapes, ends[column] = panel_parts(panel, column * width, ends[column], width)
+        parts += shapes
+    return svg(columns * width, max(ends) + 10, title, parts)
 
 
 # ── lines ────────────────────────────────────────────────────────────────────

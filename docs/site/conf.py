@@ -2,14 +2,15 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
 
-import more_examples
 import reference
+import themes
 import widen
 
 HERE = Path(__file__).parent
@@ -42,8 +43,8 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": False}
-pygments_style = "friendly"
-pygments_dark_style = "github-dark"
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -65,13 +66,31 @@ def link_names(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def escape(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Keep |x| in a docstring what it is, and add an example if there is none."""
+    """Keep |x| in a docstring what it is."""
     lines[:] = reference.escaped(lines)
-    if not any(line.lstrip().startswith(">>>") for line in lines):
-        lines += ["", *more_examples.example(name).splitlines(), ""]
+
+
+class BothThemes(SphinxTransform):
+    """Show both versions of a picture, each in its theme."""
+
+    default_priority: ClassVar[int] = 400
+
+    def apply(self, **options: object) -> None:
+        """Put two pictures in the place of one."""
+        for image in list(self.document.findall(nodes.image)):
+            stem, dot, ending = image["uri"].rpartition(".")
+            if ending != "svg":
+                continue
+            both = []
+            for theme in themes.THEMES:
+                both.append(image.deepcopy())
+                both[-1]["uri"] = f"{stem}-{theme}{dot}{ending}"
+                both[-1]["classes"] = [*image["classes"], f"only-{theme}"]
+            image.replace_self(both)
 
 
 def setup(app: Sphinx) -> None:
     """Add what this site has of its own."""
     app.connect("autodoc-process-docstring", escape, priority=100)
     app.connect("doctree-read", link_names)
+    app.add_transform(BothThemes)

@@ -6,27 +6,49 @@ be computed from bench/results is compared with it (`CHECKED`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import rows
 import stage
 
 ROOT = Path(__file__).parents[2]
+COUNT = (
+    r"(?:\d[\d.,]*(?: to \d[\d.]*)?|two|three|four|five|six|seven|eight|nine|ten|twelve|half an|"
+    r"hundreds of|a few)"
+)
 MEASURED = re.compile(
-    r"\b\d[\d.,]*(?: to \d[\d.]*)?(?: ?×(?! \d)| ?%| (?:ms|s|seconds|minutes|MB|GB|times|"
-    r"TOP/s|GFLOP/s|TFLOP/s|Tbit/s|of torch's speed))(?![\w-])"
+    rf"(?<![\w-]){COUNT}(?: ?×(?! \d)| ?%| (?:ns|µs|ms|s|CPU seconds|seconds|minutes|hours?|"
+    r"kB|KB|MB|GB|TB|TOP/s|GFLOP/s|TFLOP/s|Tbit/s|GB/s|TB/s|of torch's speed|"
+    r"times (?:as|the|faster|slower|longer|NumPy|PyTorch)))(?![\w-])"
 )
 """A number with a unit of time, speed, memory or a ratio."""
+CELL = re.compile(r"^\|.*\| (\d+\.\d+) \|.*$", re.MULTILINE)
+"""A row of a table with a number that is no integer."""
 COMMAND = re.compile(
-    r"`((?:python (?:bench|docs)/|widen (?:reproduce (?!--list)|bench|units|plan)|make bench|"
-    r"torchrun )[^`]*|\d{3}-[a-z][\w-]+)`"
+    r"`((?:python\s+(?:bench|docs)/|widen (?:reproduce (?!--list)|bench|units|plan|warm|demo)|"
+    r"make |torchrun )[^`]*|\d{3}-[a-z][\w-]+)`"
 )
 """What makes figures; `002-fig5` stands for `widen reproduce 002-fig5`."""
-NOT_MEASURED = {"method.md", "glossary.md", "architecture.md"}
-"""Pages whose numbers are mathematics, or counts."""
+DRAWN = "python docs/site/pictures.py"
+ROWS_OF = {
+    "digits-and-speed": ("gpu", "cpu", "accuracy", "words", "words_gpu"),
+    "gpu-speed": ("gpu",),
+    "cpu-speed": ("cpu",),
+    "errors": ("accuracy",),
+    "words-speed": ("words", "words_gpu"),
+    "hard-data": ("hard",),
+    "stages": ("gpu",),
+}
+"""The benchmarks whose rows a picture shows."""
+MATHEMATICS = "Proofs"
+"""A heading below which numbers are not measured."""
+ITEM = re.compile(r"^(\d{3}-[a-z][\w-]+):")
+"""A heading of the papers' results, which is what `widen reproduce` calls the item."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +62,23 @@ class Section:
 
     @property
     def figures(self) -> list[str]:
-        """Measured figures in its sentences and tables."""
-        return list(dict.fromkeys(" ".join(found.split()) for found in MEASURED.findall(self.text)))
+        """Measured figures in its sentences and tables; not what links are called."""
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", "", self.text)
+        found = list(dict.fromkeys(" ".join(x.split()) for x in MEASURED.findall(plain)))
+        return found or [f"table with {x}" for x in CELL.findall(plain)[:1]]
+
+    @property
+    def parts(self) -> list[Section]:
+        """Its paragraphs, tables and items of lists that have figures or pictures."""
+        texts = re.split(r"\n\n+|\n(?=- |\d+\. )", self.text)
+        parts = [replace(self, text=text) for text in texts]
+        return [part for part in parts if part.figures or part.pictures]
 
     @property
     def commands(self) -> list[str]:
         """Commands that it names."""
-        named = [" ".join(found.split()) for found in COMMAND.findall(self.text)]
+        found = [*ITEM.findall(self.heading), *COMMAND.findall(self.text)]
+        named = [" ".join(x.split()) for x in found]
         full = [f"widen reproduce {x}" if x[0].isdigit() else x for x in named]
         return list(dict.fromkeys(full))
 
@@ -72,13 +104,14 @@ def sections(page: str, text: str) -> list[Section]:
 
 
 def pages() -> dict[str, str]:
-    """Return the pages whose figures are listed: README and docs/, by name."""
-    paths = [ROOT / "README.md", *(p for p in stage.documents() if p.is_relative_to(stage.DOCS))]
-    named = {str(path.relative_to(ROOT)).removeprefix("docs/"): path for path in paths}
+    """Return README and all documents of the site, by name."""
+    paths = [
+        ROOT / "README.md",
+        *sorted(stage.documents(), key=lambda x: stage.RESULTS in x.parents),
+    ]
     return {
-        name: path.read_text(encoding="utf-8")
-        for name, path in named.items()
-        if name not in NOT_MEASURED
+        str(path.relative_to(ROOT)).removeprefix("docs/"): path.read_text(encoding="utf-8")
+        for path in paths
     }
 
 
@@ -86,14 +119,15 @@ def listed() -> list[tuple[Section, list[str]]]:
     """Return every section with measured figures or pictures, and the commands that make them."""
     found = []
     for page, text in pages().items():
-        above: list[tuple[int, list[str]]] = []
+        above: list[Section] = []
         for section in sections(page, text):
-            above = [(level, names) for level, names in above if level < section.level]
-            commands = section.commands or next((x for _, x in reversed(above) if x), [])
-            above.append((section.level, section.commands))
+            above = [*(one for one in above if one.level < section.level), section]
+            commands = next((one.commands for one in reversed(above) if one.commands), [])
+            if any(one.heading == MATHEMATICS for one in above):
+                continue
             if section.figures or section.pictures:
-                drawn = ["python docs/site/pictures.py"] if section.pictures else []
-                found.append((section, [*commands, *(x for x in drawn if x not in commands)]))
+                made = [*commands, *(drawn_by(section) if section.pictures else [])]
+                found.append((section, list(dict.fromkeys(made))))
     return found
 
 
@@ -102,13 +136,39 @@ def missing() -> list[str]:
     return [f"{s.page}, {s.heading}: {s.figures}" for s, commands in listed() if not commands]
 
 
+def faults() -> list[str]:
+    """Return figures without a command, and figures that are not those of the rows."""
+    return [*(f"no command: {place}" for place in missing()), *wrong()]
+
+
+def drawn_by(part: Section) -> list[str]:
+    """Return what draws the pictures of a part, and what measured their rows."""
+    if part.pictures == ["pipeline"]:
+        return ["python docs/pipeline.py"]
+    names = [name.removesuffix("-wide") for name in part.pictures]
+    measured = [f"python bench/{one}.py" for name in names for one in ROWS_OF[name]]
+    return list(dict.fromkeys([*measured, DRAWN]))
+
+
+def row_of(part: Section, commands: list[str]) -> str:
+    """Return a line of the list; commands in the part itself say more than those of its section."""
+    named = part.commands or [command for command in commands if command != DRAWN]
+    if part.pictures:
+        named = drawn_by(part)
+    shown = [*part.figures, *(f"picture {name}" for name in part.pictures)]
+    made = "<br>".join(f"`{command}`" for command in named)
+    heading = re.sub(r"[|`*]", "", part.heading)
+    return f"| {heading} | {', '.join(shown)} | {made} |\n".replace("~", "\\~")
+
+
 def page() -> str:
     """Return the list as a page."""
     parts = [
         "# Every figure, and the command that makes it\n\nMade from the pages themselves: for "
         "every section with measured figures, what they are and which command makes them. Figures "
         "of a GPU are those of one NVIDIA H200 with CUDA 13.0, PyTorch 2.11 and Triton 3.6. Rows "
-        "that the commands wrote are in `bench/results/`.\n"
+        "that the commands wrote are in `bench/results/`. What examples print is not listed: "
+        "they run when the site is built.\n"
     ]
     last = ""
     for section, commands in listed():
@@ -117,10 +177,7 @@ def page() -> str:
                 f"\n## {section.page}\n\n| section | figures | made by |\n| --- | --- | --- |\n"
             )
             last = section.page
-        shown = [*section.figures, *(f"picture {name}" for name in section.pictures)]
-        made = "<br>".join(f"`{command}`" for command in commands)
-        heading = re.sub(r"[|`*]", "", section.heading)
-        parts.append(f"| {heading} | {', '.join(shown)} | {made} |\n".replace("~", "\\~"))
+        parts += [row_of(part, commands) for part in section.parts]
     return "".join(parts)
 
 
@@ -168,6 +225,34 @@ def ratios(n: tuple[int, ...], kind: str = "float64-standard") -> list[str]:
     return [f"{rows.gpu(kind, size)['ratio_to_native']:.2f}" for size in n]
 
 
+def peer_row(label: str, library: str, operand_bits: int, n: int) -> str:
+    """Return a line of the table of other libraries."""
+    row = rows.peer(library, operand_bits, n)
+    times = [float(f"{1e3 * row[key]:.2g}") for key in ("cpu_s", "converting_s")]
+    cells = [f"{time:g}" if time >= 0.1 else "0" for time in times]
+    digits = f"{row['right_bits'] * math.log10(2):.1f}"
+    return f"| {label} | {cells[0]} | {cells[1]} | {digits} |"
+
+
+PEERS = [
+    ("NumPy, float64", "NumPy float64", 53, 512),
+    ('**widen**, `"standard"`', 'widen "standard"', 53, 512),
+    ('**widen**, `"correct"`', 'widen "correct"', 53, 512),
+    ("python-flint, exact (`fmpz_mat`), rounded at the end", "python-flint fmpz_mat", 53, 512),
+    ("**widen**, result in `float64x2`", "widen float64x2", 53, 512),
+    ("Ozaki scheme over NumPy, 35 lines of Python", "Ozaki scheme over NumPy, 35 lines", 53, 512),
+    ("NumPy, longdouble (80 bits)", "NumPy longdouble", 53, 512),
+    ("**widen**, `float64x2`", "widen float64x2", 106, 512),
+    ("python-flint, `arb_mat`", "python-flint arb_mat, 106 bits", 106, 512),
+    ("xprec, `ddouble`", "xprec ddouble", 106, 512),
+    ("numpy-quaddtype", "numpy-quaddtype", 106, 512),
+    ("**widen**, `float64x4`", "widen float64x4", 212, 512),
+    ("python-flint, `arb_mat`, 212 bits", "python-flint arb_mat, 212 bits", 212, 512),
+    ("**widen**, `float64x2`, n = 64", "widen float64x2", 106, 64),
+    ("mpmath, 106 bits, n = 64", "mpmath, 106 bits", 106, 64),
+]
+"""Lines of the table of docs/comparison.md: what is said, and the row it comes from."""
+
 CHECKED = [
     Checked(("performance.md",), lambda: gpu_row('float64, `"fast"`', "float64-fast")),
     Checked(("performance.md",), lambda: gpu_row('float64, `"standard"`', "float64-standard")),
@@ -188,6 +273,7 @@ CHECKED = [
     Checked(("tutorials/large_gpu.md",), lambda: "{} times as fast as PyTorch's float64 product "
             "at n = 4096, {} times at 8192 and {} times at 16384".format(
                 *ratios((4096, 8192, 16384)))),
+    *(Checked(("comparison.md",), partial(peer_row, *line)) for line in PEERS),
 ]  # fmt: skip
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from sphinx.cmd.build import build_main
 
 import examples
+import figures
 import links
 import pages
 import programs
 import reference
 import stage
+import themes
 
 ROOT = Path(__file__).parents[2]
 SOURCE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
@@ -33,8 +35,9 @@ def main() -> int:
     started = time.perf_counter()
     stage.stage(SOURCE)
     pages.write(SOURCE)
+    themes.write(SOURCE)
     print(f"{time.perf_counter() - started:.0f} s: pages are put together; now their examples")
-    wrong = example_failures()
+    wrong = [*example_failures(), *figures.faults()]
     print(f"{time.perf_counter() - started:.0f} s: examples have run, {len(wrong)} failed")
     arguments = ["-b", "html", "-c", str(Path(__file__).parent), "-W", "--keep-going", "-q", "-E"]
     failed = build_main([*arguments, "-d", str(SITE.parent / "site-cache"), str(SOURCE), str(SITE)])

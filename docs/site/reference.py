@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-import more_examples
 import widen
 from widen.formats import FORMATS
 from widen.formats.arrays import words_of
@@ -21,7 +20,7 @@ from widen.formats.arrays import words_of
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-BESIDE = ("widen.distributed", "widen.numpy", "widen.testing")
+BESIDE = ("widen.numpy", "widen.numpy.linalg", "widen.distributed", "widen.testing")
 """Public modules that `import widen` does not import."""
 
 
@@ -204,17 +203,13 @@ def failures() -> list[str]:
 
 
 def tests_of(name: str, thing: Any) -> list[doctest.DocTest]:
-    """Return the examples of a name: those of its docstring, and what is added here."""
+    """Return the examples of a name, which stand in its own docstring."""
     module = name.rpartition(".")[0]
     granted = {"np": np, **vars(import_module(module))} if module in TOOLS else {}
     found = doctest.DocTestFinder(recurse=False).find(thing, name, globs=granted)
-    own = [test for test in found if test.examples]
-    added = more_examples.example(name)
-    if own or not added:
-        return own
-    return [doctest.DocTestParser().get_doctest(added, {}, name, "more_examples.py", 0)]
+    return [test for test in found if any(example.want for example in test.examples)]
 
 
 def without_example() -> list[str]:
-    """Return public names that no example shows."""
+    """Return public names, methods and properties too, whose docstring shows no result."""
     return [name for name, thing in documented().items() if not tests_of(name, thing)]

@@ -14,11 +14,12 @@ SHOWN = {
     "accuracy": "2026-11-16T06:57:55",
     "cpu": "2026-11-16T06:29:08",
     "gpu": "2026-11-17T01:28:38",
-    "hard": "2026-11-16T22:34:18",
+    "hard": "2026-11-18T06:46:18",
+    "peers": "2026-11-18T05:34:03",
     "words": "2026-11-16T06:51:04",
 }
 """The run that README and site show of each file. Newer rows are shown when this date is changed,
-and the figures in the text with it (`tests/house/test_figures.py` compares them)."""
+and the figures in the text with it (`tests/house/test_site.py` compares them)."""
 
 
 @cache
@@ -56,6 +57,11 @@ def accuracy(phi: float) -> dict[str, tuple[float, int, int]]:
         "error_u_and_off_and_repaired"
     ]
     return found
+
+
+def peer(library: str, operand_bits: int, n: int) -> Row:
+    """Return the last row of `python bench/peers.py` for a library."""
+    return latest("peers", library=library, operand_bits=operand_bits, n=n)
 
 
 def words_gpu() -> dict[str, Row]:

@@ -38,6 +38,8 @@ def place_of(path: Path) -> Path:
         return Path(OTHERS[path.name])
     if path.is_relative_to(DOCS):
         return path.relative_to(DOCS)
+    if path.parent == ROOT / "examples" and path.suffix == ".py":
+        return Path("examples") / f"{path.stem}.md"  # pages.py makes it
     if path.is_relative_to(RESULTS) and path.suffix == ".md":
         return "results" / path.relative_to(RESULTS)
     return "files" / path.relative_to(ROOT)

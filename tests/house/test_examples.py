@@ -1,24 +1,29 @@
-"""The programs in examples/ are short and print what they say they print."""
+"""The programs in examples/ are short and print what they say they print.
+
+`make test` runs one, `make test-slow` the others, and `make docs` all.
+"""
 
 import pytest
 
 import programs
-from helpers import slow_except
 
-QUICK = [
-    path
-    for path in programs.PROGRAMS
-    if path.stem in ("eigenvalues", "stiff_system", "training_step")
-]
+QUICK = "stiff_system"
 
 
-def test_there_are_six():
+def test_there_are_six_and_they_are_short():
     assert len(programs.PROGRAMS) == 6
+    for path in programs.PROGRAMS:
+        assert len(path.read_text(encoding="utf-8").splitlines()) < 80, path
 
 
-@pytest.mark.parametrize("path", slow_except(QUICK, programs.PROGRAMS), ids=lambda path: path.stem)
-def test_it_is_short_and_prints_what_it_says(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) < 80
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[] if path.stem == QUICK else pytest.mark.slow, id=path.stem)
+        for path in programs.PROGRAMS
+    ],
+)
+def test_it_prints_what_it_says(path):
     assert programs.failure(path) == ""
 
 

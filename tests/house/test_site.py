@@ -9,17 +9,17 @@ import examples
 import figures
 import gallery
 import links
-import more_examples
 import pictures
 import programs
 import reference
 import stage
+import themes
 import widen
 from helpers import ROOT
 
 
 def test_docstrings_of_the_scripts():
-    for module in (examples, more_examples, figures, gallery, programs, reference, stage):
+    for module in (examples, figures, gallery, programs, reference, stage, themes):
         assert doctest.testmod(module).failed == 0
         assert doctest.testmod(module).attempted > 0
 
@@ -38,9 +38,30 @@ def test_every_figure_has_a_command():
     assert figures.missing() == []
 
 
-def test_a_figure_without_a_command_is_found(monkeypatch):
-    monkeypatch.setattr(figures, "pages", lambda: {"p.md": "# P\n\n## Q\n\nIt takes 12 ms.\n"})
-    assert figures.missing() == ["p.md, Q: ['12 ms']"]
+@pytest.mark.parametrize(
+    ("text", "figure"),
+    [
+        ("It takes 12 ms.", "12 ms"),
+        ("It is two times as fast.", "two times as"),
+        ("0.5 to 0.7 of a second, 20 % less", "20 %"),
+        ("| a | b |\n| --- | --- |\n| x | 0.71 |", "table with 0.71"),
+    ],
+)
+def test_a_figure_without_a_command_is_found(monkeypatch, text, figure):
+    """The build fails then."""
+    page = f"# P\n\n## Q\n\n{text}\n"
+    monkeypatch.setattr(figures, "pages", lambda: {"p.md": page})
+    monkeypatch.setattr(figures, "CHECKED", [])
+    assert figures.faults() == [f"no command: p.md, Q: ['{figure}']"]
+    named = page + "\n(`python bench/cpu.py`)\n"
+    monkeypatch.setattr(figures, "pages", lambda: {"p.md": named})
+    assert figures.faults() == []
+
+
+def test_every_picture_says_what_measured_it():
+    assert set(figures.ROWS_OF) == {name.removesuffix("-wide") for name in pictures.PICTURES}
+    named = {name for names in figures.ROWS_OF.values() for name in names}
+    assert all((ROOT / "bench" / f"{name}.py").is_file() for name in named)
 
 
 def test_figures_are_those_of_the_rows(monkeypatch):
@@ -48,6 +69,18 @@ def test_figures_are_those_of_the_rows(monkeypatch):
     monkeypatch.setattr(figures, "pages", lambda: dict.fromkeys(
         [page for check in figures.CHECKED for page in check.pages], ""))  # fmt: skip
     assert len(figures.wrong()) == len(figures.CHECKED)
+
+
+def test_pictures_have_both_themes(tmp_path):
+    for path in [*ROOT.glob("docs/*.svg"), *ROOT.glob("docs/pictures/*.svg")]:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    themes.write(tmp_path)
+    made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    assert len(made) == 2 * (len(pictures.PICTURES) + 1)
+    for name, drawn in made.items():
+        assert "prefers-color-scheme" not in drawn
+        assert drawn != made[name.replace("-light", "-dark")] or "-dark" in name
+        assert drawn.count("{") == drawn.count("}")
 
 
 def test_claims_of_the_gallery_are_all_there():
@@ -86,20 +119,6 @@ def test_every_page_is_in_a_table_of_contents():
         place = str(stage.place_of(path).with_suffix(""))
         globbed = place.startswith("results/") and "results/*" in named
         assert place in named | {"index"} or globbed, f"name {place} in a toctree of docs/index.md"
-
-
-def test_every_public_name_has_an_example():
-    assert reference.without_example() == [], "add one to the docstring"
-
-
-def test_added_examples_run_and_are_needed():
-    documented = reference.documented()
-    assert set(more_examples.SHORT) <= set(documented), "names that are gone"
-    wrong = []
-    for name in more_examples.SHORT:
-        for test in reference.tests_of(name, documented[name]):
-            doctest.DocTestRunner(optionflags=reference.FLAGS).run(test, out=wrong.append)
-    assert wrong == []
 
 
 # ── links ────────────────────────────────────────────────────────────────────

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 import chromium
@@ -16,6 +18,21 @@ STYLED = """
     return document.readyState === 'complete'
         && getComputedStyle(document.body).backgroundColor !== 'rgba(0, 0, 0, 0)'"""
 STATE = """
+    const linear = x => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+    const luminance = ([r, g, b]) =>
+        0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+    const numbers = text => text.match(/[\\d.]+/g).map(Number);
+    const behind = x => {
+        for (; x; x = x.parentElement) {
+            const colour = numbers(getComputedStyle(x).backgroundColor);
+            if (colour.length === 3 || colour[3] > 0.5) return colour;
+        }
+        return [255, 255, 255];
+    };
+    const contrast = x => {
+        const [a, b] = [luminance(numbers(getComputedStyle(x).color)), luminance(behind(x))];
+        return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    };
     const page = document.documentElement;
     const shown = getComputedStyle(document.body);
     const inside = [...document.querySelectorAll('article p, article li, article h1, article h2')];
@@ -29,6 +46,15 @@ STATE = """
             .map(x => x.innerText.slice(0, 60)),
         small: [...document.querySelectorAll('article p, article li, article td')]
             .filter(x => parseFloat(getComputedStyle(x).fontSize) < 12).length,
+        headings: [...document.querySelectorAll('article h1, article h2, article h3, article h4')]
+            .map(x => Number(x.tagName[1])),
+        faint: [...document.querySelectorAll('article p, article li, article td, article th, '
+            + 'article a, article code, article pre span, .sidebar-tree a, .toc-tree a')]
+            .filter(x => x.innerText.trim()).map(x => [contrast(x), x.innerText.slice(0, 30)])
+            .filter(x => x[0] < 4.5).slice(0, 5),
+        pictures: [...document.querySelectorAll('article img')]
+            .filter(x => x.getClientRects().length)
+            .map(x => x.src.match(/-(light|dark)\\.svg$/)?.[1]),
         foreign: performance.getEntriesByType('resource').map(x => x.name)
             .filter(x => x.startsWith('http')),
     }"""
@@ -69,12 +95,19 @@ def test_every_page_looks_right(browser, size, scheme):
             "pictures without words": state["unnamed"],
             "wider than the window": state["wide"],
             "from the network": state["foreign"],
+            "hard to read": state["faint"],
+            "pictures of the other theme": [
+                x for x in state["pictures"] if x not in (None, scheme)
+            ],
         }
         faults = {fault: found for fault, found in faults.items() if found}
         if state["width"] > state["room"]:
             faults["overflow"] = state["width"]
         if state["small"]:
             faults["letters below 12 px"] = state["small"]
+        levels = state["headings"]
+        if levels and (levels[0] != 1 or levels.count(1) != 1 or leaps(levels)):
+            faults["headings out of order"] = levels
         if contrast < 7 or (bright[0] < 0.2) != (scheme == "dark"):
             faults["contrast"] = contrast
         if faults:
@@ -83,11 +116,56 @@ def test_every_page_looks_right(browser, size, scheme):
     assert len(PAGES) > 40
 
 
+def leaps(levels):
+    """Headings more than one level below the heading before them."""
+    return [(x, y) for x, y in pairwise(levels) if y > x + 1]
+
+
 def test_search_works_without_a_network(browser):
+    """A word typed in the box of a page, a page found, and the word is on it."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import WebDriverWait
 
     chromium.look(browser, chromium.DESK)
-    browser.get((SITE / "search.html").as_uri() + "?q=residue")
-    results = "return document.querySelectorAll('#search-results li').length"
-    WebDriverWait(browser, 20).until(lambda browser: browser.execute_script(results) > 0)
-    assert browser.execute_script(results) > 1
+    browser.get((SITE / "index.html").as_uri())
+    browser.find_element(By.CSS_SELECTOR, ".sidebar-search").send_keys("Karatsuba", Keys.ENTER)
+    found = WebDriverWait(browser, 20).until(
+        lambda browser: browser.find_elements(By.CSS_SELECTOR, "#search-results li a")
+    )
+    assert len(found) > 1
+    found[0].click()
+    WebDriverWait(browser, 20).until(lambda browser: "search.html" not in browser.current_url)
+    assert "karatsuba" in browser.find_element(By.TAG_NAME, "article").text.lower()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pictures_follow_the_switch_of_the_page(browser, scheme):
+    """Whatever the system has, and also the other way round."""
+    chromium.look(browser, chromium.DESK, scheme)
+    browser.get((SITE / "performance.html").as_uri())
+    shown = """
+        return [...document.querySelectorAll('article img')]
+            .filter(x => x.getClientRects().length)
+            .map(x => x.src.match(/-(light|dark)\\.svg$/)[1])"""
+    button = browser.find_element("css selector", ".theme-toggle-content .theme-toggle")
+    for _ in range(3):
+        button.click()
+        theme = browser.execute_script("return document.body.dataset.theme")
+        wanted = scheme if theme == "auto" else theme
+        found = browser.execute_script(shown)
+        assert len(found) >= 3
+        assert set(found) == {wanted}
+    browser.execute_script("localStorage.clear()")
+
+
+def test_the_keyboard_reaches_the_text(browser):
+    """The first stop of the tab key skips the navigation."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    chromium.look(browser, chromium.DESK)
+    browser.get((SITE / "start.html").as_uri())
+    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
+    focused = browser.switch_to.active_element
+    assert focused.get_attribute("href").endswith("#furo-main-content")
