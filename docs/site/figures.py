@@ -273,6 +273,9 @@ CHECKED = [
     Checked(("tutorials/large_gpu.md",), lambda: "{} times as fast as PyTorch's float64 product "
             "at n = 4096, {} times at 8192 and {} times at 16384".format(
                 *ratios((4096, 8192, 16384)))),
+    Checked(("README.md",), lambda: '{} to {} times PyTorch\'s float64 speed on an H200 from '
+            'n = 4096 on, with `"fast"` {} to {}'.format(
+                *ratios((4096, 16384)), *ratios((4096, 16384), "float64-fast"))),
     *(Checked(("comparison.md",), partial(peer_row, *line)) for line in PEERS),
 ]  # fmt: skip
 

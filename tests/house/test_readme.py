@@ -22,6 +22,13 @@ def test_the_examples_run():
     assert len(block.text.splitlines()) <= 10
 
 
+def test_it_is_short():
+    """Two screens: `make test-page` measures that in a browser, this when there is none."""
+    lines = README.splitlines()
+    assert len(lines) <= 72
+    assert max(map(len, lines)) <= 150
+
+
 def test_an_example_that_fails_is_found():
     page = "# A page\n\n```python\nprint(6 * 7)\n```\n\n```output\n{}\n```\n"
     assert examples.failures(page.format("42"), "page") == []

@@ -169,3 +169,30 @@ def test_the_keyboard_reaches_the_text(browser):
     browser.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
     focused = browser.switch_to.active_element
     assert focused.get_attribute("href").endswith("#furo-main-content")
+
+
+READ = """
+    body { margin: 0 } article { box-sizing: border-box; width: 1012px; margin: auto; padding: 32px;
+    font: 16px/1.5 sans-serif } p, table, pre, ul { margin: 0 0 16px } img { max-width: 100% }
+    h1, h2 { line-height: 1.25; margin: 24px 0 16px; padding-bottom: 8px } h1 { margin-top: 0 }
+    pre { font-size: 85%; line-height: 1.45; padding: 16px } table { border-collapse: collapse }
+    td, th { border: 1px solid; padding: 6px 13px }"""
+"""Letters, lines and margins as wide as the hosts of repositories show a README."""
+
+
+def test_the_readme_is_two_screens(browser, tmp_path):
+    from markdown_it import MarkdownIt
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = MarkdownIt("commonmark").enable("table").render(text)
+    page = tmp_path / "readme.html"
+    base = f'<base href="{ROOT.as_uri()}/"><style>{READ}</style>'
+    page.write_text(f'<meta charset="utf-8">{base}<article>{shown}</article>', encoding="utf-8")
+    chromium.look(browser, chromium.DESK)
+    browser.get(page.as_uri())
+    high = browser.execute_script("return document.documentElement.scrollHeight")
+    pictures = browser.execute_script(
+        "return [...document.images].map(x => x.getBoundingClientRect().height)"
+    )
+    assert min(pictures) > 100
+    assert 1000 < high <= 2 * chromium.DESK["height"]
