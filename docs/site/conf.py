@@ -50,6 +50,8 @@ copybutton_prompt_is_regexp = True
 
 INSIDE = (nodes.reference, addnodes.pending_xref)
 PUBLIC = re.compile(r"widen(\.\w+)+")
+SENTENCE = 40
+"""Letters from which the text of a cell is a sentence."""
 
 
 def link_names(app: Sphinx, doctree: nodes.document) -> None:
@@ -63,6 +65,13 @@ def link_names(app: Sphinx, doctree: nodes.document) -> None:
             refdoc=app.env.docname, refwarn=False,
         )  # fmt: skip
         literal.replace_self(link)
+
+
+def mark_sentences(app: Sphinx, doctree: nodes.document) -> None:
+    """Mark cells of tables with much text, which widen.css keeps wide."""
+    for entry in doctree.findall(nodes.entry):
+        if len(entry.astext()) > SENTENCE:
+            entry["classes"].append("sentence")
 
 
 def escape(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -93,4 +102,5 @@ def setup(app: Sphinx) -> None:
     """Add what this site has of its own."""
     app.connect("autodoc-process-docstring", escape, priority=100)
     app.connect("doctree-read", link_names)
+    app.connect("doctree-read", mark_sentences)
     app.add_transform(BothThemes)

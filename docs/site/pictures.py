@@ -135,7 +135,7 @@ def words_speed() -> str:
         [
             Panel("On a large GPU: TFLOP/s", "", on_gpu, H200),
             Panel("On a CPU, n = 1024: longer bars are faster", "", on_cpu,
-                  f"{EPYC}; arb_mat is python-flint's, without conversion"),
+                  f"{EPYC}; arb_mat is python-flint's"),
         ],
     )  # fmt: skip
 

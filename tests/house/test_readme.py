@@ -106,6 +106,14 @@ def test_files_that_are_named_exist(path):
                 assert exists(name, bases), f"{name} is not there"
 
 
+@documents
+def test_no_sentence_becomes_a_list(path):
+    """As one does whose line begins with a minus: a list follows a full stop or a colon."""
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for before in re.findall(r"^((?![-+*#]|\d+\. | ).+)\n[-+*] ", text, re.MULTILINE):
+        assert before.rstrip().endswith((".", ":", ")", "?")), before
+
+
 CELL = re.compile(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)")
 """A file and functions (or classes) of it, as the walks of docs/architecture.md have them."""
 
