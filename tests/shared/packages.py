@@ -47,7 +47,7 @@ def look(architectures):
     wrong = pack_faults(home.parent / "gpu" / "shipped", architectures)
     assert not wrong, "; ".join(wrong)
     command = Path(sys.executable).with_name("widen")
-    subprocess.run([command, "plan", "512", "512", "512"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([command, "demo"], check=True, stdout=subprocess.DEVNULL)
     print(f"widen {widen.__version__} runs in {sys.prefix}, packs for {architectures}")
 
 
