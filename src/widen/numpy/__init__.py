@@ -22,6 +22,7 @@ from widen.functions import arrays
 from widen.functions.products import reshaped_scalar
 from widen.numpy import linalg
 from widen.options import Accuracy
+from widen.words.axes import axes_of, kept_shape
 
 __all__ = [
     "dot",
@@ -214,12 +215,12 @@ def sum(
     array = np.asarray(array)
     if array.dtype.kind in "biu":
         array = array.astype(np.uint64 if array.dtype.kind == "u" else np.int64)
-    axes = arrays.axes_of(axis, array.ndim)
+    axes = axes_of(axis, array.ndim)
     lines = arrays.as_lines(array, axes)
     first = np.asarray(initial).astype(array.dtype)
     if first != initial:
         raise TypeError(f"initial={initial!r} is no {array.dtype}; convert the array first")
     first = np.broadcast_to(first, (*lines.shape[:-1], 1))
     result = functions.sum(np.concatenate([first, lines], -1), -1, dtype=dtype)
-    shape = arrays.kept_shape(array.shape, axes, keepdims)
+    shape = kept_shape(array.shape, axes, keepdims)
     return arrays.delivered(reshaped_scalar(np.asarray(result), shape), out)
