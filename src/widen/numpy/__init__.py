@@ -49,13 +49,7 @@ def __getattr__(name: str) -> Any:
 
 
 def matmul(
-    x1: Any,
-    x2: Any,
-    /,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    accuracy: Accuracy = None,
+    x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, accuracy: Accuracy = None
 ) -> Any:
     """`np.matmul`, by `widen.matmul`.
 
@@ -156,13 +150,7 @@ def vecdot(
 
 
 def matvec(
-    x1: Any,
-    x2: Any,
-    /,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    accuracy: Accuracy = "standard",
+    x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, accuracy: Accuracy = "standard"
 ) -> Any:
     """`np.matvec`, by `widen.matvec`.
 
@@ -174,13 +162,7 @@ def matvec(
 
 
 def vecmat(
-    x1: Any,
-    x2: Any,
-    /,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    accuracy: Accuracy = "standard",
+    x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, accuracy: Accuracy = "standard"
 ) -> Any:
     """`np.vecmat`, by `widen.vecmat`.
 
