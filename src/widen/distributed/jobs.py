@@ -101,7 +101,7 @@ def job_of(
     plan = DistributedPlan(
         shapes, words, held, lefts, rights, result, wanted, False, likely
     )  # fmt: skip
-    plan = replace(plan, panels=_in_panels(call, plan, options))
+    plan = replace(plan, panels=_in_panels(call, plan))
     return Job(call, left, right, addend, scalars, options, plan)
 
 
@@ -169,7 +169,7 @@ def _likely(call: Call) -> Plan:
     )  # fmt: skip
 
 
-def _in_panels(call: Call, plan: DistributedPlan, options: Options) -> bool:
+def _in_panels(call: Call, plan: DistributedPlan) -> bool:
     """Whether gathered operands would not fit the workspace, and can pass in panels instead.
 
     On a mesh of two axes, both operands cut by both.

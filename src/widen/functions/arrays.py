@@ -8,7 +8,6 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.exceptions import AxisError
 
 from widen.calls import check
 from widen.calls.foreign.arrays import as_array, is_integral
@@ -105,22 +104,6 @@ def common_format(operands: Sequence[Any]) -> str | None:
     return reduce(default_result, formats).name
 
 
-def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Axes by their places, from 0; all of them if None."""
-    if axis is None:
-        return tuple(range(ndim))
-    axes = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
-    for one in axes:
-        if not isinstance(one, (int, np.integer)) or isinstance(one, bool):
-            raise TypeError(f"axis={axis!r} is not an axis; give an integer, or a tuple of them")
-        if not -ndim <= one < ndim:
-            raise AxisError(f"axis {one} does not exist: the array has {ndim} axes")
-    places = tuple(int(one) % ndim for one in axes)
-    if len(set(places)) < len(places):
-        raise ValueError(f"axis={axis!r} names an axis twice")
-    return places
-
-
 def as_lines(x: Any, axes: tuple[int, ...]) -> Any:
     """What is added along axes as the last axis of (*kept, inner)."""
     kept = [axis for axis in range(x.ndim) if axis not in axes]
@@ -128,12 +111,6 @@ def as_lines(x: Any, axes: tuple[int, ...]) -> Any:
     for axis in axes:
         inner *= x.shape[axis]
     return reshaped(permuted(x, (*kept, *axes)), (*(x.shape[axis] for axis in kept), inner))
-
-
-def kept_shape(shape: Sequence[int], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
-    """The shape that is left after axes are added up."""
-    sizes = [(1 if at in axes else size, at in axes) for at, size in enumerate(shape)]
-    return tuple(int(size) for size, added in sizes if keepdims or not added)
 
 
 def delivered(result: Any, out: Any) -> Any:

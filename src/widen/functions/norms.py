@@ -15,10 +15,8 @@ from widen.formats.arrays import cast, format_of_array, is_tensor, new_planes, n
 from widen.functions import roots
 from widen.functions.arrays import (
     as_lines,
-    axes_of,
     delivered,
     is_complex,
-    kept_shape,
     namespace,
     operand,
     permuted,
@@ -30,6 +28,7 @@ from widen.linalg.bounds import first_words
 from widen.linalg.norms import rounded_norm
 from widen.linalg.powers import rounded_root
 from widen.words import Words
+from widen.words.axes import axes_of, kept_shape
 
 
 def norm(

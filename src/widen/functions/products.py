@@ -11,6 +11,7 @@ from numpy.exceptions import AxisError
 from widen.api import matmul
 from widen.functions.arrays import conjugate, delivered, operand, permuted, reshaped
 from widen.options import Accuracy
+from widen.words.axes import axes_of, axis_of
 
 
 def dot(
@@ -169,24 +170,21 @@ def tensordot(
     return delivered(reshaped_scalar(product, (*rows, *columns)), out)
 
 
-def _summed(axes: Any, left: int, right: int) -> tuple[list[int], list[int]]:
+def _summed(axes: Any, left: int, right: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Axes of both that are summed."""
     if isinstance(axes, (int, np.integer)):
         count = int(axes)
         if not 0 <= count <= min(left, right):
             raise AxisError(f"axes={axes} but the operands have {left} and {right} axes")
-        return list(range(left - count, left)), list(range(count))
+        return tuple(range(left - count, left)), tuple(range(count))
     ours, theirs = axes
-    pairs = []
-    for chosen, ndim in ((ours, left), (theirs, right)):
-        places = [chosen] if isinstance(chosen, (int, np.integer)) else list(chosen)
-        for place in places:
-            if not -ndim <= place < ndim:
-                raise AxisError(f"axis {place} does not exist: an operand has {ndim} axes")
-        pairs.append([int(place) % ndim for place in places])
-    if len(pairs[0]) != len(pairs[1]) or any(len(set(x)) < len(x) for x in pairs):
+    first, second = (
+        axes_of((chosen,) if np.ndim(chosen) == 0 else tuple(chosen), ndim)
+        for chosen, ndim in ((ours, left), (theirs, right))
+    )
+    if len(first) != len(second):
         raise ValueError(f"axes={axes!r}: give as many axes of a as of b, each once")
-    return pairs[0], pairs[1]
+    return first, second
 
 
 def vecdot(
@@ -216,10 +214,8 @@ def vecdot(
     array([3., 3., 3.])
     """
     vectors = []
-    for x, name in ((operand(x1, "x1"), "x1"), (operand(x2, "x2"), "x2")):
-        if not -x.ndim <= axis < x.ndim:
-            raise AxisError(f"axis {axis} does not exist: {name} has {x.ndim} axes")
-        place = axis % x.ndim
+    for x in (operand(x1, "x1"), operand(x2, "x2")):
+        place = axis_of(axis, x.ndim)
         vectors.append(permuted(x, [*(i for i in range(x.ndim) if i != place), place]))
     left, right = conjugate(vectors[0]), vectors[1]
     row = reshaped(left, (*left.shape[:-1], 1, left.shape[-1]))

@@ -9,16 +9,10 @@ import numpy as np
 from widen.api import matmul
 from widen.calls.foreign.arrays import is_integral
 from widen.formats.arrays import format_of_array, is_tensor
-from widen.functions.arrays import (
-    as_lines,
-    axes_of,
-    delivered,
-    kept_shape,
-    namespace,
-    operand,
-)
+from widen.functions.arrays import as_lines, delivered, namespace, operand
 from widen.functions.products import reshaped_scalar
 from widen.words import Words
+from widen.words.axes import axes_of, kept_shape
 
 HALF = (1 << 32) - 1
 

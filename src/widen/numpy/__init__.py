@@ -22,6 +22,7 @@ from widen.functions import arrays
 from widen.functions.products import reshaped_scalar
 from widen.numpy import linalg
 from widen.options import Accuracy
+from widen.words.axes import axes_of, kept_shape
 
 __all__ = [
     "dot",
@@ -48,13 +49,7 @@ def __getattr__(name: str) -> Any:
 
 
 def matmul(
-    x1: Any,
-    x2: Any,
-    /,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    accuracy: Accuracy = None,
+    x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, accuracy: Accuracy = None
 ) -> Any:
     """`np.matmul`, by `widen.matmul`.
 
@@ -155,13 +150,7 @@ def vecdot(
 
 
 def matvec(
-    x1: Any,
-    x2: Any,
-    /,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    accuracy: Accuracy = "standard",
+    x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, accuracy: Accuracy = "standard"
 ) -> Any:
     """`np.matvec`, by `widen.matvec`.
 
@@ -173,13 +162,7 @@ def matvec(
 
 
 def vecmat(
-    x1: Any,
-    x2: Any,
-    /,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    accuracy: Accuracy = "standard",
+    x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, accuracy: Accuracy = "standard"
 ) -> Any:
     """`np.vecmat`, by `widen.vecmat`.
 
@@ -214,12 +197,12 @@ def sum(
     array = np.asarray(array)
     if array.dtype.kind in "biu":
         array = array.astype(np.uint64 if array.dtype.kind == "u" else np.int64)
-    axes = arrays.axes_of(axis, array.ndim)
+    axes = axes_of(axis, array.ndim)
     lines = arrays.as_lines(array, axes)
     first = np.asarray(initial).astype(array.dtype)
     if first != initial:
         raise TypeError(f"initial={initial!r} is no {array.dtype}; convert the array first")
     first = np.broadcast_to(first, (*lines.shape[:-1], 1))
     result = functions.sum(np.concatenate([first, lines], -1), -1, dtype=dtype)
-    shape = arrays.kept_shape(array.shape, axes, keepdims)
+    shape = kept_shape(array.shape, axes, keepdims)
     return arrays.delivered(reshaped_scalar(np.asarray(result), shape), out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -47,14 +48,14 @@ def to_mpmath(x: Words) -> Any:
         make(raw(parts[0]) if len(parts) == 1 else tuple(map(raw, parts)))
         for parts in exact_values(x)
     ]
-    if x.ndim == 0:
-        return values[0]
-    if x.ndim > 2:
-        return shaped(values, x.shape)
-    matrix = mpmath.matrix(*(x.shape if x.ndim == 2 else (x.shape[0], 1)))
-    for at, value in enumerate(values):
-        matrix[divmod(at, matrix.cols)] = value
-    return matrix
+
+    def matrix(rows: int, columns: int, values: list[Any]) -> Any:
+        made = mpmath.matrix(rows, columns)
+        for at, value in enumerate(values):
+            made[divmod(at, columns)] = value
+        return made
+
+    return _arranged(values, x.shape, matrix)
 
 
 def to_gmpy2(x: Words) -> Any:
@@ -125,9 +126,16 @@ def to_flint(x: Words, kind: str = "arb") -> Any:
         real(parts[0]) if len(parts) == 1 else flint.acb(*map(real, parts))
         for parts in exact_values(x)
     ]
-    if x.ndim == 0:
+    return _arranged(values, x.shape, getattr(flint, f"{name}_mat"))
+
+
+def _arranged(
+    values: list[Any], shape: tuple[int, ...], matrix: Callable[[int, int, list[Any]], Any]
+) -> Any:
+    """A number, a matrix (a vector has one column), or an object array of more axes."""
+    if len(shape) == 0:
         return values[0]
-    if x.ndim > 2:
-        return shaped(values, x.shape)
-    rows, columns = x.shape if x.ndim == 2 else (x.shape[0], 1)
-    return getattr(flint, f"{name}_mat")(rows, columns, values)
+    if len(shape) > 2:
+        return shaped(values, shape)
+    rows, columns = shape if len(shape) == 2 else (shape[0], 1)
+    return matrix(rows, columns, values)

@@ -9,6 +9,7 @@ import numpy as np
 
 from widen.formats.arrays import library_of, new_planes, place_of
 from widen.words import arithmetic, order
+from widen.words.axes import axis_of
 from widen.words.promotion import common_format
 
 if TYPE_CHECKING:
@@ -42,14 +43,11 @@ def joined(arrays: Sequence[Any], axis: Any, how: str = "concatenate") -> Words:
     ndim = words[0].ndim + (how == "stack")
     if axis is None:
         raise TypeError("stack of words takes an axis; give x.reshape(-1) to join all elements")
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"axis {axis} does not exist in a result of {ndim} axes")
-    _check_shapes([x.shape for x in words], -1 if how == "stack" else axis % ndim, how)
+    place = axis_of(axis, ndim)
+    _check_shapes([x.shape for x in words], -1 if how == "stack" else place, how)
     library = library_of(words[0].planes[0])
     put = getattr(library, how if library is np or how == "stack" else "cat")
-    planes = [
-        put([x.planes[at] for x in words], axis % ndim + 1) for at in range(len(words[0].planes))
-    ]
+    planes = [put([x.planes[at] for x in words], place + 1) for at in range(len(words[0].planes))]
     target = new_planes(fmt, tuple(planes[0].shape), place_of(planes[0]))
     for new, plane in zip(target, planes, strict=True):
         new[...] = plane

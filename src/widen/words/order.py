@@ -12,7 +12,8 @@ import numpy as np
 
 from widen.formats.arrays import cast, library_of
 from widen.words import arithmetic
-from widen.words.sums import axes_of, kept_shape, lines_along
+from widen.words.axes import axes_of, kept_shape
+from widen.words.sums import lines_along
 
 if TYPE_CHECKING:
     from widen.words.array import Words
@@ -58,7 +59,7 @@ def extreme(x: Words, axis: Any, keepdims: bool, sign: int) -> Words:
     """The largest (sign 1) or smallest numbers along axes, or of all."""
     axes = axes_of(axis, x.ndim)
     words, _ = _extreme(lines_along(x, axes), sign)
-    shape = kept_shape(x, axes, keepdims)
+    shape = kept_shape(x.shape, axes, keepdims)
     return type(x).of(x.format, [word.reshape((1, *shape)) for word in words])
 
 
@@ -69,7 +70,7 @@ def place(x: Words, axis: Any, sign: int, keepdims: bool = False) -> Any:
     axes = axes_of(axis, x.ndim)
     _, where = _extreme(lines_along(x, axes), sign)
     places = where.argmax(1) if where.shape[0] else cast(where, "int64").reshape(0)
-    return places.reshape(kept_shape(x, axes, keepdims))[()]
+    return places.reshape(kept_shape(x.shape, axes, keepdims))[()]
 
 
 def extreme_with_indices(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from widen.words import arithmetic, joining, order, shaping, sums
-from widen.words.sums import axes_of, kept_shape, lines_along
+from widen.words.axes import axes_of, kept_shape
+from widen.words.sums import lines_along
 
 if TYPE_CHECKING:
     from widen.words.array import Words
@@ -36,7 +37,7 @@ def product(x: Words, axis: Any = None, keepdims: bool = False) -> Words:
         rest = lines[2 * half :]
         lines = lines[:half] * lines[half : 2 * half]
         lines = joining.joined([lines, rest], 0) if len(rest) else lines
-    return lines[0].reshape(kept_shape(x, axes, keepdims)).copy()
+    return lines[0].reshape(kept_shape(x.shape, axes, keepdims)).copy()
 
 
 def trace(x: Words, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Words:
@@ -70,9 +71,11 @@ def matrix_norm(x: Words, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool
     added, other = (first, second) if abs(ord) == 1 else (second, first)
     lines = sums.total(arithmetic.absolute(x), added, True)
     if ord > 0 and x.shape[other] == 0:  # 0 of no lines
-        return sums.total(lines, other, True).reshape(kept_shape(x, (first, second), keepdims))
+        return sums.total(lines, other, True).reshape(
+            kept_shape(x.shape, (first, second), keepdims)
+        )
     largest = order.extreme(lines, other, True, 1 if ord > 0 else -1)
-    return largest.reshape(kept_shape(x, (first, second), keepdims))
+    return largest.reshape(kept_shape(x.shape, (first, second), keepdims))
 
 
 def norm(x: Words, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Words:

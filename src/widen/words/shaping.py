@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from widen.formats.arrays import Wide, library_of, new_planes
-from widen.words.sums import axes_of
+from widen.words.axes import axes_of
 
 if TYPE_CHECKING:
     from widen.words.array import Words

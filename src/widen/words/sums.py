@@ -13,30 +13,11 @@ import numpy as np
 
 from widen.formats.arrays import cast, is_tensor, part_of, words_of
 from widen.words import arithmetic, conversions, elementwise, products
+from widen.words.axes import axes_of, kept_shape
 from widen.words.promotion import common_format, with_parts
 
 if TYPE_CHECKING:
     from widen.words.array import Words
-
-
-def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes that a caller names, counted from 0: all of them, one, or several.
-
-    >>> axes_of(None, 2), axes_of(-1, 3), axes_of((2, 0), 3)
-    ((0, 1), (2,), (2, 0))
-    """
-    if axis is None:
-        return tuple(range(ndim))
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    for one in axes:
-        if not isinstance(one, (int, np.integer)):
-            raise TypeError(f"axis={axis!r} is not an axis; give an integer, or a tuple of them")
-        if not -ndim <= one < ndim:
-            raise ValueError(f"axis {one} does not exist: the array has {ndim} axes")
-    numbers = tuple(int(one) % ndim for one in axes)
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"axis={axis!r} names an axis twice")
-    return numbers
 
 
 def lines_along(x: Words, axes: tuple[int, ...]) -> Words:
@@ -69,16 +50,10 @@ def _wrapped(like: Words, fmt: Any, words: Any, plain: Any, shape: tuple[int, ..
     return made.to_torch(like.device) if is_tensor(like.planes[0]) else made
 
 
-def kept_shape(x: Words, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
-    """The shape of the outputs."""
-    sizes = [(1 if at in axes else size, at in axes) for at, size in enumerate(x.shape)]
-    return tuple(size for size, added in sizes if keepdims or not added)
-
-
 def total(x: Words, axis: Any, keepdims: bool) -> Words:
     """Sums along axes."""
     axes = axes_of(axis, x.ndim)
-    lines, kept = lines_along(x, axes), kept_shape(x, axes, keepdims)
+    lines, kept = lines_along(x, axes), kept_shape(x.shape, axes, keepdims)
     if products.serve(lines):
         return products.total(lines).reshape(kept)
     block = _block(lines)
@@ -119,7 +94,7 @@ def dot(x: Words, y: Words) -> Words:
 def norm(x: Words, axis: Any, keepdims: bool) -> Words:
     """2-norms along axes."""
     axes = axes_of(axis, x.ndim)
-    lines, kept = lines_along(x, axes), kept_shape(x, axes, keepdims)
+    lines, kept = lines_along(x, axes), kept_shape(x.shape, axes, keepdims)
     norms = products.norm(lines) if products.serve(lines) else None
     if norms is not None:
         return norms.reshape(kept)

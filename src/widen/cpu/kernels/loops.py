@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import types
 from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
@@ -99,15 +98,6 @@ def least_of(x):
     for t in range(x.shape[0]):
         least = min(least, x[t])
     return least
-
-
-@device
-def sum_of(x):
-    """The sum of int64 numbers."""
-    total = np.int64(0)
-    for t in range(x.shape[0]):
-        total += x[t]
-    return total
 
 
 @device

@@ -92,21 +92,12 @@ def fig1(setting: Setting) -> Outcome:
     rows: list[list[Any]] = [
         [phi, n, label(method), *errors] for (phi, n, method), errors in means.items()
     ]
-    panels = [
-        error_panel(
-            phi,
-            [
-                Series(
-                    label(method),
-                    sizes,
-                    [means[phi, n, method].relative for n in sizes],
-                    "dashed" if method == FP64 else "line",
-                )
-                for method in methods
-            ],
-        )
-        for phi in phis
-    ]
+
+    def curve(phi: float, method: Method) -> Series:
+        errors = [means[phi, n, method].relative for n in sizes]
+        return Series(label(method), sizes, errors, "dashed" if method == FP64 else "line")
+
+    panels = [error_panel(phi, [curve(phi, method) for method in methods]) for phi in phis]
     setup = f"n = {sizes[-1]}, {draws} draws"
     claims = slices_claims(
         {phi: {m: means[phi, sizes[-1], m].relative for m in methods} for phi in phis}, setup
@@ -169,22 +160,14 @@ def fig5(setting: Setting) -> Outcome:
         for method, errors in own.items()
     ]
     shown: list[Method] = [*pairs_of(("ozimmu", "h"), (7, 8, 9)), FP64]
-    panels = [
-        error_panel(
-            phi,
-            [
-                Series(
-                    label(method),
-                    sizes,
-                    [mean_errors(drawings[phi, n][method]).relative for n in sizes],
-                    "line" if method[0] == "h" else "dashed",
-                    colour=None if method == FP64 else method[1] - 7,
-                )
-                for method in shown
-            ],
-        )
-        for phi in phis
-    ]
+
+    def curve(phi: float, method: Method) -> Series:
+        errors = [mean_errors(drawings[phi, n][method]).relative for n in sizes]
+        colour = None if method == FP64 else method[1] - 7
+        dashed = method[0] != "h"
+        return Series(label(method), sizes, errors, "dashed" if dashed else "line", colour=colour)
+
+    panels = [error_panel(phi, [curve(phi, method) for method in shown]) for phi in phis]
     setup = f"n = {', '.join(map(str, sizes))}, {draws} draws of each"
     claims = [*accuracy_claims(drawings, setup), *saved_slice_claims(drawings, phis[-1], setup)]
     claims.append(bound_claim(max(shares.values()), setup.replace(f"{draws} draws", "one draw")))
