@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import widen
-from helpers import assert_same_bits
+from helpers import assert_same_bits, draw
+from widen.cpu.repair import Repair
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((3, 7, 9)), RNG.standard_normal((9, 5))
@@ -74,3 +75,24 @@ def test_a_first_look_takes_a_term_even_where_every_line_is_exact():
 
     exact = Side(norm=2560, sigma=10, flags=0, sparse=1, inverse=0, kinds=0, open_terms=0)
     assert first_look([exact, exact], 100, 1) == 1
+
+
+@pytest.mark.parametrize("accuracy", ["fast", "standard", "correct"])
+def test_a_plan_for_friendly_data_serves_hard_data(accuracy, monkeypatch):
+    """On a CPU data say how many planes, and many open elements have a second pass."""
+    repaired = []
+
+    def by_product(self, b, rows, columns):
+        before = np.count_nonzero(self.marks)
+        own(self, b, rows, columns)
+        repaired.append(before - np.count_nonzero(self.marks))
+
+    own = Repair._by_product
+    monkeypatch.setattr(Repair, "_by_product", by_product)
+    a, b = draw("graded circulant", (60, 60, 60), 1)
+    wanted = widen.matmul(a, b, accuracy=accuracy)
+    first = list(repaired)
+    plan = widen.plan(a.shape, b.shape, accuracy=accuracy)
+    assert_same_bits(widen.matmul(a, b, plan=plan), wanted)
+    assert sum(first) > 0
+    assert repaired == 2 * first

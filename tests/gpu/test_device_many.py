@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from device import ON, cases, gemm, product, words_product
 from helpers import assert_same_bits, assert_same_words, draw, draw_words, words_near
 from widen.formats import FORMATS
 from widen.gpu import exact_products as gpu_exact_products
+from widen.gpu import planned
 from widen.gpu import stages as gpu_stages
 from widen.gpu.reconstruct import ResultBlock
 
@@ -102,12 +105,61 @@ def test_a_sum_of_words(by_products):
     assert by_products[-1] > 0
 
 
-def test_a_plan_made_beforehand_waits_for_nothing(by_products):
+@cases(
+    ("accuracy", "dtype", "workspace"), ("standard", "float64", 1 << 30),
+    ("correct", "float64", 1 << 30), ("fast", "complex64", 1 << 30),
+    ("correct", "float32", 1 << 30), ("standard", "float64", 1 << 20), interpreted=3, slow=1,
+)  # fmt: skip
+def test_a_plan_made_beforehand_has_a_second_pass(accuracy, dtype, workspace, by_products):
+    """Its planes are for friendly data: those of hard data start again, and have their repair."""
+    far = 300 if accuracy == "correct" and dtype == "float64" else 70
+    a, b = one_large(SHAPE, 4, dtype, far)
+    plan, _ = product(*draw("phi0", SHAPE, 5, dtype), accuracy, dtype)
+    assert by_products == []
+    kept, found = product(a, b, accuracy, dtype, plan, workspace)
+    assert (kept.layout, kept.unit) == (plan.layout, plan.unit)
+    assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy))
+    assert by_products[-1] > 0
+
+
+@cases(("name", "accuracy"), ("float64x2", "standard"), ("float64x2", "correct"), interpreted=1)
+def test_a_plan_of_words_has_a_second_pass(name, accuracy, by_products):
+    a, b = words_with_one_large(SHAPE, name, 400 if accuracy == "correct" else 70)
+    plan, _ = words_product(*draw_words("phi0", SHAPE, 5, name), name, accuracy)
+    before = len(by_products)
+    _, found = words_product(a, b, name, accuracy, plan=plan)
+    assert_same_words(found, widen.matmul(a, b, accuracy=accuracy))
+    assert by_products[before:]
+    assert by_products[-1] > 0
+
+
+def test_a_plan_made_beforehand_is_kept_where_few_elements_are_open(by_products, monkeypatch):
+    asked = []
+
+    def many_are_open(*given):
+        asked.append(planned.many_are_open(*given))
+        return asked[-1]
+
+    monkeypatch.setattr(gpu_stages, "planned", SimpleNamespace(
+        many_are_open=many_are_open, may_wait=planned.may_wait
+    ))  # fmt: skip
+    a, b = draw("phi0", SHAPE, 5)
+    plan, found = product(a, b)
+    assert_same_bits(product(a, b, plan=plan)[1], found)
+    assert asked == [False]
+    by_integers, wanted = product(a, b, 40)  # which certify nothing
+    assert_same_bits(product(a, b, 40, plan=by_integers)[1], wanted)
+    assert (asked, by_products) == ([False], [])
+
+
+def test_a_captured_plan_waits_for_nothing(by_products, monkeypatch):
     """So nobody asks how many elements are open; they are repaired one by one."""
     a, b = one_large(SHAPE, 4)
     plan, found = product(a, b)
     asked = len(by_products)
     assert asked > 0
+    monkeypatch.setattr(planned, "is_captured", lambda _: True)
+    monkeypatch.setattr(planned, "many_are_open", None)
     assert_same_bits(product(a, b, plan=plan)[1], found)
     assert len(by_products) == asked
 

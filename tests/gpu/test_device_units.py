@@ -14,6 +14,7 @@ from helpers import assert_same_bits, draw
 from widen import bounds, definition
 from widen.contract import CONTRACTS, as_contract
 from widen.formats import FORMATS
+from widen.gpu import encoder as gpu_encoder
 from widen.gpu import lines as gpu_lines
 from widen.gpu import operands as gpu_operands
 from widen.gpu import products as gpu_products
@@ -254,7 +255,7 @@ def encoded(x, side, accuracy="standard", unit=None, system=None):
     fmt = FORMATS["float64"]
     lines = lines_of(copied(tensor(x)), side, 1)
     return encode_operand(
-        gpu_stages, lines, x.shape, [Encoding(side, as_contract(accuracy), fmt, unit, system)]
+        gpu_encoder, lines, x.shape, [Encoding(side, as_contract(accuracy), fmt, unit, system)]
     )
 
 
@@ -304,7 +305,7 @@ def test_encoded(unit, system, dtype):
     fmt, contract = FORMATS[dtype], CONTRACTS["standard"]
     left, right = (
         encode_operand(
-            gpu_stages,
+            gpu_encoder,
             lines_of(tensor(x), side, fmt.parts),
             x.shape,
             [Encoding(side, contract, fmt, unit, system)],

@@ -143,8 +143,11 @@ def test_many_repairs(given, monkeypatch):
         assert info.repaired == record.repaired
 
 
+@pytest.mark.parametrize("fewest", [gpu_exact_products.FEWEST_TERMS, 0])
 @pytest.mark.parametrize("accuracy", ["standard", "correct", 50])
-def test_a_plan_made_beforehand_is_captured(accuracy):
+def test_a_plan_made_beforehand_is_captured(accuracy, fewest, monkeypatch):
+    """Also where the call before it has asked how many elements are open."""
+    monkeypatch.setattr(gpu_exact_products, "FEWEST_TERMS", fewest)
     x, y = gpu(A[0]), gpu(B[0])
     out = torch.empty((40, 30), dtype=torch.float64, device="cuda")
     given = {"accuracy": 50}
@@ -167,6 +170,16 @@ def test_a_plan_made_beforehand_is_captured(accuracy):
         graph.replay()
         torch.cuda.synchronize()
         same(out, widen.matmul(a, B[0], accuracy=accuracy))
+
+
+@pytest.mark.parametrize("accuracy", ["fast", "standard", "correct"])
+def test_a_plan_for_friendly_data_serves_hard_data(accuracy, monkeypatch):
+    monkeypatch.setattr(gpu_exact_products, "FEWEST_TERMS", 1 << 20)
+    shape = (400, 300, 500)
+    plan = widen.plan((400, 300), (300, 500), accuracy=accuracy, device="cuda")
+    for family in ("phi0", "phi0", "graded circulant", "graded circulant", "phi0"):
+        a, b = draw(family, shape, 24)
+        same(widen.matmul(gpu(a), gpu(b), plan=plan), widen.matmul(a, b, accuracy=accuracy))
 
 
 def test_a_plan_of_real_numbers_keeps_a_complex_result():

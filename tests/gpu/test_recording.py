@@ -20,11 +20,11 @@ from widen.calls import dispatch
 from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
+from widen.gpu import exact_products, tiles
 from widen.gpu import lines as gpu_lines
 from widen.gpu import operands as gpu_operands
 from widen.gpu import products as gpu_products
 from widen.gpu import stages as gpu_stages
-from widen.gpu import tiles
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.products import CallRecordings, lines_of
@@ -111,6 +111,34 @@ def test_a_plan_made_beforehand_needs_no_guess():
     for seed, family in enumerate(("phi0", "phi4", "extremes")):
         calls.check(*draw(family, SHAPE, seed))
     assert calls.recorded == 1
+
+
+def test_a_plan_made_beforehand_is_asked_whether_it_did(monkeypatch):
+    """Launches recorded where few elements were open are not for data that leave many so."""
+    monkeypatch.setattr(exact_products, "FEWEST_TERMS", 2 * SHAPE[1])
+    m, k, n = SHAPE
+    wanted = Encoding("left", as_contract("standard"), FORMATS["float64"], None, None)
+    plan = gpu_products.typical_plan(wanted, (1, m, k, n), 1 << 30)
+    calls = Calls("standard", plan=plan)
+    friendly, hard = draw("phi0", SHAPE, 1), draw("phi0", SHAPE, 2)
+    hard[0][:, 0] *= 2.0**70
+    hard[1][0] *= 2.0**-70
+    for given, recorded in ((friendly, 1), (friendly, 1), (hard, 2), (hard, 3), (friendly, 4)):
+        calls.check(*given)
+        assert calls.recorded == recorded
+    calls.check(*friendly)
+    assert calls.recorded == 4
+    assert list(calls.kind.by_choice) == [False]
+
+
+def test_captured_calls_with_a_plan_are_of_another_kind(monkeypatch):
+    a = torch.ones((2, 2), dtype=torch.float64, device=ON)
+    planned, plain = Options(plan=widen.plan((2, 2), (2, 2))), Options()
+    keys = [gpu_products._key_of_call(a, a, None, x) for x in (planned, plain)]
+    monkeypatch.setattr(gpu_products, "is_captured", lambda _: True)
+    others = [gpu_products._key_of_call(a, a, None, x) for x in (planned, plain)]
+    assert keys[0] != others[0]
+    assert keys[1] == others[1]
 
 
 def test_an_operand_with_itself():

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import widen
+from helpers import ACCURACIES, assert_same_bits, assert_same_words, draw, draw_words
 from widen import bounds, definition
 from widen.contract import CONTRACTS
 from widen.cpu import lines as cpu_lines
 from widen.cpu.batches import lines, stack
+from widen.formats import FORMATS, PLAIN
 from widen.systems.moduli import long_moduli
 
 SIZES = st.integers(2**15, 2**44)
@@ -122,3 +124,23 @@ def test_lines_of_one_entry_are_rounded_once(accuracy, result, words):
         for j in range(30):
             wanted = nearest([scale[i, h]], [part[h, j] for part in parts], result)
             assert found[i, j] == wanted
+
+
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_identity_permutations_and_scalings(accuracy, name):
+    """Products with them are exact, or rounded once, in every format and under every contract."""
+    same = assert_same_bits if name in PLAIN else assert_same_words
+    if name in PLAIN:
+        a = draw("phi4", (9, 11, 1), 4, name)[0]
+    else:
+        a = draw_words("phi4", (9, 11, 1), 4, name)[0]
+    one, order = np.eye(11, dtype=np.float16), np.random.default_rng(4).permutation(11)
+    for times, wanted in ((one, a), (one[:, order], a[:, order])):
+        same(widen.matmul(a, times, accuracy=accuracy, dtype=name), wanted)
+        same(widen.matmul(times.T, a.T, accuracy=accuracy, dtype=name), wanted.T)
+    for factor in (-4.0, 1 / 3):
+        times = (factor * one).astype(np.float32)
+        wanted = widen.matmul(a, times, accuracy="correct", dtype=name)
+        same(widen.matmul(a, times, accuracy=accuracy, dtype=name), wanted)
+        same(widen.matmul(times, a.T, accuracy=accuracy, dtype=name), wanted.T)

@@ -13,7 +13,7 @@ import torch
 from widen.encoded import Encoded
 from widen.formats import FORMATS, PLAIN, Format
 from widen.formats.arrays import format_of_array, meaningful
-from widen.gpu import stages, units
+from widen.gpu import encoder, stages, units
 from widen.gpu.batches import (
     addend_lines,
     bits_of,
@@ -36,6 +36,7 @@ from widen.gpu.code.workers import foreseeing
 from widen.gpu.encode import held
 from widen.gpu.foresight import Needs, kernels_of
 from widen.gpu.operands import Tensor, halves_of
+from widen.gpu.planned import is_captured
 from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay import private
 from widen.gpu.replay.recording import Recorder, Recording
@@ -123,7 +124,7 @@ def encode(x: Any, wanted: Sequence[Encoding]) -> Encoded:
         if math.prod(x.shape) == 0:  # no product with it reads it
             own = torch.zeros([max(size, 1) for size in x.shape], device=x.device)
         operand = lines_of(own, first.side, first.fmt.parts)
-        return encode_operand(stages, operand, tuple(x.shape), wanted)
+        return encode_operand(encoder, operand, tuple(x.shape), wanted)
 
 
 # ── calls that are issued again ──────────────────────────────────────────────────────────────────
@@ -244,7 +245,8 @@ def _key_of_call(a: Any, b: Any, out: Any, options: Options) -> Any:
         shared = right.data_ptr() - left.data_ptr()
     if out is not None and (result is None or any(_same_storage(x, out) for x in (left, right))):
         return None
-    return ours, theirs, shared, result, options.key
+    captured = options.plan is not None and is_captured(left.device)  # then nobody waits
+    return ours, theirs, shared, result, options.key, captured
 
 
 def _key_of_operand(x: Any) -> Any:

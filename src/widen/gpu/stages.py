@@ -12,13 +12,12 @@ from typing import Any
 
 import torch
 
-from widen.bounds import Goal
 from widen.contract import CONTRACTS
 from widen.encoded import Encoded
-from widen.gpu import units
+from widen.gpu import planned, units
 from widen.gpu.certify import Counts, Largest, certify, error_bound
 from widen.gpu.clock import Clock
-from widen.gpu.encode import EncodedLines, held
+from widen.gpu.encode import held
 from widen.gpu.exact_products import exact_product, fewest_terms, repair_by_products
 from widen.gpu.lines import MAGNITUDES, OPEN, find_spans, leads_again, survey_all
 from widen.gpu.lines import quantise as quantise_lines
@@ -34,9 +33,6 @@ from widen.gpu.operands import (
     first_words,
 )
 from widen.gpu.planning import (
-    Question,
-    Side,
-    cached_plan,
     first_kept,
     held_widths,
     is_wide,
@@ -47,11 +43,11 @@ from widen.gpu.repair import REPAIRED, count, repair, round_singles
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
 from widen.gpu.units import in_blocks, name_of
-from widen.plan import Layout, Plan
+from widen.plan import Plan
 from widen.planner import block_slices, first_cap
 from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
-from widen.stages.problem import Account, Encoding, Problem
+from widen.stages.problem import Account, Problem
 
 Planes = tuple[Tensor, Tensor]
 """Planes of rows and of columns, (planes, batch, lines, pitch)."""
@@ -63,8 +59,8 @@ MORE_BITS = 6
 def quantise(problem: Problem[Lines], account: Account) -> Prepared:
     """Exponents of all rows and columns, and the plan for the planes they need.
 
-    A plan made beforehand, and an integer contract, need no read of the device: what their planes
-    do not hold is marked element by element.
+    A plan made beforehand, and an integer contract, need no read of the device here: what their
+    planes do not hold is marked element by element.
     """
     assert isinstance(account, Clock)
     fmt, contract, k, test = problem.work, problem.contract, problem.shape[2], problem.test
@@ -98,6 +94,7 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
         if test is not None and given.plan.system == "triangle":
             # Nothing would be left out of what is not held.
             given.plan = question.widest(held_widths(problem))
+        given.waits = planned.may_wait(problem, given.plan, sides, fewest)
         return given.begun()
     if contract.name == "bits":
         given.plan = question.widest()
@@ -135,6 +132,8 @@ class Prepared:
         The largest bound of an element so far, if anybody asks for bounds.
     every_bit
         Tables of the lines scaled to their last bits, if "correct" has looked for these.
+    waits
+        Whether a plan made beforehand is given up where it leaves many elements open.
     """
 
     problem: Problem[Lines]
@@ -151,6 +150,7 @@ class Prepared:
     columns: tuple[Any, Tensor] | None = None
     largest: Largest | None = None
     every_bit: tuple[Tensor, Tensor] | None = None
+    waits: bool = False
     plan: Plan = field(init=False)
 
     def begun(self) -> Prepared:
@@ -175,6 +175,16 @@ class Prepared:
             assert isinstance(self.problem.scaling, Scaling)
             scaling = self.problem.scaling.taken(pieces[0], pieces[1], batch)
         return Stages(self, block, (ours, theirs), (rows, columns), cut(out, *block), scaling)
+
+    def computed(self, out: Target) -> Tensor:
+        """Marks of all elements, which go to `out`; those that were repaired have theirs."""
+        marks = torch.empty(out.shape[1:], dtype=torch.uint8, device=out.device)
+        for block in block_slices(self.plan):
+            stages = self.stages(block, out)
+            open_so_far, planes = stages.certify(), stages.encode(slice(0, stages.k))
+            final = stages.reconstruct(stages.multiply(planes, None), open_so_far)
+            marks[block] = stages.repair(final)
+        return marks
 
     def cut_tables(self, tables: tuple[Tensor, Tensor], block: Block) -> tuple[Tensor, Tensor]:
         """What is known of the lines of a block."""
@@ -290,10 +300,13 @@ class Stages:
 
     def repair(self, marks: Tensor) -> Tensor:
         """Make every element final; give a mask of those that were repaired."""
-        recording.check_here()  # launches from here on wait until the plan was found to be right
         product, result = self.product, self._result(self.fitted)
+        if not product.waits:
+            recording.check_here()  # launches from here on wait until the plan was found right
         if product.zeros and not self.plan.contract.correct:
             round_singles(result, marks)
+        if product.waits and planned.many_are_open(marks, fewest_terms(self.sides) // self.k):
+            return self._by_another_plan(result)
         if self._many_are_open():
             room = max(self.workspace - self.used, self.workspace // 4)
             if self.plan.contract.correct:
@@ -304,6 +317,19 @@ class Stages:
         repair(result, marks, product.repaired)
         return marks
 
+    def _by_another_plan(self, result: ResultBlock) -> Tensor:
+        """The block by the plan that its data ask for, as if none had been made beforehand."""
+        left, right = result.sides
+        problem = replace(
+            self.product.problem, left=left, right=right, plan=None, scaling=result.scaling
+        )
+        self.product.columns = None  # their memory is free for other planes
+        again = quantise(problem, Clock(timed=False))
+        marks = again.computed(result.out)
+        self.product.repaired += again.repaired
+        self._account(again.account.workspace)
+        return marks
+
     def _correct_product(self, result: ResultBlock) -> tuple[Tensor, int]:
         """A second pass, with the planes of "correct", whatever it then leaves open repaired."""
         out, correct = result.out, CONTRACTS["correct"]
@@ -311,10 +337,7 @@ class Stages:
             *result.sides, correct, self.fmt, self.workspace, scaling=result.scaling
         )  # fmt: skip
         again = quantise(problem, Clock(timed=False))
-        for block in block_slices(again.plan):
-            stages = again.stages(block, out)
-            planes = stages.encode(slice(0, self.k))
-            stages.repair(stages.reconstruct(stages.multiply(planes, None), None))
+        again.computed(out)
         everywhere = torch.ones(out.shape[1:], dtype=torch.bool, device=out.device)
         return everywhere, again.account.workspace
 
@@ -368,32 +391,3 @@ class Stages:
             room=self.workspace // 4, target=None if bound is None else bound[self.block],
             largest=product.largest,
         )  # fmt: skip
-
-
-def encode_operand(
-    operand: Lines, wanted: Encoding, goal: Goal, wider: Encoded | None
-) -> tuple[str, Layout, EncodedLines]:
-    """Planes of an operand, for any on the other side; its unit, its layout and what is kept."""
-    contract, fmt, k, at = wanted.contract, wanted.work, operand.shape[2], wanted.at
-    test = wanted.test(k)
-    survey = survey_all([operand], test, first_kept(k, fmt.parts), [goal])
-    quantise_lines([operand], survey.tables, goal, test, survey.needs[0].unbind())
-    other = math.log2(goal.root) + goal.shift + 0.01
-    width = max(math.ceil(other + 1), 1)
-    if contract.name == "bits":  # whose plans do not look at the data either
-        own, own_width = other, width
-    else:
-        side = Side(*survey.needs[0, 0].tolist())
-        own, own_width = max(side.norm, 0) / 256, side.sigma + 1
-    cap = first_cap(fmt.precision, k) if contract.correct else None
-    question = Question(
-        contract, fmt, (*operand.shape[:2], k, 1), (cap,), 1 << 40, test is not None,
-        unit=wanted.unit, system=wanted.system, gpu=name_of(operand.bits.device.index),
-        wide=len(fmt.part.words) > 1 or operand.block is not None,
-    )  # fmt: skip
-    widths = (own_width, width) if at == 0 else (width, own_width)
-    eighths = math.ceil(8 * min(own + other, question.most))
-    plan = cached_plan(question, eighths, cap, widths)
-    planes = units.engine_of(plan).encode([operand], survey.tables, [at])[0]
-    leads = None if survey.leads is None else survey.leads[0]
-    return plan.unit, plan.layout, EncodedLines(operand, planes, survey.tables[0], leads)
