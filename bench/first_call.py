@@ -144,6 +144,7 @@ def in_a_new_process(caches: str, *words: str) -> dict[str, Any]:
         "XDG_CACHE_HOME": "cache", "HOME": "home",
     }  # fmt: skip
     environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is warm has Python's own files too
     for name, folder in folders.items():
         path = Path(caches, folder)
         path.mkdir(exist_ok=True)

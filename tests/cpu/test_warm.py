@@ -279,6 +279,25 @@ def test_numbers_of_several_words_are_expected_too():
     assert list(found) == [name for name in warm.LONGEST_FIRST if name in found]
 
 
+FROM_DISK = """
+import sys
+from widen.cpu import warm
+from widen.stages.compiling.notices import CPU
+warm.prepare_all(("lines.scale",))
+print(CPU.count, [name for name in ("numba.np.linalg", "scipy.linalg") if name in sys.modules])
+"""
+
+
+def test_a_kernel_on_disk_is_read_without_what_compiles(folder):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    for said in ("1 ['numba.np.linalg'", "0 []"):
+        found = subprocess.run(
+            [sys.executable, "-c", FROM_DISK], env=environment, stdout=subprocess.PIPE, text=True,
+            check=True,
+        )  # fmt: skip
+        assert found.stdout.startswith(said)
+
+
 # ── workers ──────────────────────────────────────────────────────────────────
 
 
