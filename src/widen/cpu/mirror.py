@@ -25,8 +25,9 @@ SIZE = 350
 
 CPU time of one thread at n = 1000, the general way being 1 (`python bench/symmetric.py`, with other
 numbers here). BLAS does half of a real block on the diagonal, so one block is best: 0.54, blocks of
-500 0.60, of 250 0.68. With an addend, half of the rounding counts too: one block 0.74, 334 0.65, 250
-0.67, 125 0.79. BLAS knows no conjugates: blocks of 500 0.76, of 334 0.65, of 250 0.66, of 125 0.81.
+500 0.60, of 250 0.68. With an addend, half of the rounding counts too: one block 0.74, of 334 0.65,
+of 250 0.67, of 125 0.79. BLAS knows no conjugates: blocks of 500 0.76, of 334 0.65, of 250 0.66, of
+125 0.81.
 """
 
 LEAST = 256
