@@ -114,8 +114,8 @@ class Plan:
     why
         The reasons, one a line.
     symmetric
-        Whether the right operand is the left one transposed, and this is used: one of them is
-        encoded, and of the blocks of the result those on and above the diagonal are computed.
+        Whether the right operand is the left one transposed (and perhaps conjugated), and this is
+        used: of the blocks of the result those on and above the diagonal are computed.
 
     Examples
     --------

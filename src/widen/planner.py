@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from widen import bounds
@@ -352,16 +352,6 @@ def choose_blocks(shape: tuple[int, int, int, int], room: Room) -> Blocks:
     entry = rows * (left // k) + columns * (right // k)
     inner = (workspace - rows * columns * element) // entry
     return Blocks(1, rows, columns, max(1, min(k, inner)))
-
-
-def symmetric_plan(plan: Plan, why: str) -> Plan:
-    """The same with square blocks, of which those below the diagonal are not computed."""
-    _, m, _, n = plan.shape
-    assert m == n, "a symmetric result is square"
-    count = -(-n // max(1, min(plan.blocks.rows, plan.blocks.columns)))
-    size = -(-n // count)
-    blocks = replace(plan.blocks, rows=size, columns=size)
-    return replace(plan, blocks=blocks, why=(*plan.why, why), symmetric=True)
 
 
 def block_slices(plan: Plan) -> Iterator[tuple[slice, slice, slice]]:

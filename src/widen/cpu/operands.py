@@ -104,6 +104,19 @@ class Operand:
         )
         return all(_place(x) == _place(y) for x, y in pairs)
 
+    def conjugate_of(self, other: Operand) -> bool:
+        """Whether the lines of both are conjugates, entry by entry, of complex numbers."""
+        if self.shape != other.shape or len(self.words) != len(other.words):
+            return False
+        pairs = list(zip(self.words, other.words, strict=True))
+        for lines in (slice(0, 1), slice(None)):  # most operands differ in the first line already
+            for (x, x_imag), (y, y_imag) in pairs:
+                if not np.array_equal(x[:, lines], y[:, lines]):
+                    return False
+                if not np.array_equal(x_imag[:, lines], -y_imag[:, lines]):
+                    return False
+        return True
+
     def joined_bits(self) -> Array:
         """The float64 bits as one array (parts, batch, lines, inner), a view where possible.
 

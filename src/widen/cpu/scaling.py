@@ -11,6 +11,9 @@ import numpy as np
 from widen.cpu.operands import Array, float64_bits
 from widen.stages import problem
 
+TILE = 256
+"""Rows of an addend that are compared with columns at a time."""
+
 
 @dataclass(frozen=True)
 class Scaling(problem.Scaling):
@@ -28,6 +31,24 @@ class Scaling(problem.Scaling):
             for x in (self.alpha, self.beta)
         )
         return ScaledBlock(alpha, beta, addend)
+
+    def is_mirrored(self, *, conjugated: bool) -> bool:
+        """Whether c is its own transpose (conjugated: adjoint), bit for bit, and finite."""
+        n = self.addend[0].shape[-1]
+        for word in self.addend:
+            for start in range(0, n, TILE):  # tiles of rows beside tiles of columns
+                rows, rest = slice(start, start + TILE), slice(start, n)
+                above, below = word[..., rows, rest], word[..., rest, rows].swapaxes(-1, -2)
+                if conjugated:
+                    below = np.concatenate([below[:1], 0.0 - below[1:]])
+                if not (np.isfinite(above).all() and _same_bits(above, below)):
+                    return False
+        return True
+
+
+def _same_bits(x: Array, y: Array) -> bool:
+    """Whether finite numbers are equal, and so are the signs of zeros."""
+    return bool((x == y).all() and (np.signbit(x) == np.signbit(y)).all())
 
 
 @dataclass(frozen=True)

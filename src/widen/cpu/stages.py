@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from widen.bounds import Goal
+from widen.cpu import mirror as mirrors
 from widen.cpu.certify import Looks, error_bound
 from widen.cpu.encode import EncodedLines, conversion_room, encode
 from widen.cpu.lines import needs, survey, survey_both
@@ -32,7 +33,6 @@ from widen.planner import (
     first_cap,
     inner_slices,
     make_plan,
-    symmetric_plan,
     unit_for,
 )
 from widen.stages.backend import Block
@@ -52,30 +52,14 @@ Planes = tuple[Any, Any]
 def quantise(problem: Problem[Operand], account: Account) -> Prepared:
     """Exponents of all rows and columns, and the plan for the planes they need."""
     room = conversion_room(problem.workspace)
-    goal, same = problem.goal(None), _same_lines(problem)
-    sources = problem.sources[:1] if same else problem.sources
+    goal, mirror = problem.goal(None), mirrors.seen(problem)
+    sources = problem.sources if mirror is None else problem.sources[:1]
     seen = iter(survey_both([x for x in sources if isinstance(x, Operand)], goal, room))
     surveys = [held(x).lines.survey if isinstance(x, Encoded) else next(seen) for x in sources]
     surveys = [surveys[0], surveys[-1]]
     quantised, plan = planned(problem, surveys)
-    if same and (problem.scaling is None or plan.blocks.whole(plan.shape)):
-        plan = symmetric_plan(plan, SYMMETRIC)
-    return Prepared(problem, plan, quantised, account, taken(account))
-
-
-SYMMETRIC = "b is a transposed: it is encoded once, and half of the result is computed"
-
-
-def _same_lines(problem: Problem[Operand]) -> bool:
-    """Whether the columns of the right operand are the rows of the left one.
-
-    Then they are quantised alike, and have the same planes; and what an element is does not change
-    if its row and its column change places (docs/method.md).
-    """
-    left, right = problem.sources
-    if isinstance(left, Encoded) or isinstance(right, Encoded):
-        return False
-    return left.same_memory(right)
+    mirror, plan = mirrors.planned(mirror, problem, surveys, plan)
+    return Prepared(problem, plan, quantised, account, taken(account), mirror)
 
 
 def planned(
@@ -168,6 +152,7 @@ class Prepared:
     quantised: tuple[Quantised, Quantised]
     account: Account
     scratch: Scratch
+    mirror: mirrors.Mirror | None
 
     def stages(self, block: Block, out: Target) -> Stages:
         """The stages of a block of the result, which goes to its place in `out`."""
@@ -181,12 +166,12 @@ class Prepared:
         if self.problem.scaling is not None:
             assert isinstance(self.problem.scaling, Scaling)
             scaling = self.problem.scaling.cut(block)
-        if self.plan.symmetric and rows != columns:
+        if self.mirror is not None and rows != columns:
             mirrored = [word[:, batch, columns, rows].swapaxes(-1, -2) for word in out]
         targets = [] if direct else targets
-        return Stages(self, block, self._chosen(block), targets, values, scaling, mirrored)
+        return Stages(self, block, self.chosen(block), targets, values, scaling, mirrored)
 
-    def _chosen(self, block: Block) -> Chosen:
+    def chosen(self, block: Block) -> Chosen:
         """The lines of a block."""
         batch, *pieces = block
         operands = [held(x).operand if isinstance(x, Encoded) else x for x in self.problem.sources]
@@ -269,31 +254,49 @@ class Stages:
         """
         if not self.needs_product:
             return None, None
-        batch, rows, columns = self.block
-        whole = inner.stop - inner.start >= self.plan.shape[2]
-        same = self.plan.symmetric and rows == columns
-        left = None if same else self._planes(0, (batch, rows, inner))
-        if not whole or self.kept.get("columns") != (batch, columns):
-            self.kept["planes"] = self._planes(1, (batch, columns, inner))
-            self.kept["columns"] = (batch, columns) if whole else None
-        return self.kept["planes"] if left is None else left, self.kept["planes"]
+        (batch, rows, columns), mirror = self.block, self.product.mirror
+        shared = (False, False) if mirror is None else mirror.shared
+        right = self._kept_planes((batch, columns, inner), 1, shared[1])
+        if mirror is not None and not mirror.conjugated and (shared[1] or rows == columns):
+            left = right
+        elif shared[0]:
+            left = self._kept_planes((batch, rows, inner), 0, True)
+        else:
+            left = self._planes(0, self.chosen, (batch, rows, inner))
+        return (
+            left[:, :, rows] if shared[0] else left,
+            right[:, :, columns] if shared[1] else right,
+        )
 
-    def _planes(self, side: int, block: Block) -> Any:
+    def _kept_planes(self, block: Block, side: int, shared: bool) -> Any:
+        """Planes of a block, those of all lines if they are shared, kept for later blocks."""
+        batch, lines, inner = block
+        whole, chosen = inner.stop - inner.start >= self.plan.shape[2], self.chosen
+        if shared:
+            lines = slice(0, self.plan.shape[3])
+        if not whole or self.kept.get(f"lines {side}") != (batch, lines):
+            if shared:
+                chosen = self.product.chosen((batch, lines, lines))
+            self.kept[f"planes {side}"] = self._planes(side, chosen, (batch, lines, inner))
+            self.kept[f"lines {side}"] = (batch, lines) if whole else None
+        return self.kept[f"planes {side}"]
+
+    def _planes(self, side: int, chosen: Chosen, block: Block) -> Any:
         source, layout = self.problem.sources[side], self.plan.layout
         if isinstance(source, Encoded) and source.layout.holds(layout, side):
             return held(source).planes_for(source.layout.planes_of(layout, side), *block)
-        operand = self.chosen.operands[side]
+        operand = chosen.operands[side]
         if operand.shape[2] != block[2].stop - block[2].start:
             operand = operand.inner(block[2])
 
         room = conversion_room(self.plan.workspace)
         if self.thin:
-            return Unwritten(operand, self.chosen.lines[side], room)
+            return Unwritten(operand, chosen.lines[side], room)
 
         def memory(shape: tuple[int, ...]) -> Any:
             return self.scratch.take(f"planes {side}", shape)
 
-        return encode(operand, self.chosen.lines[side], layout, side, memory=memory, room=room)
+        return encode(operand, chosen.lines[side], layout, side, memory=memory, room=room)
 
     def multiply(self, planes: Planes, groups: Array | None) -> Array:
         """Groups (groups, batch, rows, columns) of exact products, in float64."""
@@ -355,8 +358,8 @@ class Stages:
         self._special_values(rows, columns)
         for target, value in zip(self.targets, self.values, strict=False):
             target[...] = value
-        for target, value in zip(self.mirrored, self.values, strict=False):
-            target[...] = value
+        if self.product.mirror is not None:
+            self.product.mirror.write(self.mirrored, self.values)
         return marks
 
     def _special_values(self, rows: Array, columns: Array) -> None:

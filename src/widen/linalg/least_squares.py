@@ -159,8 +159,9 @@ def _normal_equations(a: Any, b: Any) -> tuple[Any, Any] | None:
         return None
     rows = each_plane(near, lambda plane: library_of(plane).swapaxes(plane, -1, -2))
     fmt = FORMATS[fits[0]]
-    left, right = (api.matmul(rows, x, accuracy="correct", dtype=fmt) for x in (a, b))
-    return left, right
+    # Half of a symmetric product is computed; it is exact, and so is its scaling by columns.
+    gram, right = (api.matmul(rows, x, accuracy="correct", dtype=fmt) for x in (near, b))
+    return times_powers(gram, most, -1), right
 
 
 def _by_larger_system(a: Any, b: Any, fmt: Part, enclosed: bool) -> Any:
