@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -358,6 +358,21 @@ def _losses(lines: Quantised, batch: int) -> Losses:
     """What is known of the lines of every batch item."""
     own = losses_of(~lines.exact, lines.survey.q1, lines.exponents, lines.sigma)
     return Losses(*(every(x, batch) for x in (own.lost, own.norm, own.shift, own.exponent)))
+
+
+def singles_of(lines: tuple[Quantised, Quantised], shape: tuple[int, ...]) -> Array | None:
+    """A mask of the elements of lines of one entry, None if there are none."""
+    rows, columns = (side.survey.single for side in lines)
+    if not rows.any() and not columns.any():
+        return None
+    return np.array(np.broadcast_to(rows[:, :, None] | columns[:, None, :], shape))
+
+
+def all_else(marks: Array, special: Sequence[Array], singles: Array | None) -> bool:
+    """Whether all elements are open, special or of lines of one entry."""
+    if any(lines.any() for lines in special):
+        marks = marks | special[0][:, :, None] | special[1][:, None, :]
+    return bool((marks if singles is None else marks | singles).all())
 
 
 @lru_cache(maxsize=64)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from widen.cpu.operands import Array, Chosen, Operand, Quantised
+from widen.cpu.operands import Array, Chosen, Operand
 from widen.cpu.reconstruct import magnitude_bits
 from widen.formats import Format
 
@@ -15,21 +13,6 @@ LEAST_REACH = 64
 
 SAMPLES, MOST = 16, 0.75
 """Elements that are looked at, and the share of them that must be hopeless."""
-
-
-def singles_of(lines: tuple[Quantised, Quantised], shape: tuple[int, ...]) -> Array | None:
-    """A mask of the elements of lines of one entry, None if there are none."""
-    rows, columns = (side.survey.single for side in lines)
-    if not rows.any() and not columns.any():
-        return None
-    return np.array(np.broadcast_to(rows[:, :, None] | columns[:, None, :], shape))
-
-
-def all_else(marks: Array, special: Sequence[Array], singles: Array | None) -> bool:
-    """Whether all elements are open, special or of lines of one entry."""
-    if any(lines.any() for lines in special):
-        marks = marks | special[0][:, :, None] | special[1][:, None, :]
-    return bool((marks if singles is None else marks | singles).all())
 
 
 def nothing_settles(chosen: Chosen, fmt: Format) -> bool:

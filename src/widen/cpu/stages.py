@@ -10,14 +10,14 @@ import numpy as np
 
 from widen.bounds import Goal
 from widen.cpu import mirror as mirrors
-from widen.cpu.certify import Looks, error_bound
+from widen.cpu.certify import Looks, all_else, error_bound, singles_of
 from widen.cpu.encode import EncodedLines, conversion_room, encode
 from widen.cpu.lines import needs, survey, survey_both
 from widen.cpu.lines import quantise as quantise_lines
 from widen.cpu.memory import Scratch, taken
 from widen.cpu.multiply import multiply
 from widen.cpu.operands import Array, Chosen, Operand, Quantised, Survey
-from widen.cpu.outlook import all_else, nothing_settles, singles_of
+from widen.cpu.outlook import nothing_settles
 from widen.cpu.reconstruct import reconstruct
 from widen.cpu.repair import correct_singles, repair, special_values
 from widen.cpu.scaling import ScaledBlock, Scaling, scale_special
