@@ -61,10 +61,14 @@ class Encoded:
         ``"left"`` or ``"right"``.
     dims
         The shape of the array it came from.
-    contract, fmt
-        What it was encoded for: the contract, and the first of the formats of results.
-    unit, system
-        What multiplies its planes, and the number system they are written in.
+    contract
+        The contract that it was encoded for.
+    fmt
+        The first of the formats of results that it was encoded for.
+    unit
+        What multiplies its planes.
+    system
+        The number system that its planes are written in.
     layout
         Its planes, as a plan has them.
     held

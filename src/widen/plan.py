@@ -98,10 +98,14 @@ class Plan:
     ----------
     shape
         (batch, m, k, n).
-    contract, result
-        The promise, and the name of the result's format.
-    unit, layout
-        What multiplies, and the planes and products it multiplies.
+    contract
+        The promise.
+    result
+        The name of the result's format.
+    unit
+        What multiplies.
+    layout
+        The planes and the products of them.
     depth
         Inner length after which the unit's exact accumulator is emptied.
     cap
@@ -109,8 +113,10 @@ class Plan:
         tried, or exactly where that is no wider. ``None``: every row and column is kept exactly.
     bits
         Bits that |X| may need, so that nothing wraps.
-    blocks, workspace
-        Block sizes, and the bytes they may take.
+    blocks
+        Block sizes.
+    workspace
+        Bytes that a block may take.
     why
         The reasons, one a line.
     symmetric
@@ -229,7 +235,7 @@ class Info:
 
     @property
     def exact(self) -> Any:
-        """Where the result is proven to be the exact value: an array of True and False.
+        """An array of True and False, true where the result is proven to be the exact value.
 
         With ``info="largest"`` one of them: whether all elements are. False says that there is no
         proof, not that the result is inexact (docs/method.md says what is proven). A 0 that is

@@ -1,6 +1,7 @@
 """What the site is made of: pictures, figures, reference, links; `make docs` builds all of it."""
 
 import doctest
+import inspect
 import re
 
 import pytest
@@ -108,6 +109,43 @@ def test_the_reference_has_every_public_name():
     names += [f"widen.linalg.{name}" for name in widen.linalg.__all__]
     for name in names:
         assert re.search(rf"(::|`) ?{re.escape(name)}\b", text), name
+
+
+def mistaken_docstrings(things):
+    """Names whose docstrings napoleon reads as something else.
+
+    It takes what stands before a colon, in the first line of a property, for a type; and a line
+    of several attributes for one name with a type.
+    """
+    for name, thing in things.items():
+        text = inspect.getdoc(thing) or ""
+        first = re.sub(r"`+[^`]*`+", "", text.partition("\n")[0])
+        if isinstance(thing, property) and re.search(r":(\s|$)", first):
+            yield name
+        attributes = re.search(r"^Attributes\n-+\n(.*?)(?=\n\n\w+\n---|\Z)", text, re.DOTALL | re.M)
+        if attributes and re.search(r"^\w+(, \w+)+$", attributes[1], re.MULTILINE):
+            yield name
+
+
+def test_docstrings_are_read_as_they_are_meant():
+    assert list(mistaken_docstrings(reference.documented())) == []
+
+
+def test_mistaken_docstrings_are_found():
+    class Two:
+        """Two numbers.
+
+        Attributes
+        ----------
+        left, right
+            Both of them.
+        """
+
+        @property
+        def total(self):
+            """Both together: a sum."""
+
+    assert list(mistaken_docstrings({"Two": Two, "total": Two.total})) == ["Two", "total"]
 
 
 def test_every_page_is_in_a_table_of_contents():

@@ -63,8 +63,12 @@ class DistributedPlan:
         What every axis of the mesh cuts.
     held
         Placements of both operands as they are given.
-    left, right, result
-        Placements of the operands and of the result when it is computed.
+    left
+        Placements of the left operand when the product is computed.
+    right
+        Placements of the right operand then.
+    result
+        Placements of the result then.
     wanted
         Placements of the result that is given back.
     panels
@@ -113,7 +117,7 @@ class DistributedPlan:
 
     @property
     def bytes(self) -> dict[str, int]:
-        """Bytes on the wire by step, of all processes together: numbers alone.
+        """Bytes of numbers on the wire by step, of all processes together.
 
         What is agreed on beforehand (scales of lines, 2 x 80 bytes a line) is not counted, nor what
         hard data have repaired.

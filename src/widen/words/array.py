@@ -195,7 +195,7 @@ class Words(Exports):
 
     @property
     def device(self) -> Any:
-        """Where the planes are: "cpu" for NumPy arrays, else the tensors' device.
+        """Where the planes are, "cpu" for NumPy arrays and else the tensors' device.
 
         >>> import widen
         >>> x = widen.Words(["0.1", "1/3", "-2"], dtype="float64x2")
