@@ -4,8 +4,11 @@ Every measurement is a new process; all but those of a warm disk begin with empt
 
 - Nine kinds of calls, one after the other in one process: seconds until the result, CPU seconds,
   and the seconds of the same call repeated. NumPy or PyTorch has multiplied before.
-- A new process with a warm disk: what its first call takes beyond a repeated one.
+- New processes with a warm disk: what their first call takes beyond a repeated one, the median.
 - 4,000 random products, sizes from 32 to 700, three contracts.
+- `--together 20` instead: so many processes that start at once, and so many threads of one process,
+  with empty caches. Their CPU seconds show whether they do the same work twice; it fails unless all
+  results are the same.
 
 The table goes to bench/results/first-call-<device>.md. With `--check` the command fails if a limit
 is passed (`LIMITS`). Seconds on a busy machine say little: CPU seconds, with those of the processes
@@ -15,9 +18,11 @@ that compile, and the load are given too.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.metadata
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,6 +35,9 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 SIZES = (32, 64, 100, 128, 256, 500, 640, 700)
 CONTRACTS = ("fast", "standard", "correct")
+
+WARM = 5
+"""New processes with a warm disk."""
 
 # name, shape (batch or none, m = k = n), dtype, options of the call, phi of the data
 KINDS: list[tuple[str, tuple[int, ...], str, dict[str, str], float]] = [
@@ -134,11 +142,48 @@ def measure_random(device: str, count: int) -> dict[str, Any]:
     return {**row, "count": count, "compiling": compiling(), "facts": where.facts()}
 
 
+def measure_threads(device: str, count: int) -> dict[str, Any]:
+    """The first product of this process, asked for by so many threads at once."""
+    import numpy as np
+
+    import widen
+    from widen.cli.machines import machine
+
+    where = machine(device)
+    _, shape, dtype, options, phi = KINDS[0]
+    generator = where.generator(0)
+    a, b = (where.random(generator, shape, dtype, phi) for _ in range(2))
+    results: list[Any] = [None] * count
+    ready = threading.Barrier(count)
+
+    def work(at: int) -> None:
+        ready.wait()
+        results[at] = widen.matmul(a, b, **options)
+
+    def call() -> None:
+        threads = [threading.Thread(target=work, args=(at,)) for at in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    row = Clock(device).time(call)
+    wait_for_workers()
+    hosts = [x if isinstance(x, np.ndarray) else x.cpu().numpy() for x in results]
+    digests = {hashlib.sha256(x.tobytes()).hexdigest() for x in hosts}
+    return {"seconds": row["seconds"], "cpu": sum(os.times()[:4]), "digests": sorted(digests)}
+
+
 # ── processes, tables and rules ──────────────────────────────────────────────
 
 
 def in_a_new_process(caches: str, *words: str) -> dict[str, Any]:
     """What this script measures with these words in a process with its caches in one folder."""
+    return in_new_processes(caches, 1, *words)[0]
+
+
+def in_new_processes(caches: str, count: int, *words: str) -> list[dict[str, Any]]:
+    """The same in several processes that start at once."""
     folders = {
         "NUMBA_CACHE_DIR": "numba", "TRITON_CACHE_DIR": "triton", "CUDA_CACHE_PATH": "cuda",
         "XDG_CACHE_HOME": "cache", "HOME": "home",
@@ -149,12 +194,41 @@ def in_a_new_process(caches: str, *words: str) -> dict[str, Any]:
         path = Path(caches, folder)
         path.mkdir(exist_ok=True)
         environment[name] = str(path)
-    done = subprocess.run(
-        [sys.executable, __file__, *words], env=environment, stdout=subprocess.PIPE, text=True,
-        check=True,
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    command = [sys.executable, __file__, *words]
+    started = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(count)
+    ]
+    texts = [process.communicate()[0] for process in started]
+    for process in started:
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+    return [json.loads(text.splitlines()[-1]) for text in texts]
+
+
+def measure_together(device: str, count: int) -> tuple[str, bool]:
+    """First calls at once, as a table; whether all results are the same."""
+    rows, digests = [], set()
+    for name, processes, threads in (
+        ("one process", 1, 1),
+        (f"{count} processes", count, 1),
+        (f"{count} threads of a process", 1, count),
+    ):
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as caches:
+            for disk in ("empty", "warm"):
+                words = ("--device", device, "--threads", str(threads))
+                found = in_new_processes(caches, processes, *words)
+                digests |= {digest for row in found for digest in row["digests"]}
+                seconds, cpu = max(x["seconds"] for x in found), sum(x["cpu"] for x in found)
+                rows.append(f"| {name} | {disk} | {seconds:.2f} | {cpu:.1f} |")
+    lines = [
+        f"{KINDS[0][0]} at once; CPU seconds are those of whole processes, imports too "
+        f"(`python bench/first_call.py --device {device} --together {count}`, "
+        f"{datetime.now(UTC).date()}, {os.cpu_count()} cores). SHA-256 of all results: "
+        f"{', '.join(digest[:16] for digest in sorted(digests))}.", "",
+        "| | disk | seconds until the last result | CPU seconds |", "| --- | --- | --- | --- |",
+    ]  # fmt: skip
+    return "\n".join([*lines, *rows]) + "\n", len(digests) == 1
 
 
 def measure(device: str, count: int) -> dict[str, Any]:
@@ -162,7 +236,10 @@ def measure(device: str, count: int) -> dict[str, Any]:
     names = [kind[0] for kind in KINDS]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as caches:
         kinds = in_a_new_process(caches, "--device", device, "--kinds", *names)
-        warm = in_a_new_process(caches, "--device", device, "--kinds", names[0])
+        warm = [
+            in_a_new_process(caches, "--device", device, "--kinds", names[0])["rows"][0]
+            for _ in range(WARM)
+        ]
     found = {"kinds": kinds, "warm": warm, "facts": kinds["facts"]}
     if count:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as caches:
@@ -172,15 +249,20 @@ def measure(device: str, count: int) -> dict[str, Any]:
     return found
 
 
+def beyond(rows: list[dict[str, float]]) -> list[float]:
+    """What first calls took beyond repeated ones, shortest first."""
+    return sorted(row["seconds"] - row["again"] for row in rows)
+
+
 def broken(found: dict[str, Any], limits: dict[str, float | None]) -> list[str]:
     """The limits that are passed, one line each."""
-    rows, warm = found["kinds"]["rows"], found["warm"]["rows"][0]
+    rows = found["kinds"]["rows"]
     pairs = [(f"the first call ({rows[0]['name']})", rows[0]["seconds"], limits["first"])]
     pairs += [
         (f"{row['name']}, beyond a repeated call", row["seconds"] - row["again"], limits["further"])
         for row in rows[1:]
     ]
-    pairs.append(("a warm disk", warm["seconds"] - warm["again"], limits["warm"]))
+    pairs.append(("a warm disk", statistics.median(beyond(found["warm"])), limits["warm"]))
     if "random" in found:
         pairs.append(("random products", found["random"]["seconds"], limits["random"]))
     return [
@@ -192,7 +274,7 @@ def broken(found: dict[str, Any], limits: dict[str, float | None]) -> list[str]:
 
 def table(found: dict[str, Any], device: str) -> str:
     """The results as a page."""
-    kinds, warm = found["kinds"], found["warm"]["rows"][0]
+    kinds, warm = found["kinds"], beyond(found["warm"])
     facts = dict(found["facts"], numba=importlib.metadata.version("numba"))
     machine = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "machine")
     lines = [
@@ -212,8 +294,8 @@ def table(found: dict[str, Any], device: str) -> str:
     ]
     lines += ["", f"`import widen` took {kinds['import']:.2f} s before that."]
     lines.append(
-        f"A new process with a warm disk: {warm['seconds']:.2f} s for the first kind, "
-        f"{warm['seconds'] - warm['again']:.2f} s beyond a repeated call."
+        f"The first kind in a new process, warm disk: {statistics.median(warm):.2f} s beyond a "
+        f"repeated call, median of {len(warm)} ({warm[0]:.2f} to {warm[-1]:.2f})."
     )
     if "random" in found:
         row = found["random"]
@@ -232,12 +314,21 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="fail if a limit is passed")
     parser.add_argument("--no-save", action="store_true", help="print, and write no file")
     parser.add_argument("--random", type=int, default=4000, help="random products; 0 for none")
+    parser.add_argument("--together", type=int, help="first calls at once; writes no file")
+    parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--kinds", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.kinds is not None:
         print(json.dumps(measure_kinds(asked.device, asked.kinds)))
         return 0
+    if asked.threads is not None:
+        print(json.dumps(measure_threads(asked.device, asked.threads)))
+        return 0
+    if asked.together is not None:
+        page, same = measure_together(asked.device, asked.together)
+        print(page)
+        return 0 if same else 1
     if asked.child:
         print(json.dumps(measure_random(asked.device, asked.random)))
         return 0
