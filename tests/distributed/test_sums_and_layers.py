@@ -54,9 +54,14 @@ def test_the_example_prints_three_equal_checksums():
     settings = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     settings["PYTHONPATH"] = str(ROOT / "src")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4", str(program)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=280, env=settings, check=False
-    )
+    for _ in range(2):
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=280, env=settings, check=False
+        )
+        # Gloo's threads outlive its groups where DTensor keeps a mesh, and one that lets go of a
+        # tensor when Python has begun to finish ends the process (PyTorch's issue 190489).
+        if "terminate called without an active exception" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     exact = [line.split()[1] for line in lines[1:4]]
