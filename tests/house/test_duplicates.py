@@ -56,9 +56,6 @@ REASONS = {
     ("gpu/kernels/triton/repair.py: repair", "gpu/kernels/triton/repair_words.py: repair"): (
         "the kernel of one word has fewer parameters and holds its sums in registers"
     ),
-    ("linalg/singular_values.py: decomposed", "linalg/spectrum.py: symmetric_values"): (
-        "one refinement with different steps before: singular vectors are a pair and a factor Q"
-    ),
 }
 """Why a passage stands twice, by the functions (or lists) that it begins in."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -14,17 +15,14 @@ from widen.linalg import angles, householder, operands, results, singular_vector
 from widen.linalg.arrays import adjoint
 from widen.linalg.bounds import first_words
 from widen.linalg.decide import decide_exactly
-from widen.linalg.errors import NotProvenError
-from widen.linalg.exact_values import ExactValues
 from widen.linalg.spectrum import (
     WIDTHS,
     Done,
+    Look,
     Values,
     Vectors,
     all_decided,
-    is_accurate,
-    scaled_by_two,
-    words_for,
+    narrowed,
 )
 
 
@@ -179,11 +177,9 @@ def values_of(a: Any, done: Done, part: Part) -> Values:
 
 
 def decomposed(a: Any, done: Done, part: Part, *, vectors: bool = False) -> Values:
-    """Intervals of singular values as narrow as `done` wants them, and both sides' vectors.
+    """Intervals of singular values, and both sides' vectors: see `narrowed`.
 
-    Numbers of the format, and ties between them, are proven where they are values. Vectors are
-    refined until they are as accurate as that, by proof, if they are wanted. A wide matrix is taken
-    by its adjoint, a tall one by the triangle of its QR in words.
+    A wide matrix is taken by its adjoint, a tall one by the triangle of its QR in words.
     """
     if min(a.shape) == 0:
         return Values([], [], 0)
@@ -193,14 +189,15 @@ def decomposed(a: Any, done: Done, part: Part, *, vectors: bool = False) -> Valu
         kept = enclosures.vectors
         turned = Vectors(kept.sides[::-1], kept.sines, kept.labels, kept.phi)
         return Values(enclosures.lows, enclosures.highs, enclosures.words, turned)
-    near, exponent = scaled_by_two(a, "singular values")
-    scale, exact = Fraction(2) ** exponent, ExactValues(a, part, singular=True)
-    wanted = part if vectors else None
-    least = 2 if wanted is None else words_for(wanted)
-    pair, enclosures = None, Values([], [], 0)
+    return narrowed(a, done, part, _looks, vectors=vectors, singular=True)
+
+
+def _looks(near: Any) -> Iterator[Look]:
+    """At singular vectors of more and more words; where they are not nearly orthonormal, none."""
+    pair = None
     for width in WIDTHS:
         q, triangle = None, near
-        if a.shape[0] > a.shape[1]:
+        if near.shape[0] > near.shape[1]:
             q, triangle = householder.factor(near, width)
         pair = singular_vectors.start(triangle) if pair is None else pair
         pair = singular_vectors.refine(triangle, pair.as_words(width))
@@ -208,20 +205,9 @@ def decomposed(a: Any, done: Done, part: Part, *, vectors: bool = False) -> Valu
         if q is not None:
             whole = singular_vectors.Pair(api.matmul(q, pair.u, dtype=q.format), pair.v)
         enclosed = singular_vectors.enclose(near, whole)
-        if enclosed is None:
-            continue
-        pairs = zip(enclosed.lows, enclosed.highs, strict=True)
-        ends = exact.settled([(low * scale, high * scale) for low, high in pairs])
-        enclosures = Values.between(ends, width)
-        kept = _vectors(
-            enclosed, [v / scale for v in enclosures.lows], [v / scale for v in enclosures.highs]
-        )
-        enclosures = replace(enclosures, vectors=kept)
-        if width >= least and done(enclosures.lows, enclosures.highs) and is_accurate(kept, wanted):
-            break
-    if not enclosures.words:
-        raise NotProvenError("singular vectors that are nearly orthonormal were not found")
-    return enclosures
+        if enclosed is not None:
+            ends = list(zip(enclosed.lows, enclosed.highs, strict=True))
+            yield Look(width, ends, partial(_vectors, enclosed))
 
 
 def _vectors(

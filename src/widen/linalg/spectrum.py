@@ -1,10 +1,11 @@
-"""Intervals of the eigenvalues of one symmetric matrix, with as many words as it takes."""
+"""Intervals of the values of one matrix, with as many words as it takes; eigenvalues."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,6 @@ class Values:
     words: int
     vectors: Vectors | None = None
 
-    @classmethod
-    def between(cls, ends: list[tuple[Fraction, Fraction]], words: int) -> Values:
-        """Values between pairs of ends."""
-        return cls([low for low, _ in ends], [high for _, high in ends], words)
-
 
 Done = Callable[[list[Fraction], list[Fraction]], bool]
 
@@ -79,39 +75,62 @@ def scaled_by_two(a: Any, what: str) -> tuple[Any, int]:
     return near, exponent
 
 
+@dataclass(frozen=True)
+class Look:
+    """What words of some width see: intervals, and the vectors of values in narrower ones."""
+
+    width: int
+    ends: list[tuple[Fraction, Fraction]]
+    vectors: Callable[[list[Fraction], list[Fraction]], Vectors]
+
+
+def narrowed(
+    a: Any, done: Done, part: Part | None, looks: Callable[[Any], Iterator[Look]],
+    *, vectors: bool, singular: bool,
+) -> Values:  # fmt: skip
+    """Intervals as narrow as `done` wants them, from looks at the matrix near 1.
+
+    Numbers of a format, if one is given, and ties between them are proven where they are values.
+    If vectors are wanted, looks go on until these are as accurate as the format, by proof.
+    """
+    name = "singular " if singular else "eigen"
+    near, exponent = scaled_by_two(a, f"{name}values")
+    scale, exact = Fraction(2) ** exponent, ExactValues(a, part, singular=singular)
+    wanted = part if vectors else None
+    least = WIDTHS[0] if wanted is None else words_for(wanted)
+    found = None
+    for look in looks(near):
+        ends = exact.settled([(low * scale, high * scale) for low, high in look.ends])
+        lows, highs = ([end[at] for end in ends] for at in (0, 1))
+        kept = look.vectors([v / scale for v in lows], [v / scale for v in highs])
+        found = Values(lows, highs, look.width, kept)
+        if look.width >= least and done(lows, highs) and is_accurate(kept, wanted):
+            break
+    if found is None:
+        raise NotProvenError(f"{name}vectors that are nearly orthonormal were not found")
+    return found
+
+
 def symmetric_values(
     a: Any, done: Done, part: Part | None = None, *, vectors: bool = False
 ) -> Values:
-    """Intervals of the eigenvalues of a symmetric matrix, as narrow as `done` wants them.
-
-    Numbers of a format, if one is given, and ties between them are proven where they are values.
-    Eigenvectors are refined until they are as accurate as that, by proof, if they are wanted.
-    """
+    """Intervals of the eigenvalues of a symmetric matrix, and eigenvectors: see `narrowed`."""
     if a.shape[0] == 0:
         return Values([], [], 0)
-    near, exponent = scaled_by_two(a, "eigenvalues")
-    scale, exact = Fraction(2) ** exponent, ExactValues(a, part, singular=False)
-    wanted = part if vectors else None
-    least = 2 if wanted is None else words_for(wanted)
-    x, enclosures = eigen.start(near), Values([], [], 0)
+    return narrowed(a, done, part, _looks, vectors=vectors, singular=False)
+
+
+def _looks(near: Any) -> Iterator[Look]:
+    """At eigenvectors of more and more words; where they are not nearly orthonormal, none."""
+    x = eigen.start(near)
     for place, width in enumerate(WIDTHS):
         with progress_part(1 - 0.5**place, 0.4 * 0.5**place):
             x = eigen.refine(near, as_words(x, width))
         enclosed = eigen.enclose(near, x)
-        if enclosed is None:
-            continue
-        pairs = list(zip(enclosed.middles, enclosed.radii, strict=True))
-        ends = [((middle - radius) * scale, (middle + radius) * scale) for middle, radius in pairs]
-        enclosures = Values.between(exact.settled(ends), width)
-        kept = _vectors(
-            enclosed, [v / scale for v in enclosures.lows], [v / scale for v in enclosures.highs]
-        )
-        enclosures = replace(enclosures, vectors=kept)
-        if width >= least and done(enclosures.lows, enclosures.highs) and is_accurate(kept, wanted):
-            break
-    if not enclosures.words:
-        raise NotProvenError("eigenvectors that are nearly orthonormal were not found")
-    return enclosures
+        if enclosed is not None:
+            pairs = zip(enclosed.middles, enclosed.radii, strict=True)
+            ends = [(middle - radius, middle + radius) for middle, radius in pairs]
+            yield Look(width, ends, partial(_vectors, enclosed))
 
 
 def _vectors(enclosed: eigen.Enclosed, lows: list[Fraction], highs: list[Fraction]) -> Vectors:

@@ -79,15 +79,6 @@ def lowest_bit(x):
 
 
 @triton.jit
-def shift_left(x, by):
-    """floor(x 2^by) for an int64 x and any by; what is beyond 2^62 becomes 2^62."""
-    up = tl.minimum(tl.maximum(by, 0), 62).to(tl.int64)
-    down = tl.minimum(tl.maximum(-by, 0), 63).to(tl.int64)
-    far = (x >> (62 - up)) > 0
-    return tl.where(far, tl.full(x.shape, 1 << 62, tl.int64), (x << up) >> down)
-
-
-@triton.jit
 def long_product(m, w):
     """The product of two int64 numbers that are not negative: its low and high 64 bits."""
     return (m * w).to(tl.uint64), tl.umulhi(m.to(tl.uint64), w.to(tl.uint64))
