@@ -3,9 +3,11 @@
 import doctest
 import inspect
 import re
+from itertools import pairwise
 
 import pytest
 
+import checked
 import examples
 import figures
 import gallery
@@ -20,7 +22,7 @@ from helpers import ROOT
 
 
 def test_docstrings_of_the_scripts():
-    for module in (examples, figures, gallery, programs, reference, stage, themes):
+    for module in (checked, examples, figures, gallery, programs, reference, stage, themes):
         assert doctest.testmod(module).failed == 0
         assert doctest.testmod(module).attempted > 0
 
@@ -52,7 +54,7 @@ def test_a_figure_without_a_command_is_found(monkeypatch, text, figure):
     """The build fails then."""
     page = f"# P\n\n## Q\n\n{text}\n"
     monkeypatch.setattr(figures, "pages", lambda: {"p.md": page})
-    monkeypatch.setattr(figures, "CHECKED", [])
+    monkeypatch.setattr(checked, "CHECKED", [])
     assert figures.faults() == [f"no command: p.md, Q: ['{figure}']"]
     named = page + "\n(`python bench/cpu.py`)\n"
     monkeypatch.setattr(figures, "pages", lambda: {"p.md": named})
@@ -65,11 +67,36 @@ def test_every_picture_says_what_measured_it():
     assert all((ROOT / "bench" / f"{name}.py").is_file() for name in named)
 
 
-def test_figures_are_those_of_the_rows(monkeypatch):
-    assert figures.wrong() == []
-    monkeypatch.setattr(figures, "pages", lambda: dict.fromkeys(
-        [page for check in figures.CHECKED for page in check.pages], ""))  # fmt: skip
-    assert len(figures.wrong()) == len(figures.CHECKED)
+def test_figures_are_those_of_the_rows():
+    assert checked.wrong(figures.pages()) == []
+
+
+def test_another_digit_is_found():
+    """In each text that is made of rows, on each of its pages."""
+    shown = {page: " ".join(text.split()) for page, text in figures.pages().items()}
+    for check in checked.CHECKED:
+        made = " ".join(check.made().split())
+        at = [found.start() for found in re.finditer(r"\d", made)][-1]
+        other = made[:at] + str((int(made[at]) + 1) % 10) + made[at + 1 :]
+        for page in check.pages:
+            changed = shown | {page: shown[page].replace(made, other)}
+            assert checked.wrong(changed, [check]) == [f"{page}: {made!r} is not there"]
+
+
+def test_tables_of_speed_are_checked():
+    """Every row of a table on the page of speeds is made of rows, or in a section named here."""
+    by_hand = {
+        "Numbers of several words on a CPU": 2,  # plans, not times
+        "Gradients": 2,  # no rows are kept
+        "The units of an H200": 2,
+    }
+    made = {" ".join(check.made().split()) for check in checked.CHECKED}
+    for section in figures.sections("performance.md", figures.pages()["performance.md"]):
+        lines = re.findall(r"^\|.*\|$", section.text, re.MULTILINE)
+        heads = {x for x, y in pairwise(lines) if y.startswith("| --- ")}
+        rows = [x for x in lines if x not in heads and not x.startswith("| --- ")]
+        other = [x for x in rows if " ".join(x.split()) not in made]
+        assert len(other) == by_hand.get(section.heading, 0), other
 
 
 def test_pictures_have_both_themes(tmp_path):
