@@ -242,7 +242,9 @@ def first_calls() -> Iterator[str]:
     first = re.search(r"^\| float64 1000³ \| ([\d.]+) \| ([\d.]+) ", text, re.MULTILINE)
     correct = re.search(r'^\| "correct" \| ([\d.]+) ', text, re.MULTILINE)
     disk = re.search(r"warm disk: ([\d.]+) s beyond", text)
-    assert first and correct and disk
+    assert first
+    assert correct
+    assert disk
     yield f"{float(first[1]):.1f} s on two cores, {float(first[2]):.1f} CPU seconds"
     yield f'`"correct"` adds {float(correct[1]):.1f} s'
     yield f"takes {disk[1]} s longer than a repeated call"
@@ -310,7 +312,8 @@ CHECKED = [
     on("accuracy.md", error_row, "the same, φ = 2", 2.0),
     on("accuracy.md", off_row, "elements that are not the nearest float64, of 65,536, φ = 0.5"),
     on("accuracy.md", time_row, "time at n = 1024, φ = 0.1"),
-    *(on("performance.md", cpu_row, f"{n}³", cube(n)) for n in (64, 128, 256, 512, 1024, 2048, 4096)),
+    *(on("performance.md", cpu_row, f"{n}³", cube(n))
+      for n in (64, 128, 256, 512, 1024, 2048, 4096)),
     on("performance.md", cpu_row, "4096 × 64 × 4096", (4096, 64, 4096)),
     on("performance.md", cpu_row, "64 × 65536 × 64", (64, 65536, 64)),
     *(on("performance.md", thin_row, shape) for shape in THIN),

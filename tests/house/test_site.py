@@ -127,6 +127,16 @@ def test_versions_agree():
     assert re.findall(r"^## (\S+)", changes, re.MULTILINE)[0] == version
 
 
+def test_papers_to_cite_are_those_of_the_file():
+    """CITATION.cff and the page name the same papers, in one order."""
+    told = (ROOT / "CITATION.cff").read_text(encoding="utf-8").partition("references:")[2]
+    page = (ROOT / "docs" / "cite.md").read_text(encoding="utf-8").partition("## The method")[2]
+    titles = re.findall(r'^    title: "(.*)"$', told, re.MULTILINE)
+    assert [" ".join(x.split()) for x in re.findall(r"\*(.*?)\.\*", page, re.DOTALL)] == titles
+    years = re.findall(r"^    year: (\d+)$", told, re.MULTILINE)
+    assert re.findall(r" (\d{4})\.$", page, re.MULTILINE) == years
+
+
 # ── the reference ────────────────────────────────────────────────────────────
 
 
