@@ -120,6 +120,11 @@ class Axis:
     ticks: Sequence[float]
     logarithmic: bool = True
 
+    def shown(self, value: float) -> str:
+        """Return how a value is written; large powers of two are 2^k."""
+        exponent = math.log2(value) if value > 0 else 0.0
+        return f"2^{exponent:.0f}" if exponent >= 16 and exponent.is_integer() else f"{value:g}"
+
     def share(self, value: float) -> float:
         """Return where between the first and the last tick a value lies, from 0 to 1."""
         scale = math.log if self.logarithmic else float
@@ -155,10 +160,10 @@ def line_chart(title: str, across: Axis, up: Axis, series: Sequence[Series], sou
         x, y = place(across.ticks[0], tick)
         style = "one" if tick == 1 else "grid"
         parts.append(f'<path class="{style}" d="M{x:.1f} {y:.1f}H{width - right:g}"/>')
-        parts.append(text(x - 8, y + 4, f"{tick:g}", "faint", "end"))
+        parts.append(text(x - 8, y + 4, up.shown(tick), "faint", "end"))
     for tick in across.ticks:
         x, y = place(tick, up.ticks[0])
-        parts.append(text(x, y + 18, f"{tick:g}", "faint", "middle"))
+        parts.append(text(x, y + 18, across.shown(tick), "faint", "middle"))
     parts.append(text(width - right, height - bottom + 36, across.label, "faint", "end"))
     for one, colour in zip(series, COLOURS, strict=False):
         points = [place(*point) for point in one.points]

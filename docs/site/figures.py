@@ -20,10 +20,11 @@ COUNT = (
 )
 MEASURED = re.compile(
     rf"(?<![\w-]){COUNT}(?: ?×(?! \d)| ?%| (?:ns|µs|ms|s|CPU seconds|seconds|minutes|hours?|"
-    r"kB|KB|MB|GB|TB|TOP/s|GFLOP/s|TFLOP/s|Tbit/s|GB/s|TB/s|of torch's speed|"
-    r"times (?:as|the|faster|slower|longer|NumPy|PyTorch)))(?![\w-])"
+    r"kB|KB|MB|GB|TB|TOP/s|GFLOP/s|TFLOP/s|Tbit/s|GB/s|TB/s|of PyTorch's speed|"
+    r"times (?:as|at|the|faster|slower|longer|NumPy|PyTorch)))(?![\w-])"
+    r"|(?<![\w.-])\d+\.\d+(?:, \d+\.\d+)* (?:to|and) \d+\.\d+"
 )
-"""A number with a unit of time, speed, memory or a ratio."""
+"""A number with a unit of time, speed, memory or a ratio; or several decimals."""
 CELL = re.compile(r"^\|.*\| (\d+\.\d+) \|.*$", re.MULTILINE)
 """A row of a table with a number that is no integer."""
 COMMAND = re.compile(
@@ -50,18 +51,19 @@ ITEM = re.compile(r"^(\d{3}-[a-z][\w-]+):")
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page below one heading."""
+    """A part of a page below one heading; `above` is the chapter that it stands in."""
 
     page: str
     heading: str
     level: int
     text: str
+    above: str = ""
 
     @property
     def figures(self) -> list[str]:
         """Measured figures in its sentences and tables; not what links are called."""
         plain = re.sub(r"\[([^]]*)\]\([^)]*\)", "", self.text)
-        found = list(dict.fromkeys(" ".join(x.split()) for x in MEASURED.findall(plain)))
+        found = list(dict.fromkeys(MEASURED.findall(" ".join(plain.split()))))
         return found or [f"table with {x}" for x in CELL.findall(plain)[:1]]
 
     @property
@@ -124,7 +126,8 @@ def listed() -> list[tuple[Section, list[str]]]:
                 continue
             if section.figures or section.pictures:
                 made = [*commands, *(drawn_by(section) if section.pictures else [])]
-                found.append((section, list(dict.fromkeys(made))))
+                chapter = next((one.heading for one in above[:-1] if one.level > 1), "")
+                found.append((replace(section, above=chapter), list(dict.fromkeys(made))))
     return found
 
 
@@ -154,7 +157,8 @@ def row_of(part: Section, commands: list[str]) -> str:
         named = drawn_by(part)
     shown = [*part.figures, *(f"picture {name}" for name in part.pictures)]
     made = "<br>".join(f"`{command}`" for command in named)
-    heading = re.sub(r"[|`*]", "", part.heading)
+    places = [part.above.partition(" (")[0], part.heading]
+    heading = re.sub(r"[|`*]", "", ": ".join(filter(None, places)))
     return f"| {heading} | {', '.join(shown)} | {made} |\n".replace("~", "\\~")
 
 

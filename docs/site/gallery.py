@@ -136,7 +136,7 @@ def page() -> tuple[str, dict[str, str]]:
         parts.append(f"{'#' * level} {heading}\n\n")
         item = heading.partition(":")[0]
         if item in DRAWN:
-            title = heading.partition(": ")[2]
+            title = re.sub(r" \([^)]*\)$", "", heading.partition(": ")[2])  # it has one line
             pictures[item] = picture(item, title)
             parts.append(f"![{title}](pictures/papers/{item}.svg)\n\n")
         parts.append("".join(map(claim, lines)) + "\n")
