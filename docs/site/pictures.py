@@ -146,7 +146,7 @@ def hard_data() -> str:
     times = {row["family"].replace("phi", "φ"): row["standard_ms"] for row in kept}
     bars = [Bar(family, "", time, f"{time:.0f}") for family, time in times.items()]
     source = f"{EPYC}; its own product takes {kept[-1]['native_ms']:.0f} ms"
-    heading = "Milliseconds of standard, n = 1000, float64, one thread"
+    heading = "Milliseconds, n = 1000, float64, one thread"
     return bar_chart("Data that are hard, on a CPU", [Panel(heading, "", bars, source)])
 
 
