@@ -168,7 +168,10 @@ def page() -> str:
         "# Every figure, and the command that makes it\n\nMade from the pages themselves: for "
         "every section with measured figures, what they are and which command makes them. Figures "
         "of a GPU are those of one NVIDIA H200 with CUDA 13.0, PyTorch 2.11 and Triton 3.6. Rows "
-        "that the commands wrote are in `bench/results/`. What examples print is not listed: "
+        "that the commands wrote are in `bench/results/`. When the site is built, "
+        f"{len(checked.CHECKED)} sentences and rows of tables are made of these again, and the "
+        "build fails if one of them is not on its page. (They also include what is counted: "
+        "digits of formats, and products with a known SHA-256.) What examples print is not listed: "
         "they run when the site is built.\n"
     ]
     last = ""
