@@ -57,7 +57,7 @@ STATE = """
             .map(x => x.src.match(/-(light|dark)\\.svg$/)?.[1]),
         shrunk: [...document.querySelectorAll('article img')]
             .filter(x => x.naturalWidth && x.getClientRects().length
-                && x.getBoundingClientRect().width < 0.74 * x.naturalWidth).map(x => x.src),
+                && x.getBoundingClientRect().width < 0.72 * x.naturalWidth).map(x => x.src),
         foreign: performance.getEntriesByType('resource').map(x => x.name)
             .filter(x => x.startsWith('http')),
     }"""
