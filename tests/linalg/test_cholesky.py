@@ -81,6 +81,23 @@ def test_more_words():
             assert abs(error) <= abs(exact) * mpmath.mpf(2) ** -107
 
 
+@pytest.mark.parametrize(
+    ("a", "name"),
+    [
+        (np.array([[1.0, 1e-60], [1e-60, 1.0]]), "float32"),
+        (np.array([[2.0**1000, 5e-324], [5e-324, 1.0]]), "float64"),
+        (np.array([[1.0, 1e-60j], [-1e-60j, 1.0]]), "complex64"),
+    ],
+)
+def test_radii_of_what_underflows(a, name):
+    found, info = linalg.cholesky(a, dtype=name, info=True)
+    assert found[1, 0] == 0  # it is about a[1, 0] / sqrt(a[0, 0]), and not zero
+    assert info.decided.all()
+    assert info.radius[1, 0] > 2.0**-999 or name == "float64"
+    assert info.radius[1, 0] > 0
+    assert linalg.cholesky(np.eye(2), dtype=name, info=True)[1].radius[1, 0] < 2.0**-999
+
+
 def complex_definite(rng, n, digits):
     a = rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n))
     q = np.linalg.qr(a)[0]

@@ -308,6 +308,7 @@ def _by_integers(a: Any, fmt: Format) -> _Factor | None:
     re, im = wholes
     zero = rounded(Fraction(0), part)
     words = [[[zero] * n for _ in range(n)] for _ in range(fmt.parts)]
+    is_zero = np.ones((fmt.parts, n, n), bool)
     last, unit = 1, Fraction(2) ** low
     for k in range(n):
         pivot = re[k, k]
@@ -315,7 +316,8 @@ def _by_integers(a: Any, fmt: Format) -> _Factor | None:
             raise np.linalg.LinAlgError(
                 f"a is not positive definite: its leading minor of size {k + 1} is not positive"
             )
-        for rows, x in zip(words, (re, im), strict=False):
+        for rows, empty, x in zip(words, is_zero, (re, im), strict=False):
+            empty[k:, k] = x[k:, k] == 0
             for i in range(k, n):
                 square = Fraction(x[i, k] ** 2, pivot * last) * unit
                 rows[i][k] = rounded_root(square, x[i, k] < 0, part)
@@ -334,6 +336,6 @@ def _by_integers(a: Any, fmt: Format) -> _Factor | None:
         for k, word in enumerate(part.words)
     ]  # fmt: skip
     size = np.array([[[abs(w[0]) for w in row] for row in rows] for rows in words], float)
-    radius = np.where(size == 0, 0.0, half_units(size, part))
+    radius = np.where(is_zero, 0.0, half_units(size, part))  # a result of 0 may have underflowed
     total = radius[0] if fmt.parts == 1 else above(np.hypot(radius[0], radius[1]))
     return _Factor(planes, moved_like(total, like), abs(like) >= 0)
