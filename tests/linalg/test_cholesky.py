@@ -125,6 +125,18 @@ def test_complex_factors_are_rounded_once(digits, way, monkeypatch):
     assert (found[np.triu_indices(6, 1)] == 0).all()
 
 
+@pytest.mark.parametrize("name", ["complex128x2", "complex128x3", "complex128x8"])
+def test_complex_factors_in_words_have_no_phase(name, monkeypatch):
+    """L times a diagonal of modulus 1 has the same L L': refinement did not see that."""
+    a = complex_definite(rng_of(11), 5, 2)
+    found, info = linalg.cholesky(a, dtype=name, info=True)
+    monkeypatch.setattr(factors, "_by_refinement", lambda a, fmt: None)
+    exact = linalg.cholesky(a, dtype=name)
+    assert info.decided.all()
+    for ours, wanted in zip(found.planes, exact.planes, strict=True):
+        assert (ours == wanted).all()
+
+
 @pytest.mark.parametrize("a", [np.ones((3, 3)), -np.eye(2), np.array([[1.0, 2.0], [2.0, 1.0]])])
 def test_what_is_not_definite_is_never_answered(a, monkeypatch):
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):

@@ -206,6 +206,13 @@ def test_factors_beyond_the_range_of_a_format_are_infinite():
         warnings.simplefilter("error")
         assert np.isinf(linalg.qr(a, "r", dtype="float32")[0]).all()
         assert np.isinf(linalg.lu_factor(a, dtype="float32")[0][0]).all()
+        for x in (a, torch.from_numpy(a)):
+            q, _, info = linalg.qr(x, dtype="float32", info=True)
+            assert np.isinf(np.asarray(info.residual)).all()
+            assert info.orthogonality < 1e-6
+            assert np.isfinite(np.asarray(q)).all()
+            _, _, info = linalg.lu_factor(x, dtype="float32", info=True)
+            assert np.isinf(np.asarray(info.residual)).all()
 
 
 @pytest.mark.parametrize(
