@@ -14,31 +14,34 @@ from widen.linalg.scaling import each_plane
 from widen.words import Words, elementwise_panels
 from widen.words.arithmetic import plane_times_power
 
-BLOCK = 32
-"""Columns of a panel, and rows of a triangle that is not halved any more."""
+BLOCK = 64
+"""Columns of a panel, and rows of a triangle that is not halved any more: bits depend on it.
+
+CPU milliseconds of `lu_factor`, one thread, float64x2, n = 100, 200, 400: 8.9, 36, 123 with 32, and
+4.2, 18, 84 with 64; float64x4 n = 400: 384 and 442.
+"""
 
 
 def factor_words(w: Words) -> Any:
     """Overwrite a matrix (m, n) with both triangles; row i was exchanged with row pivots[i].
 
     Pivots are the largest first words of their columns, the first of them: the same everywhere.
+    The left half of the columns goes first: so most of the work is in products of long rows.
     """
     m, n = w.shape
-    count = min(m, n)
-    pivots = np.arange(count)
-    for start in range(0, count, BLOCK):
-        stop = min(start + BLOCK, count)
-        panel = w[start:, start:stop]
-        own = eliminated(panel)
-        pivots[start:stop] = start + own
-        for rest in (w[start:, :start], w[start:, stop:]):
-            _reorder(rest, own)
-        if stop < n:
-            rows = w[start:stop, stop:]
-            solve_lower(w[start:stop, start:stop], rows)
-            if stop < m:
-                take_off(w[stop:, stop:], w[stop:, start:stop], rows)
-    return pivots
+    if n <= BLOCK:
+        return eliminated(w)
+    half = m if m < n else -(-n // (2 * BLOCK)) * BLOCK
+    left, right = w[:, :half], w[:, half:]
+    pivots = factor_words(left)
+    _reorder(right, pivots)
+    solve_lower(w[:half, :half], right[:half])
+    if half == m:
+        return pivots
+    take_off(right[half:], left[half:], right[:half])
+    more = factor_words(right[half:])
+    _reorder(left[half:], more)
+    return np.concatenate([pivots, half + more])
 
 
 def eliminated(panel: Words) -> Any:
