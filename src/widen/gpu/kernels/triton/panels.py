@@ -229,18 +229,14 @@ def substitute(
     length, square = wide(size) * width, wide(size) * size
     for step in range(size):
         tl.debug_barrier()  # rows are read by other threads than wrote them, should layouts differ
-        j = step
-        first, last = step + 1, size
-        if UPPER:
-            j = size - 1 - step
-            first, last = 0, size - 1 - step
+        j = size - 1 - step if UPPER else step + 0
         row = wide(j) * width + at
         y = load_number(w, row, length, inside, PARTS, COUNT)
         if UPPER:
             p = load_number(t, same + wide(j) * (size + 1), square, inside, PARTS, COUNT)
             y = over(y, p, PARTS, COUNT)
             store_number(w, row, length, inside, y, PARTS, COUNT)
-        for i in range(first, last):
+        for i in range(0 if UPPER else j + 1, j if UPPER else size):
             x = load_number(t, same + wide(i) * size + j, square, inside, PARTS, COUNT)
             other = wide(i) * width + at
             z = load_number(w, other, length, inside, PARTS, COUNT)
