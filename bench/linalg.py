@@ -2,10 +2,10 @@
 
 Every time is the best of several, and each is taken right after the ordinary one, since machines
 are shared: the ratios are what counts. `--flint` adds python-flint's exact solution at n = 400,
-`--batch` batches of small systems, `--spectra` eigenvalues, singular values and factors,
-`--factors` factorisations in words (CPU seconds, and nothing else), `--memory` what calls hold at
-most. `--cpu` counts CPU seconds in the first table and of batches, for machines that are busy: with one thread
-(`OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1`) these are what an idle machine takes.
+`--batch` batches of small systems, `--spectra` eigenvalues, singular values and factors, `--memory`
+what calls hold at most. `--factors` counts CPU seconds of factorisations in words, and does nothing
+else. `--cpu` counts CPU seconds in the first table and of batches, for machines that are busy: with
+one thread (`OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1`) these are what an idle machine takes.
 """
 
 from __future__ import annotations

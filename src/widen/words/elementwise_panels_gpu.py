@@ -1,11 +1,11 @@
 """Panels and small triangles of `Words` on a GPU: launches of Triton kernels, a CPU's bits.
 
-No GPU has run them yet. What is to be expected of LU in float64x2 at n = 8192 on an H200, from counts:
-- Panels: 8320 launches, which write and read 34 GB, 7 ms of the memory's time. A launch takes 2 or 3 us
-  of the GPU, together 20 ms, and the host about 10 us, together 90 ms: so the host decides.
-- Triangles: 448 launches. A program goes through 2016 steps, one after the other, each of which waits
-  for memory: at half a microsecond each that is 0.4 s. This is what to make faster first, by programs
-  that share the rows behind a pivot.
+No GPU has run them yet. What LU in float64x2 at n = 8192 may take on an H200, from counts:
+- Panels: 8320 launches, which write and read 34 GB, 7 ms of the memory's time. A launch takes 2 or
+  3 us of the GPU, together 20 ms, and the host about 10 us, together 90 ms: so the host decides.
+- Triangles: 448 launches. A program goes through 2016 steps, one after the other, each of which
+  waits for memory: at half a microsecond each that is 0.4 s. This is what to make faster first, by
+  programs that share the rows behind a pivot.
 - Products: 448 of them, which `bench/words_gpu.py` measures.
 1.5 TFLOP/s would be 0.24 s in all, so 0.5 TFLOP/s or so is likely, not more.
 """
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 MOST_WORDS = {1: 4, 2: 2}
 """Words of real and of complex numbers, at most: more take the compiler long.
 
-For sm_90 that is 0.3 CPU seconds and 48 registers for two words, 10 s and 72 registers for four, 1 s
-and 62 registers for two of complex numbers, 36 s for three. No kernel has local memory; that of complex numbers has 8 bytes of stack.
+For sm_90 that is 0.3 CPU seconds and 48 registers for two words, 10 s and 72 registers for four,
+1 s and 62 registers for two of complex numbers, 36 s for three. No kernel has local memory; that of
+complex numbers has 8 bytes of stack.
 """
 BLOCK = 64
 """Rows of a program of `eliminate`, and columns of one of `substitute`: one for each thread."""
