@@ -24,6 +24,7 @@ from widen.gpu.replay.private import (
 )
 from widen.options import Options, Wanted
 from widen.plan import Plan
+from widen.stages.compiling.once import LOADING
 from widen.stages.problem import Call, Encoding, Scalars
 
 Number = (float, complex)
@@ -97,9 +98,10 @@ def _of_host_memory() -> Any:
 
 @cache
 def _on_cpu() -> Wing:
-    from widen.cpu import products
+    with LOADING:  # a fork waits for it
+        from widen.cpu import products
 
-    return products
+        return products
 
 
 def matmul(a: Any, b: Any, out: Any, options: Options) -> Any:

@@ -168,6 +168,8 @@ def multiply(
     }  # fmt: skip
     with terminate_by_exception(), _alone(path):
         record = load(path, asked) if path.exists() else Record(path, asked)
+        if not part.exists() and _is_result(target, record, cut, dtype):
+            part = target  # it was ended between its last two steps
         array = _opened(part, record, cut.shape, dtype)
         infos = _compute(cut, record, array, arguments, progress)
         array.flush()
@@ -186,16 +188,21 @@ def _alone(path: Path) -> Iterator[None]:
     import fcntl
 
     lock = path.with_name(f"{path.name}.lock")
-    with write_errors(lock):
-        file = lock.open("w")
-    with file:
+    while True:
+        with write_errors(lock):
+            file = lock.open("w")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            file.close()
             raise CommandError(
                 f"another process computes {path.with_suffix('')}: wait for it, or choose another "
                 "output with -o"
             ) from error
+        if os.fstat(file.fileno()).st_nlink > 0:
+            break
+        file.close()  # who had the lock has removed the file since it was opened here
+    with file:
         try:
             yield
         finally:
@@ -221,12 +228,30 @@ def _opened(
             f"{part} holds {array.shape} {array.dtype}, not {shape} {dtype}: {again}"
         )
     for panel in record.panels:
-        if checksum(_panel(array, slice(panel["start"], panel["stop"]))) != panel["sha256"]:
+        if not _is_whole(array, panel):
             raise CommandError(
                 f"{part} is damaged between {panel['start']} and {panel['stop']} of its first "
                 f"axis: {again}"
             )
     return array
+
+
+def _is_result(target: Path, record: Record, cut: Cut, dtype: np.dtype[Any]) -> bool:
+    """Whether a file is the product, all panels of which are recorded."""
+    if any(record.finished(panel.start) is None for panel in cut.panels()):
+        return False
+    try:
+        array = np.load(target, mmap_mode="r")
+    except (OSError, ValueError):
+        return False
+    same = array.shape == cut.shape and array.dtype == dtype
+    return same and all(_is_whole(array, panel) for panel in record.panels)
+
+
+def _is_whole(array: Array, panel: dict[str, Any]) -> bool:
+    """Whether a panel's numbers are those that were recorded."""
+    own = _panel(array, slice(panel["start"], panel["stop"]))
+    return bool(checksum(own) == panel["sha256"])
 
 
 def _panel(array: Array, panel: slice) -> Array:
