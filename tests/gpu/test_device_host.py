@@ -57,6 +57,11 @@ class Cut:
         return self.panels
 
 
+def slow(value):
+    """A value that `make test-slow` alone takes."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 @pytest.fixture
 def assert_same(monkeypatch):
     """Whether a product in panels is the product of a CPU, bit for bit, and says the same of it."""
@@ -92,23 +97,19 @@ def test_every_format_and_contract(assert_same, name, accuracy, kept):
     assert said in info.plan.why[-1]
 
 
-@pytest.mark.covering(1)
-@pytest.mark.parametrize("accuracy", ["standard", "correct"])
-@pytest.mark.parametrize("name", ["float64x2", "complex128x2"])
+@pytest.mark.parametrize("accuracy", ["standard", slow("correct")])
+@pytest.mark.parametrize("name", ["float64x2", slow("complex128x2")])
 def test_several_words(assert_same, name, accuracy):
     a, b = draw_words("phi2", (3, 5, 4), 3, name)
     assert_same(a, b, accuracy=accuracy, cut=Cut(1, (3, 2)))
 
 
-@pytest.mark.parametrize("names", [("float64", "complex64"), ("complex128", "float32")])
+@pytest.mark.parametrize("names", [("float64", "complex64"), slow(("complex128", "float32"))])
 def test_a_real_operand_and_a_complex_one(assert_same, names):
     assert_same(*draw("phi2", (3, 4, 2), 3, *names), cut=Cut(0, (2, 1)))
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    ["float16", *(pytest.param(x, marks=pytest.mark.slow) for x in ("float64x3", "complex128"))],
-)
+@pytest.mark.parametrize("dtype", ["float16", slow("float64x3"), slow("complex128")])
 def test_results_of_other_formats(assert_same, dtype):
     assert_same(A[:3], B[:, :2], dtype=dtype, cut=Cut(0, (2, 1)))
 
@@ -117,10 +118,10 @@ BATCHES = RNG.standard_normal((3, 2, 3, 5)), RNG.standard_normal((2, 5, 2))
 
 
 @pytest.mark.parametrize("operands", [
-    (A[0], B), (A, B[:, 0]), (A[0], B[:, 0]), BATCHES, (BATCHES[0], BATCHES[1][0]),
-    (BATCHES[0][0, 0], BATCHES[1]), (BATCHES[0][0], BATCHES[1][0, :, 0]),
+    (A[0], B), slow((A, B[:, 0])), (A[0], B[:, 0]), BATCHES, slow((BATCHES[0], BATCHES[1][0])),
+    slow((BATCHES[0][0, 0], BATCHES[1])), slow((BATCHES[0][0], BATCHES[1][0, :, 0])),
 ], ids=lambda x: " ".join(str(y.shape) for y in x))  # fmt: skip
-@pytest.mark.parametrize("items", [2, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("items", [2, slow(1)])
 def test_vectors_and_batches(assert_same, operands, items):
     assert_same(*operands, cut=Cut(1, (3, 2), items if max(x.ndim for x in operands) > 2 else 1))
 
@@ -138,15 +139,15 @@ WIDE = RNG.standard_normal((14, 20)), RNG.standard_normal((20, 12))
 
 @pytest.mark.parametrize("operands", [
     (WIDE[0][::-2, ::-3][:3], WIDE[1][::3][:7][:, ::-6]),
-    (WIDE[1].T[:3, :7], WIDE[0].T[:7, :2]),
+    slow((WIDE[1].T[:3, :7], WIDE[0].T[:7, :2])),
     (np.broadcast_to(WIDE[0][0, :7], (3, 7)).astype(">f8"), np.broadcast_to(B[:, :1], (7, 2))),
-    (torch.from_numpy(A[:3] + 1j).conj(), torch.from_numpy(B.T[:2] - 2j).mH),
+    slow((torch.from_numpy(A[:3] + 1j).conj(), torch.from_numpy(B.T[:2] - 2j).mH)),
 ], ids=["reversed", "transposed", "repeated and swapped bytes", "conjugates"])  # fmt: skip
 def test_any_layout(assert_same, operands):
     assert_same(*operands, cut=Cut(0, (2, 1)))
 
 
-@pytest.mark.parametrize("accuracy", ["standard", "correct"])
+@pytest.mark.parametrize("accuracy", ["standard", slow("correct")])
 def test_special_values(assert_same, accuracy):
     a, b = draw("phi2", SHAPE, 3)
     a[1, 2], b[3, 1], a[4], a[2] = np.nan, np.inf, 1e308, 0
@@ -154,9 +155,10 @@ def test_special_values(assert_same, accuracy):
 
 
 @pytest.mark.parametrize("given", [
-    {"c": C[0], "alpha": -1.5, "beta": 0.3}, {"c": C[:, :1], "beta": 2.0, "dtype": "float16"},
-    {"c": C + 1j * C, "beta": 1.0, "dtype": "complex128"}, {"c": C, "alpha": 0.0, "beta": 2.0},
-    {"c": np.float64(1.5), "alpha": -1.0, "beta": 1.0, "accuracy": "correct"},
+    {"c": C[0], "alpha": -1.5, "beta": 0.3}, slow({"c": C[:, :1], "beta": 2.0, "dtype": "float16"}),
+    slow({"c": C + 1j * C, "beta": 1.0, "dtype": "complex128"}),
+    {"c": C, "alpha": 0.0, "beta": 2.0},
+    slow({"c": np.float64(1.5), "alpha": -1.0, "beta": 1.0, "accuracy": "correct"}),
     {"c": None, "alpha": 3.0},
 ], ids=range(6))  # fmt: skip
 def test_gemm(assert_same, given):
@@ -202,7 +204,7 @@ def test_integers_and_the_largest_bound():
 
 
 @pytest.mark.skipif(ON == "cuda", reason="a GPU has streams of its own")
-@pytest.mark.parametrize("cut", [Cut(0, (2, 1)), Cut(1, (1, 2))], ids="ab")
+@pytest.mark.parametrize("cut", [Cut(0, (2, 1)), slow(Cut(1, (1, 2)))], ids="ab")
 def test_bytes_sent_are_those_of_the_plan(monkeypatch, cut):
     """And of the formula; copies that are late, in pieces of a few numbers, change nothing."""
     links = []
