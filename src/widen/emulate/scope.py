@@ -198,6 +198,9 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = a.dtype if whole.dtype is None else whole.dtype
         if any(x.dtype != result for x in rest):
             return "", False
+        scalars = (whole.alpha, whole.beta)
+        if not result.is_complex and any(isinstance(x, complex) for x in scalars):
+            return "", False
         if a.dtype not in chosen.dtypes:
             return f"dtypes= leaves {name} out", False
         if flops(a, b) < chosen.min_flops:
