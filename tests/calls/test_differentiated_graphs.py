@@ -1,4 +1,4 @@
-"""What torch.func and forward mode make of a product that is compiled or traced."""
+"""Compiled and traced products: of integers, and those that torch.func differentiates."""
 
 from __future__ import annotations
 
@@ -48,7 +48,15 @@ def test_forward_mode_in_a_compiled_function(compiled):
 
 
 def test_a_linear_map_that_torch_func_traces():
-    """The tracer calls the operator inside of forward mode, where there is no tangent to ask for."""
+    """The tracer calls the operator in forward mode, where there is no tangent to ask for."""
     value, tangent = torch.func.linearize(lambda x: widen.matmul(A, x, accuracy="correct"), X)
     assert torch.equal(value, widen.matmul(A, X, accuracy="correct"))
     assert torch.equal(tangent(X), value)
+
+
+def test_integers_in_a_compiled_function(compiled):
+    whole = torch.arange(6).reshape(2, 3)
+    found = compiled(lambda a, b: widen.matmul(a, b) + 1)(whole, whole.mT)
+    assert torch.equal(found, whole @ whole.mT + 1)
+    found = compiled(lambda a, b: widen.matmul(a, b))(whole.double(), whole.mT)
+    assert torch.equal(found, (whole @ whole.mT).double())

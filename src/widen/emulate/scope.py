@@ -229,7 +229,7 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if out.shape != result.shape:
                 out.resize_(result.shape)
             result = out.copy_(result)
-        if _has_numbers(whole.a):
+        if not private.is_fake(whole.a):
             elapsed = time.perf_counter() - started
             self.log.note(self._kind(func, [whole.a, whole.b], ""), elapsed, bound)
         return result
@@ -314,11 +314,6 @@ def _is_made_of_tensors(types: Any) -> bool:
         and cls.__name__ not in ("FakeTensor", "FunctionalTensor")
         for cls in types
     )
-
-
-def _has_numbers(x: Tensor) -> bool:
-    """Whether a tensor has more than a shape."""
-    return not x.is_meta and type(x).__name__ != "FakeTensor"
 
 
 def _is_autocast(x: Tensor) -> bool:
