@@ -198,8 +198,7 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = a.dtype if whole.dtype is None else whole.dtype
         if any(x.dtype != result for x in rest):
             return "", False
-        scalars = (whole.alpha, whole.beta)
-        if not result.is_complex and any(isinstance(x, complex) for x in scalars):
+        if whole.c is not None and _is_complex(whole.alpha, whole.beta) and not result.is_complex:
             return "", False
         if a.dtype not in chosen.dtypes:
             return f"dtypes= leaves {name} out", False
@@ -333,6 +332,10 @@ def _name(dtype: Any) -> str:
 
 def _scalar(x: Any) -> complex:
     return x if isinstance(x, complex) else float(x)
+
+
+def _is_complex(*scalars: Any) -> bool:
+    return any(isinstance(x, complex) for x in scalars)
 
 
 def _are_finite(*scalars: Any) -> bool:

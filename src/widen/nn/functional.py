@@ -32,9 +32,10 @@ def linear(x: Any, weight: Any, bias: Any = None, *, accuracy: Accuracy = "stand
 
     Notes
     -----
-    Inside of `torch.autocast` all three are cast to its dtype first, as PyTorch's own layer does, but
-    float64 stays what it is. Gradients of all three are sums of the same kind, over the whole batch. `torch.nn.Linear`
-    inside `widen.emulate` rounds twice, the product and the sum with the bias.
+    Inside of `torch.autocast` all three are cast to its dtype first, as PyTorch's own layer does;
+    float64 stays what it is. Gradients of all three are sums of the same kind, over the whole
+    batch. `torch.nn.Linear` inside `widen.emulate` rounds twice, the product and the sum with the
+    bias.
 
     Examples
     --------
