@@ -28,6 +28,11 @@ FORMAT = "widen_format"
 
 SUFFIXES = (".npz", ".safetensors")
 
+DAMAGE = (
+    ValueError, KeyError, EOFError, OverflowError, RuntimeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What reading a damaged archive may raise; a wrong bit may say that a member is encrypted, too."""
+
 
 def save(x: Words, path: Any) -> None:
     """Write words to a file."""
@@ -84,7 +89,7 @@ def load(path: Any) -> Words:
     try:
         name, planes = read(source)
         return _checked(name, planes)
-    except (ValueError, KeyError, EOFError, OverflowError, zipfile.BadZipFile, zlib.error) as error:
+    except DAMAGE as error:
         reason = str(error).strip("'\"").rstrip(".") or type(error).__name__
         raise ValueError(f"{source} holds no words, or is damaged: {reason}") from error
 
@@ -93,10 +98,13 @@ def _archive(source: Path) -> tuple[str, dict[str, Any]]:
     with source.open("rb") as file:
         if file.read(2) != b"PK":
             raise ValueError("it is not a .npz file")
-    with np.load(source, allow_pickle=False) as members:
-        if FORMAT not in members:
-            raise ValueError(f"there is no {FORMAT} in it; np.load reads other archives")
-        entries = {name: members[name] for name in members.files}
+    try:
+        with np.load(source, allow_pickle=False) as members:
+            if FORMAT not in members:
+                raise ValueError(f"there is no {FORMAT} in it; np.load reads other archives")
+            entries = {name: members[name] for name in members.files}
+    except OSError as error:  # the file was opened: a member lies where there is no such place
+        raise ValueError(str(error)) from error
     name = entries.pop(FORMAT)
     if name.dtype.kind != "U" or name.ndim:
         raise ValueError(f"{FORMAT} is no word")
