@@ -3,9 +3,9 @@
 Every time is the best of several, and each is taken right after the ordinary one, since machines
 are shared: the ratios are what counts. `--flint` adds python-flint's exact solution at n = 400,
 `--batch` batches of small systems, `--spectra` eigenvalues, singular values and factors, `--memory`
-what calls hold at most. `--cpu`
-counts CPU seconds in the first table and of batches, for machines that are busy: with one thread
-(`OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1`) these are what an idle machine takes.
+what calls hold at most. `--factors` counts CPU seconds of factorisations in words, and does nothing
+else. `--cpu` counts CPU seconds in the first table and of batches, for machines that are busy: with
+one thread (`OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1`) these are what an idle machine takes.
 """
 
 from __future__ import annotations
@@ -112,6 +112,28 @@ def of_spectra(n=200):
         print(f"| {name} | {1e3 * theirs:.1f} ms | {1e3 * own:.0f} ms |", flush=True)
 
 
+def of_factors():
+    """CPU seconds of factorisations and of substitution in words, the best of three."""
+    rng, linalg = np.random.default_rng(6), widen.linalg
+    names = ("lu_factor, float64x2", "lu_factor, float64x4", "lu_solve, float64x2", "qr, float64",
+             "qr, float64x2", "qr, float64x4")  # fmt: skip
+    print(f"| n | {' | '.join(names)} |")
+    print(f"| --- |{' --- |' * len(names)}")
+    for n in (100, 200, 400):
+        a, b = rng.standard_normal((n, n)), rng.standard_normal((n, 1))
+        factors = linalg.lu_factor(a, dtype="float64x2")
+        calls = [
+            *(partial(linalg.lu_factor, a, dtype=f"float64x{k}") for k in (2, 4)),
+            partial(linalg.lu_solve, factors, b),
+            *(partial(linalg.qr, a, dtype=name) for name in ("float64", "float64x2", "float64x4")),
+        ]
+        times = []
+        for call in calls:
+            call()
+            times.append(min(timed(call, process_time) for _ in range(3)))
+        print(f"| {n} | {' | '.join(f'{1e3 * t:.0f} ms' for t in times)} |", flush=True)
+
+
 def of_memory(n=200):
     """The most that calls hold beside their operands (tracemalloc), in matrices of float64."""
     rng = np.random.default_rng(5)
@@ -146,9 +168,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--count", type=int, default=6)
-    for option in ("--flint", "--batch", "--spectra", "--memory", "--cpu"):
+    for option in ("--flint", "--batch", "--spectra", "--factors", "--memory", "--cpu"):
         parser.add_argument(option, action="store_true")
     given = parser.parse_args()
+    if given.factors:
+        of_factors()
+        return
     widen.linalg.solve(np.eye(3) + 1, np.ones(3))  # compiles
     print(f"| n = {given.n} | np.linalg | widen.linalg | ratio | what it took |")
     print("| --- | --- | --- | --- | --- |")

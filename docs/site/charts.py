@@ -10,9 +10,9 @@ from html import escape
 COLOURS = ["#3b7fc4", "#d07a1d", "#2f9e62", "#c94f4f", "#8a6cc2", "#8a8a8a", "#2aa3a3"]
 STYLE = """
   .card { fill: #ffffff; stroke: #d5d9df; }
-  text { fill: #1f2733; font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }
-  .title { font-weight: 600; font-size: 14px; }
-  .faint { fill: #5c6675; font-size: 12px; }
+  text { fill: #1f2733; font: 15px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }
+  .title { font-weight: 600; font-size: 15px; }
+  .faint { fill: #5c6675; font-size: 13.5px; }
   .grid { stroke: #d5d9df; stroke-width: 1; }
   .one { stroke: #5c6675; stroke-width: 1.2; stroke-dasharray: 5 4; }
   .line { fill: none; stroke-width: 2.2; }
@@ -70,14 +70,14 @@ class Panel:
 
 def panel_parts(panel: Panel, x: float, y: float, width: float) -> tuple[list[str], float]:
     """Return the shapes of one panel whose corner is at x and y, and where it ends."""
-    left, remark_at, row = x + 14.0, x + 132.0, 24.0
-    bar_at = x + (204.0 if any(bar.remark for bar in panel.bars) else 158.0)
+    left, remark_at, row = x + 14.0, x + 148.0, 25.0
+    bar_at = x + (222.0 if any(bar.remark for bar in panel.bars) else 172.0)
     parts = [text(left, y + 28, panel.heading, "title")]
     parts.append(text(remark_at, y + 50, panel.remark_heading, "faint"))
     y += 58 if panel.remark_heading else 40
     longest = max(bar.value for bar in panel.bars)
     for bar in panel.bars:
-        length = max(1.5, (x + width - bar_at - 64) * bar.value / longest)
+        length = max(1.5, (x + width - bar_at - 70) * bar.value / longest)
         parts.append(text(left, y + 15, bar.label))
         parts.append(text(remark_at, y + 15, bar.remark))
         parts.append(
@@ -120,6 +120,11 @@ class Axis:
     ticks: Sequence[float]
     logarithmic: bool = True
 
+    def shown(self, value: float) -> str:
+        """Return how a value is written; large powers of two are 2^k."""
+        exponent = math.log2(value) if value > 0 else 0.0
+        return f"2^{exponent:.0f}" if exponent >= 16 and exponent.is_integer() else f"{value:g}"
+
     def share(self, value: float) -> float:
         """Return where between the first and the last tick a value lies, from 0 to 1."""
         scale = math.log if self.logarithmic else float
@@ -127,13 +132,13 @@ class Axis:
         return (scale(value) - low) / (high - low)
 
 
-def legend(names: Sequence[str], width: float) -> tuple[list[str], float]:
+def legend(names: Sequence[str], width: float, top: float) -> tuple[list[str], float]:
     """Return the names of series beside their colours, in rows, and where the rows end."""
-    parts, x, y = [], 16.0, 56.0
+    parts, x, y = [], 16.0, top
     for name, colour in zip(names, COLOURS, strict=False):
-        room = 26 + 7.0 * len(name)
+        room = 30 + 8.4 * len(name)
         if x + room > width and x > 16:
-            x, y = 16.0, y + 17
+            x, y = 16.0, y + 19
         parts.append(f'<rect x="{x:.1f}" y="{y - 6:g}" width="11" height="4" fill="{colour}"/>')
         parts.append(text(x + 15, y, name, "faint"))
         x += room
@@ -142,24 +147,24 @@ def legend(names: Sequence[str], width: float) -> tuple[list[str], float]:
 
 def line_chart(title: str, across: Axis, up: Axis, series: Sequence[Series], source: str) -> str:
     """Return lines over one scale, with a dashed line at 1 where the scale has one."""
-    width, left, right, high, bottom = 480.0, 58.0, 26.0, 200.0, 62.0
-    named, end = legend([one.name for one in series], width)
+    width, left, right, high, bottom = 480.0, 66.0, 26.0, 200.0, 68.0
+    named, end = legend([one.name for one in series], width, 62.0 if up.label else 46.0)
     top = end + 18
     height = top + high + bottom
 
     def place(x: float, y: float) -> tuple[float, float]:
         return left + (width - left - right) * across.share(x), top + high * (1 - up.share(y))
 
-    parts = [text(16, 24, title, "title"), text(16, 40, up.label, "faint"), *named]
+    parts = [text(16, 24, title, "title"), text(16, 43, up.label, "faint"), *named]
     for tick in up.ticks:
         x, y = place(across.ticks[0], tick)
         style = "one" if tick == 1 else "grid"
         parts.append(f'<path class="{style}" d="M{x:.1f} {y:.1f}H{width - right:g}"/>')
-        parts.append(text(x - 8, y + 4, f"{tick:g}", "faint", "end"))
+        parts.append(text(x - 8, y + 4, up.shown(tick), "faint", "end"))
     for tick in across.ticks:
         x, y = place(tick, up.ticks[0])
-        parts.append(text(x, y + 18, f"{tick:g}", "faint", "middle"))
-    parts.append(text(width - right, height - bottom + 36, across.label, "faint", "end"))
+        parts.append(text(x, y + 19, across.shown(tick), "faint", "middle"))
+    parts.append(text(width - right, height - bottom + 38, across.label, "faint", "end"))
     for one, colour in zip(series, COLOURS, strict=False):
         points = [place(*point) for point in one.points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -6,14 +6,11 @@ be computed from bench/results is compared with it (`CHECKED`).
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-import rows
+import checked
 import stage
 
 ROOT = Path(__file__).parents[2]
@@ -23,10 +20,11 @@ COUNT = (
 )
 MEASURED = re.compile(
     rf"(?<![\w-]){COUNT}(?: ?×(?! \d)| ?%| (?:ns|µs|ms|s|CPU seconds|seconds|minutes|hours?|"
-    r"kB|KB|MB|GB|TB|TOP/s|GFLOP/s|TFLOP/s|Tbit/s|GB/s|TB/s|of torch's speed|"
-    r"times (?:as|the|faster|slower|longer|NumPy|PyTorch)))(?![\w-])"
+    r"kB|KB|MB|GB|TB|TOP/s|GFLOP/s|TFLOP/s|Tbit/s|GB/s|TB/s|of PyTorch's speed|"
+    r"times (?:as|at|the|faster|slower|longer|NumPy|PyTorch)))(?![\w-])"
+    r"|(?<![\w.-])\d+\.\d+(?:, \d+\.\d+)* (?:to|and) \d+\.\d+"
 )
-"""A number with a unit of time, speed, memory or a ratio."""
+"""A number with a unit of time, speed, memory or a ratio; or several decimals."""
 CELL = re.compile(r"^\|.*\| (\d+\.\d+) \|.*$", re.MULTILINE)
 """A row of a table with a number that is no integer."""
 COMMAND = re.compile(
@@ -53,18 +51,19 @@ ITEM = re.compile(r"^(\d{3}-[a-z][\w-]+):")
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page below one heading."""
+    """A part of a page below one heading; `above` is the chapter that it stands in."""
 
     page: str
     heading: str
     level: int
     text: str
+    above: str = ""
 
     @property
     def figures(self) -> list[str]:
         """Measured figures in its sentences and tables; not what links are called."""
         plain = re.sub(r"\[([^]]*)\]\([^)]*\)", "", self.text)
-        found = list(dict.fromkeys(" ".join(x.split()) for x in MEASURED.findall(plain)))
+        found = list(dict.fromkeys(MEASURED.findall(" ".join(plain.split()))))
         return found or [f"table with {x}" for x in CELL.findall(plain)[:1]]
 
     @property
@@ -127,7 +126,8 @@ def listed() -> list[tuple[Section, list[str]]]:
                 continue
             if section.figures or section.pictures:
                 made = [*commands, *(drawn_by(section) if section.pictures else [])]
-                found.append((section, list(dict.fromkeys(made))))
+                chapter = next((one.heading for one in above[:-1] if one.level > 1), "")
+                found.append((replace(section, above=chapter), list(dict.fromkeys(made))))
     return found
 
 
@@ -138,7 +138,7 @@ def missing() -> list[str]:
 
 def faults() -> list[str]:
     """Return figures without a command, and figures that are not those of the rows."""
-    return [*(f"no command: {place}" for place in missing()), *wrong()]
+    return [*(f"no command: {place}" for place in missing()), *checked.wrong(pages())]
 
 
 def drawn_by(part: Section) -> list[str]:
@@ -157,7 +157,8 @@ def row_of(part: Section, commands: list[str]) -> str:
         named = drawn_by(part)
     shown = [*part.figures, *(f"picture {name}" for name in part.pictures)]
     made = "<br>".join(f"`{command}`" for command in named)
-    heading = re.sub(r"[|`*]", "", part.heading)
+    places = [part.above.partition(" (")[0], part.heading]
+    heading = re.sub(r"[|`*]", "", ": ".join(filter(None, places)))
     return f"| {heading} | {', '.join(shown)} | {made} |\n".replace("~", "\\~")
 
 
@@ -167,7 +168,10 @@ def page() -> str:
         "# Every figure, and the command that makes it\n\nMade from the pages themselves: for "
         "every section with measured figures, what they are and which command makes them. Figures "
         "of a GPU are those of one NVIDIA H200 with CUDA 13.0, PyTorch 2.11 and Triton 3.6. Rows "
-        "that the commands wrote are in `bench/results/`. What examples print is not listed: "
+        "that the commands wrote are in `bench/results/`. When the site is built, "
+        f"{len(checked.CHECKED)} sentences and rows of tables are made of these again, and the "
+        "build fails if one of them is not on its page. (They also include what is counted: "
+        "digits of formats, and products with a known SHA-256.) What examples print is not listed: "
         "they run when the site is built.\n"
     ]
     last = ""
@@ -179,114 +183,3 @@ def page() -> str:
             last = section.page
         parts += [row_of(part, commands) for part in section.parts]
     return "".join(parts)
-
-
-# ── figures that rows of bench/results give ──────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A text that stands on some pages, and the same text made from rows."""
-
-    pages: tuple[str, ...]
-    made: Callable[[], str]
-
-
-def gpu_row(label: str, kind: str) -> str:
-    """Return a line of the table of an H200: ratios at four sizes."""
-    ratios = [rows.gpu(kind, n)["ratio_to_native"] for n in (2048, 4096, 8192, 16384)]
-    return f"| {label} | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |"
-
-
-def error_row(label: str, phi: float) -> str:
-    """Return a line of the table of errors."""
-    found = rows.accuracy(phi)
-    errors = [float(f"{found[name][0]:.2g}") for name in ("numpy", "fast", "standard", "correct")]
-    cells = [f"{error:g}" for error in errors]
-    return f"| {label} | " + " | ".join(cells) + " |"
-
-
-def off_row(label: str) -> str:
-    """Return the line of elements that are not the nearest float64."""
-    found = rows.accuracy(0.5)
-    cells = [f"{found[name][1]:,}" for name in ("numpy", "fast", "standard")]
-    return f"| {label} | " + " | ".join(cells) + f" | **{found['correct'][1]}** |"
-
-
-def time_row(label: str) -> str:
-    """Return the line of times at n = 1024."""
-    named = [rows.cpu(name, (1024, 1024, 1024)) for name in ("fast", "standard", "correct")]
-    cells = [f"{named[1]['numpy_ms']:.0f} ms", *(f"{row['widen_ms']:.0f} ms" for row in named)]
-    return f"| {label} | " + " | ".join(cells) + " |"
-
-
-def ratios(n: tuple[int, ...], kind: str = "float64-standard") -> list[str]:
-    """Return ratios to the ordinary product on an H200."""
-    return [f"{rows.gpu(kind, size)['ratio_to_native']:.2f}" for size in n]
-
-
-def peer_row(label: str, library: str, operand_bits: int, n: int) -> str:
-    """Return a line of the table of other libraries."""
-    row = rows.peer(library, operand_bits, n)
-    times = [float(f"{1e3 * row[key]:.2g}") for key in ("cpu_s", "converting_s")]
-    cells = [f"{time:g}" if time >= 0.1 else "0" for time in times]
-    digits = f"{row['right_bits'] * math.log10(2):.1f}"
-    return f"| {label} | {cells[0]} | {cells[1]} | {digits} |"
-
-
-PEERS = [
-    ("NumPy, float64", "NumPy float64", 53, 512),
-    ('**widen**, `"standard"`', 'widen "standard"', 53, 512),
-    ('**widen**, `"correct"`', 'widen "correct"', 53, 512),
-    ("python-flint, exact (`fmpz_mat`), rounded at the end", "python-flint fmpz_mat", 53, 512),
-    ("**widen**, result in `float64x2`", "widen float64x2", 53, 512),
-    ("Ozaki scheme over NumPy, 35 lines of Python", "Ozaki scheme over NumPy, 35 lines", 53, 512),
-    ("NumPy, longdouble (80 bits)", "NumPy longdouble", 53, 512),
-    ("**widen**, `float64x2`", "widen float64x2", 106, 512),
-    ("python-flint, `arb_mat`", "python-flint arb_mat, 106 bits", 106, 512),
-    ("xprec, `ddouble`", "xprec ddouble", 106, 512),
-    ("numpy-quaddtype", "numpy-quaddtype", 106, 512),
-    ("**widen**, `float64x4`", "widen float64x4", 212, 512),
-    ("python-flint, `arb_mat`, 212 bits", "python-flint arb_mat, 212 bits", 212, 512),
-    ("**widen**, `float64x2`, n = 64", "widen float64x2", 106, 64),
-    ("mpmath, 106 bits, n = 64", "mpmath, 106 bits", 106, 64),
-]
-"""Lines of the table of docs/comparison.md: what is said, and the row it comes from."""
-
-CHECKED = [
-    Checked(("performance.md",), lambda: gpu_row('float64, `"fast"`', "float64-fast")),
-    Checked(("performance.md",), lambda: gpu_row('float64, `"standard"`', "float64-standard")),
-    Checked(("performance.md",), lambda: gpu_row("the same, B encoded before",
-                                                 "float64-standard-encoded")),
-    Checked(("performance.md",), lambda: gpu_row('float32, `"standard"`', "float32-standard")),
-    Checked(("performance.md",),
-            lambda: gpu_row('complex128, `"standard"`', "complex128-standard")),
-    Checked(("performance.md",), lambda: gpu_row('float64, `"correct"`', "float64-correct")),
-    Checked(("accuracy.md",),
-            lambda: error_row(r"largest error, n = 256, φ = 0.5, in u·\|A\|\|B\|", 0.5)),
-    Checked(("accuracy.md",), lambda: error_row("the same, φ = 2", 2.0)),
-    Checked(("accuracy.md",), lambda: off_row(
-        "elements that are not the nearest float64, of 65,536, φ = 0.5")),
-    Checked(("accuracy.md",), lambda: time_row("time at n = 1024, φ = 0.1")),
-    Checked(("comparison.md",), lambda: "{}, {}, {} and {} times the speed of PyTorch's".format(
-        *ratios((2048, 4096, 8192, 16384)))),
-    Checked(("tutorials/large_gpu.md",), lambda: "{} times as fast as PyTorch's float64 product "
-            "at n = 4096, {} times at 8192 and {} times at 16384".format(
-                *ratios((4096, 8192, 16384)))),
-    Checked(("README.md",), lambda: '{} to {} times PyTorch\'s float64 speed on an H200 from '
-            'n = 4096 on, with `"fast"` {} to {}'.format(
-                *ratios((4096, 16384)), *ratios((4096, 16384), "float64-fast"))),
-    *(Checked(("comparison.md",), partial(peer_row, *line)) for line in PEERS),
-]  # fmt: skip
-
-
-def wrong() -> list[str]:
-    """Return texts made from rows that do not stand where they should."""
-    shown = pages()
-    return [
-        f"{page}: {text!r} is not there"
-        for check in CHECKED
-        for text in [check.made()]
-        for page in check.pages
-        if " ".join(text.split()) not in " ".join(shown[page].split())
-    ]

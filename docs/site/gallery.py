@@ -75,7 +75,7 @@ def decades(values: Sequence[float]) -> list[float]:
     return [float(f"1e{low + step * at}") for at in range(count + 1)]
 
 
-def picture(item: str, title: str) -> str:
+def picture(item: str) -> str:
     """Return an item's chart."""
     drawing = DRAWN[item]
     kept = [row for row in table(item) if all(row[k] == x for k, x in drawing.only.items())]
@@ -96,8 +96,9 @@ def picture(item: str, title: str) -> str:
         if math.log(x / ticks[-1]) > 0.13 * math.log(across[-1] / across[0]):
             ticks.append(x)
     ticks[-1] = across[-1]
-    return line_chart(title, Axis(drawing.x, ticks),
-                      Axis(drawing.label, decades(heights)), series[:6], H200)  # fmt: skip
+    # The title of the page's section stands above it: the chart begins with what it measures.
+    return line_chart(drawing.label, Axis(drawing.x, ticks), Axis("", decades(heights)),
+                      series[:6], H200)  # fmt: skip
 
 
 def sections(text: str) -> list[tuple[int, str, list[str]]]:
@@ -137,7 +138,7 @@ def page() -> tuple[str, dict[str, str]]:
         item = heading.partition(":")[0]
         if item in DRAWN:
             title = heading.partition(": ")[2]
-            pictures[item] = picture(item, title)
+            pictures[item] = picture(item)
             parts.append(f"![{title}](pictures/papers/{item}.svg)\n\n")
         parts.append("".join(map(claim, lines)) + "\n")
         if level == 3:

@@ -101,7 +101,7 @@ def escaped(lines: list[str]) -> list[str]:
 def table_of(names: list[str], things: list[Any]) -> str:
     """Return names with the first line of what they say."""
     rows = [
-        f"   * - :py:obj:`{name}`\n     - {first_line(thing)}\n"
+        f"   * - :py:obj:`~{name}`\n     - {first_line(thing)}\n"
         for name, thing in zip(names, things, strict=True)
     ]
     return ".. list-table::\n   :widths: 30 70\n\n" + "".join(rows) + "\n"
@@ -123,7 +123,7 @@ def format_pages() -> str:
         digits = int(fmt.precision * np.log10(2))
         numbers, value = ("complex", "1+2j") if fmt.parts == 2 else ("real", "1")
         words = " + ".join(f"{count} × {word}" for word, count in Counter(words_of(fmt)).items())
-        cells = [f":py:obj:`widen.{name}`", numbers, words, str(fmt.precision), str(digits)]
+        cells = [f":py:obj:`~widen.{name}`", numbers, words, str(fmt.precision), str(digits)]
         rows.append("   * - " + "\n     - ".join(cells) + "\n")
         shown = str(widen.Words([value], fmt) / 3)
         entries.append(

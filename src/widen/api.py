@@ -26,14 +26,14 @@ def matmul(
     a: Any, b: Any, *, accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ...,
     system: str | None = ..., workspace: int | str | None = ..., out: Any = ...,
     info: Literal[False] = ..., progress: Progress | None = ..., plan: Plan | None = ...,
-    native: bool = ...,
+    native: bool = ..., device: Any = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def matmul(
     a: Any, b: Any, *, accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ...,
     system: str | None = ..., workspace: int | str | None = ..., out: Any = ...,
     info: Literal[True, "largest"], progress: Progress | None = ..., plan: Plan | None = ...,
-    native: bool = ...,
+    native: bool = ..., device: Any = ...,
 ) -> tuple[Any, Info]: ...  # fmt: skip
 def matmul(
     a: Any,
@@ -49,6 +49,7 @@ def matmul(
     progress: Progress | None = None,
     plan: Plan | None = None,
     native: bool = False,
+    device: Any = None,
 ) -> Any:
     """Matrix product with a promise, for every element and on every input.
 
@@ -89,11 +90,16 @@ def matmul(
         Allow the ordinary product where it is faster and keeps the contract, which is ``"fast"``
         with numbers far from over- and underflow; `info` says so. Its bits may differ from one
         shape, device or library to the next.
+    device
+        ``"cuda"`` or ``"cuda:1"``: compute on this GPU while operands and result stay in host
+        memory, NumPy arrays (memory maps too) or tensors on a CPU. They are sent in panels, and
+        `workspace` is for these, too; `info` says how large they are. There is no `plan`, no
+        `Encoded` and no ordinary product then.
 
     Returns
     -------
     ndarray or tensor, or (ndarray or tensor, Info)
-        Of the operands' library, on their device. Integers give integers, exactly, or an
+        Of the operands' library, where they are. Integers give integers, exactly, or an
         OverflowError, unless `dtype` says otherwise.
 
     Notes
@@ -117,7 +123,7 @@ def matmul(
     """
     options = Options(
         accuracy, dtype, unit, system, workspace, plan=plan, native=native, info=info,
-        progress=progress,
+        progress=progress, device=device,
     )  # fmt: skip
     return dispatch.matmul(a, b, out, options)
 
@@ -127,14 +133,14 @@ def gemm(
     a: Any, b: Any, c: Any = ..., *, alpha: complex = ..., beta: complex = ...,
     accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ..., system: str | None = ...,
     workspace: int | str | None = ..., out: Any = ..., info: Literal[False] = ...,
-    progress: Progress | None = ...,
+    progress: Progress | None = ..., device: Any = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def gemm(
     a: Any, b: Any, c: Any = ..., *, alpha: complex = ..., beta: complex = ...,
     accuracy: Accuracy = ..., dtype: Any = ..., unit: str | None = ..., system: str | None = ...,
     workspace: int | str | None = ..., out: Any = ..., info: Literal[True, "largest"],
-    progress: Progress | None = ...,
+    progress: Progress | None = ..., device: Any = ...,
 ) -> tuple[Any, Info]: ...  # fmt: skip
 def gemm(
     a: Any,
@@ -151,6 +157,7 @@ def gemm(
     out: Any = None,
     info: Wanted = False,
     progress: Progress | None = None,
+    device: Any = None,
 ) -> Any:
     """The sum alpha a b + beta c, exact and rounded once.
 
@@ -160,7 +167,7 @@ def gemm(
 
     Parameters
     ----------
-    a, b, accuracy, dtype, unit, system, workspace, out, info, progress
+    a, b, accuracy, dtype, unit, system, workspace, out, info, progress, device
         As for `matmul`.
     c
         Array (or tensor) that broadcasts to the result's shape. With ``beta=0`` it is not read. It
@@ -177,7 +184,9 @@ def gemm(
     >>> widen.gemm(a, x, c, alpha=-1.0, beta=1.0, accuracy="correct")    # c - a x, exactly rounded
     array([-8.32667268e-17, -5.55111512e-17])
     """
-    options = Options(accuracy, dtype, unit, system, workspace, info=info, progress=progress)
+    options = Options(
+        accuracy, dtype, unit, system, workspace, info=info, progress=progress, device=device
+    )
     return dispatch.gemm(a, b, Scalars(alpha, beta, c), out, options)
 
 

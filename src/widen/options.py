@@ -31,11 +31,14 @@ class Options:
     native: bool = False
     info: Wanted = False
     progress: Progress | None = None
+    device: Any = None
 
     @property
     def plain(self) -> bool:
         """Whether nothing is asked for but the product."""
-        return self.info is False and not self.native and self.progress is None
+        return (
+            self.info is False and not self.native and self.progress is None and self.device is None
+        )
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import signal
@@ -131,8 +132,41 @@ def test_damaged_and_foreign_records_are_refused(folder, monkeypatch, capsys):
     assert np.load("C.npy").tobytes() == product().tobytes()
 
 
-def test_two_processes_do_not_work_on_one_product(folder, capsys):
-    with resume._alone(Path(".C.npy.part.json")):
+def test_what_ended_between_its_last_two_steps(folder, capsys):
+    """The product is there, and its record still is: nothing is left to do but to remove that."""
+    np.save("A.npy", np.load("A.npy")[:300])
+    record, unlink = Path(".C.npy.part.json"), Path.unlink
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Path, "unlink",
+            lambda path, **how: None if path.name == record.name else unlink(path, **how),
+        )  # fmt: skip
+        assert matmul() == 0
+    kept, whole = record.read_bytes(), Path("C.npy").read_bytes()
+    assert matmul() == 0
+    assert Path("C.npy").read_bytes() == whole
+    assert not record.exists()
+    record.write_bytes(kept)
+    Path("C.npy").write_bytes(whole[:-1] + b"?")  # another file of that name
+    assert "missing or damaged" in said(capsys)
+
+
+def test_two_processes_do_not_work_on_one_product(folder, capsys, monkeypatch):
+    path, taken = Path(".C.npy.part.json"), []
+    with resume._alone(path):
+        assert "another process computes" in said(capsys)
+    lock = fcntl.flock
+
+    def late(file, how):
+        """Somebody else removes the file that was opened, as who has finished does."""
+        if not taken:
+            Path(".C.npy.part.json.lock").unlink()
+        taken.append(file)
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with resume._alone(path):
+        assert len(taken) == 2
         assert "another process computes" in said(capsys)
     assert matmul() == 0
 

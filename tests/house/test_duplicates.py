@@ -31,7 +31,7 @@ REASONS = {
     ("api.py: matmul", "api.py: plan"): (
         "a plan is asked for with the words of the product, without out, info and progress"
     ),
-    ("cli/gemm.py: gemm", "cli/plan.py: plan"): (
+    ("cli/gemm.py: gemm", "cli/matmul.py: matmul"): (
         "typer reads the options of a command from its signature, which must name them all"
     ),
     ("cpu/kernels/reconstruct.py: in_floats", "cpu/kernels/reconstruct.py: in_limbs"): (

@@ -42,7 +42,7 @@ ORDER = [
     ["cpu.batches", "gpu.batches"],  # the doors of the wings, which know of Words
     ["gpu.foresight"],
     ["cpu.products", "gpu.products"],
-    ["gpu.measuring", "gpu.usual"],
+    ["gpu.measuring", "gpu.usual", "gpu.host"],
     ["gpu.ship", "gpu.warm"],
     ["calls"],
     ["api"],
@@ -77,6 +77,7 @@ LIBRARIES = {
     "gpu.batches": {"torch"},
     "gpu.products": {"torch"},
     "gpu.foresight": {"torch"},
+    "gpu.host": {"torch"},
     "gpu.measuring": {"torch"},
     "gpu.usual": {"torch"},
     "gpu.ship": {"triton"},

@@ -3,9 +3,11 @@
 import doctest
 import inspect
 import re
+from itertools import pairwise
 
 import pytest
 
+import checked
 import examples
 import figures
 import gallery
@@ -20,7 +22,7 @@ from helpers import ROOT
 
 
 def test_docstrings_of_the_scripts():
-    for module in (examples, figures, gallery, programs, reference, stage, themes):
+    for module in (checked, examples, figures, gallery, programs, reference, stage, themes):
         assert doctest.testmod(module).failed == 0
         assert doctest.testmod(module).attempted > 0
 
@@ -44,7 +46,9 @@ def test_every_figure_has_a_command():
     [
         ("It takes 12 ms.", "12 ms"),
         ("It is two times as fast.", "two times as"),
-        ("0.5 to 0.7 of a second, 20 % less", "20 %"),
+        ("0.5 to 0.7 of a second, 20 % less", "0.5 to 0.7', '20 %"),
+        ('With `"fast"` it has 1.33 to 1.92.', "1.33 to 1.92"),
+        ("It takes 12\ntimes as long.", "12 times as"),
         ("| a | b |\n| --- | --- |\n| x | 0.71 |", "table with 0.71"),
     ],
 )
@@ -52,7 +56,7 @@ def test_a_figure_without_a_command_is_found(monkeypatch, text, figure):
     """The build fails then."""
     page = f"# P\n\n## Q\n\n{text}\n"
     monkeypatch.setattr(figures, "pages", lambda: {"p.md": page})
-    monkeypatch.setattr(figures, "CHECKED", [])
+    monkeypatch.setattr(checked, "CHECKED", [])
     assert figures.faults() == [f"no command: p.md, Q: ['{figure}']"]
     named = page + "\n(`python bench/cpu.py`)\n"
     monkeypatch.setattr(figures, "pages", lambda: {"p.md": named})
@@ -65,11 +69,36 @@ def test_every_picture_says_what_measured_it():
     assert all((ROOT / "bench" / f"{name}.py").is_file() for name in named)
 
 
-def test_figures_are_those_of_the_rows(monkeypatch):
-    assert figures.wrong() == []
-    monkeypatch.setattr(figures, "pages", lambda: dict.fromkeys(
-        [page for check in figures.CHECKED for page in check.pages], ""))  # fmt: skip
-    assert len(figures.wrong()) == len(figures.CHECKED)
+def test_figures_are_those_of_the_rows():
+    assert checked.wrong(figures.pages()) == []
+
+
+def test_another_digit_is_found():
+    """In each text that is made of rows, on each of its pages."""
+    shown = {page: " ".join(text.split()) for page, text in figures.pages().items()}
+    for check in checked.CHECKED:
+        made = " ".join(check.made().split())
+        at = [found.start() for found in re.finditer(r"\d", made)][-1]
+        other = made[:at] + str((int(made[at]) + 1) % 10) + made[at + 1 :]
+        for page in check.pages:
+            changed = shown | {page: shown[page].replace(made, other)}
+            assert checked.wrong(changed, [check]) == [f"{page}: {made!r} is not there"]
+
+
+def test_tables_of_speed_are_checked():
+    """Every row of a table on the page of speeds is made of rows, or in a section named here."""
+    by_hand = {
+        "Numbers of several words on a CPU": 10,  # plans, not times
+        "Gradients": 2,  # no rows are kept
+        "The units of an H200": 2,
+    }
+    made = {" ".join(check.made().split()) for check in checked.CHECKED}
+    for section in figures.sections("performance.md", figures.pages()["performance.md"]):
+        lines = re.findall(r"^\|.*\|$", section.text, re.MULTILINE)
+        heads = {x for x, y in pairwise(lines) if y.startswith("| --- ")}
+        rows = [x for x in lines if x not in heads and not x.startswith("| --- ")]
+        other = [x for x in rows if " ".join(x.split()) not in made]
+        assert len(other) == by_hand.get(section.heading, 0), other
 
 
 def test_pictures_have_both_themes(tmp_path):
@@ -98,6 +127,16 @@ def test_versions_agree():
     assert f"Version {version}," in (ROOT / "docs" / "cite.md").read_text(encoding="utf-8")
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.findall(r"^## (\S+)", changes, re.MULTILINE)[0] == version
+
+
+def test_papers_to_cite_are_those_of_the_file():
+    """CITATION.cff and the page name the same papers, in one order."""
+    told = (ROOT / "CITATION.cff").read_text(encoding="utf-8").partition("references:")[2]
+    page = (ROOT / "docs" / "cite.md").read_text(encoding="utf-8").partition("## The method")[2]
+    titles = re.findall(r'^    title: "(.*)"$', told, re.MULTILINE)
+    assert [" ".join(x.split()) for x in re.findall(r"\*(.*?)\.\*", page, re.DOTALL)] == titles
+    years = re.findall(r"^    year: (\d+)$", told, re.MULTILINE)
+    assert re.findall(r" (\d{4})\.$", page, re.MULTILINE) == years
 
 
 # ── the reference ────────────────────────────────────────────────────────────

@@ -55,6 +55,9 @@ STATE = """
         pictures: [...document.querySelectorAll('article img')]
             .filter(x => x.getClientRects().length)
             .map(x => x.src.match(/-(light|dark)\\.svg$/)?.[1]),
+        shrunk: [...document.querySelectorAll('article img')]
+            .filter(x => x.naturalWidth && x.getClientRects().length
+                && x.getBoundingClientRect().width < 0.72 * x.naturalWidth).map(x => x.src),
         foreign: performance.getEntriesByType('resource').map(x => x.name)
             .filter(x => x.startsWith('http')),
     }"""
@@ -76,44 +79,66 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+def faults_of(browser, page, scheme):
+    """What is wrong with a page in the browser, by kinds."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get(page.as_uri())
+    WebDriverWait(browser, 20).until(lambda browser: browser.execute_script(STYLED))
+    state = browser.execute_script(STATE)
+    bright = luminance(state["background"]), luminance(state["colour"])
+    contrast = (max(bright) + 0.05) / (min(bright) + 0.05)
+    levels = state["headings"]
+    disordered = levels and (levels[0] != 1 or levels.count(1) != 1 or leaps(levels))
+    faults = {
+        "console": [x["message"] for x in browser.get_log("browser")],
+        "pictures that are missing": state["broken"],
+        "pictures without words": state["unnamed"],
+        "pictures whose letters are tiny": state["shrunk"],
+        "wider than the window": state["wide"],
+        "from the network": state["foreign"],
+        "hard to read": state["faint"],
+        "pictures of the other theme": [x for x in state["pictures"] if x not in (None, scheme)],
+        "overflow": state["width"] if state["width"] > state["room"] else None,
+        "letters below 12 px": state["small"],
+        "headings out of order": levels if disordered else None,
+        "contrast": contrast if contrast < 7 or (bright[0] < 0.2) != (scheme == "dark") else None,
+    }
+    return {fault: found for fault, found in faults.items() if found}
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [chromium.DESK, chromium.PHONE], ids=["desk", "phone"])
 def test_every_page_looks_right(browser, size, scheme):
-    from selenium.webdriver.support.ui import WebDriverWait
-
     chromium.look(browser, size, scheme)
-    wrong = []
-    for name in PAGES:
-        browser.get((SITE / name).as_uri())
-        WebDriverWait(browser, 20).until(lambda browser: browser.execute_script(STYLED))
-        state = browser.execute_script(STATE)
-        bright = luminance(state["background"]), luminance(state["colour"])
-        contrast = (max(bright) + 0.05) / (min(bright) + 0.05)
-        faults = {
-            "console": [x["message"] for x in browser.get_log("browser")],
-            "pictures that are missing": state["broken"],
-            "pictures without words": state["unnamed"],
-            "wider than the window": state["wide"],
-            "from the network": state["foreign"],
-            "hard to read": state["faint"],
-            "pictures of the other theme": [
-                x for x in state["pictures"] if x not in (None, scheme)
-            ],
-        }
-        faults = {fault: found for fault, found in faults.items() if found}
-        if state["width"] > state["room"]:
-            faults["overflow"] = state["width"]
-        if state["small"]:
-            faults["letters below 12 px"] = state["small"]
-        levels = state["headings"]
-        if levels and (levels[0] != 1 or levels.count(1) != 1 or leaps(levels)):
-            faults["headings out of order"] = levels
-        if contrast < 7 or (bright[0] < 0.2) != (scheme == "dark"):
-            faults["contrast"] = contrast
-        if faults:
-            wrong.append((name, faults))
-    assert wrong == []
+    found = {name: faults_of(browser, SITE / name, scheme) for name in PAGES}
+    assert {name: faults for name, faults in found.items() if faults} == {}
     assert len(PAGES) > 40
+
+
+BAD = """<!doctype html><meta charset="utf-8"><title>Bad</title>
+    <style>body { background: #ddd; color: #777 }</style>
+    <article><h1>Bad</h1><h3>leaps</h3><img src="missing.png" style="width: 50px; height: 50px">
+    <p style="width: 3000px; font-size: 9px">{words}</p>
+    <img alt="wide" src="wide-dark.svg" style="width: 300px"></article>
+    <script src="http://127.0.0.1:9/far.js"></script>
+    <script>throw new Error("broken")</script>"""
+WIDE = '<svg xmlns="http://www.w3.org/2000/svg" width="900" height="90" viewBox="0 0 900 90"/>'
+
+
+def test_a_bad_page_is_found(browser, tmp_path):
+    """Each check can fail."""
+    (tmp_path / "bad.html").write_text(BAD.replace("{words}", "words " * 99), encoding="utf-8")
+    (tmp_path / "wide-dark.svg").write_text(WIDE, encoding="utf-8")
+    chromium.look(browser, chromium.DESK)
+    faults = faults_of(browser, tmp_path / "bad.html", "light")
+    assert set(faults) == {
+        "console", "pictures that are missing", "pictures without words",
+        "pictures whose letters are tiny", "wider than the window", "from the network",
+        "hard to read", "pictures of the other theme", "overflow", "letters below 12 px",
+        "headings out of order", "contrast",
+    }  # fmt: skip
+    assert "broken" in " ".join(faults["console"])
 
 
 def leaps(levels):

@@ -81,6 +81,23 @@ def test_more_words():
             assert abs(error) <= abs(exact) * mpmath.mpf(2) ** -107
 
 
+@pytest.mark.parametrize(
+    ("a", "name"),
+    [
+        (np.array([[1.0, 1e-60], [1e-60, 1.0]]), "float32"),
+        (np.array([[2.0**1000, 5e-324], [5e-324, 1.0]]), "float64"),
+        (np.array([[1.0, 1e-60j], [-1e-60j, 1.0]]), "complex64"),
+    ],
+)
+def test_radii_of_what_underflows(a, name):
+    found, info = linalg.cholesky(a, dtype=name, info=True)
+    assert found[1, 0] == 0  # it is about a[1, 0] / sqrt(a[0, 0]), and not zero
+    assert info.decided.all()
+    assert info.radius[1, 0] > 2.0**-999 or name == "float64"
+    assert info.radius[1, 0] > 0
+    assert linalg.cholesky(np.eye(2), dtype=name, info=True)[1].radius[1, 0] < 2.0**-999
+
+
 def complex_definite(rng, n, digits):
     a = rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n))
     q = np.linalg.qr(a)[0]
@@ -106,6 +123,18 @@ def test_complex_factors_are_rounded_once(digits, way, monkeypatch):
                 assert found[i, j] == complex(float(exact.real), float(exact.imag))
                 assert abs(mpmath.mpc(complex(found[i, j])) - exact) <= info.radius[i, j]
     assert (found[np.triu_indices(6, 1)] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["complex128x2", "complex128x3", "complex128x8"])
+def test_complex_factors_in_words_have_no_phase(name, monkeypatch):
+    """L times a diagonal of modulus 1 has the same L L': refinement did not see that."""
+    a = complex_definite(rng_of(11), 5, 2)
+    found, info = linalg.cholesky(a, dtype=name, info=True)
+    monkeypatch.setattr(factors, "_by_refinement", lambda a, fmt: None)
+    exact = linalg.cholesky(a, dtype=name)
+    assert info.decided.all()
+    for ours, wanted in zip(found.planes, exact.planes, strict=True):
+        assert (ours == wanted).all()
 
 
 @pytest.mark.parametrize("a", [np.ones((3, 3)), -np.eye(2), np.array([[1.0, 2.0], [2.0, 1.0]])])

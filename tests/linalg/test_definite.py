@@ -173,3 +173,21 @@ def test_vectors_of_many_bits(monkeypatch):
     _, info = linalg.is_positive_definite(a, info=True)
     assert info.vectors[0] is None
     assert "too long" in info.proven[0]
+
+
+@pytest.mark.parametrize("phase", [1.0, 1j])
+def test_numbers_that_are_far_apart_are_decided_by_minors(phase):
+    """2^600 and 2^-600: no scaling of all numbers holds both, and only integers tell."""
+    a = np.diag([2.0**600, 2.0**-600, 1.0]).astype(type(phase))
+    for corner, answer in ((1.0 - 2.0**-53, True), (1.0, False), (1.0 + 2.0**-52, False)):
+        a[0, 1], a[1, 0] = corner * phase, corner * np.conj(phase)
+        found, info = linalg.is_positive_definite(a, info=True)
+        assert found is answer
+        assert "in integers" in info.proven[0]
+        assert info.vectors == [None]
+
+
+def test_numbers_that_are_far_apart_in_large_matrices_prove_nothing(monkeypatch):
+    monkeypatch.setattr(definite, "WORK", 0.0)
+    with pytest.raises(widen.linalg.NotProvenError, match="too far apart"):
+        linalg.is_positive_definite(np.diag([2.0**600, 2.0**-600]))

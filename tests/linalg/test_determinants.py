@@ -114,6 +114,11 @@ def test_complex_signs_and_logarithms(n):
     assert linalg.slogdet(np.array([[1j]])) == (1j, 0.0)
 
 
+def test_ranks_of_no_matrices_are_integers():
+    assert linalg.matrix_rank(np.zeros((0, 3, 2))).dtype == np.int64
+    assert linalg.matrix_rank(np.zeros((1, 3, 2))).dtype == np.int64
+
+
 @pytest.mark.parametrize(("rows", "columns", "rank"), [(4, 4, 2), (3, 6, 3), (5, 2, 1)])
 def test_complex_ranks(rows, columns, rank):
     rng = rng_of(rows, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 
 import mpmath
@@ -197,6 +198,21 @@ def test_singular_matrices_and_shapes():
     assert (lu.shape, pivots.shape) == ((2, 3, 2), (2, 2))
     assert linalg.lu_factor(np.zeros((0, 4)))[0].shape == (0, 4)
     assert linalg.lu_solve(linalg.lu_factor(np.zeros((0, 0))), np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_factors_beyond_the_range_of_a_format_are_infinite():
+    a = np.array([[1e100, 2e100], [1.0, 3.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isinf(linalg.qr(a, "r", dtype="float32")[0]).all()
+        assert np.isinf(linalg.lu_factor(a, dtype="float32")[0][0]).all()
+        for x in (a, torch.from_numpy(a)):
+            q, _, info = linalg.qr(x, dtype="float32", info=True)
+            assert np.isinf(np.asarray(info.residual)).all()
+            assert info.orthogonality < 1e-6
+            assert np.isfinite(np.asarray(q)).all()
+            _, _, info = linalg.lu_factor(x, dtype="float32", info=True)
+            assert np.isinf(np.asarray(info.residual)).all()
 
 
 @pytest.mark.parametrize(

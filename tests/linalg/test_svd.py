@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import widen
+from widen.linalg import householder, singular_values
 from widen.linalg import singular_vectors as core
 from widen.linalg.arrays import adjoint
 
@@ -192,6 +193,35 @@ def test_vectors_that_are_not_orthonormal_prove_nothing():
     ones, fine = (widen.Words(x, "float64x2") for x in (np.ones(a.shape), np.eye(7)))
     assert core.enclose(a, core.Pair(ones, fine)) is None
     assert core.enclose(a, core.Pair(fine, ones)) is None
+
+
+def test_columns_that_were_added_are_in_the_bound(monkeypatch):
+    """What is returned is what is bounded, not what the values were proven by."""
+
+    def skewed(x, width):
+        whole, _ = householder.factor(x, len(x.planes), width)
+        return whole * (1 + 2.0**-20)
+
+    a = rng_of(16).standard_normal((4, 2))
+    monkeypatch.setattr(householder, "completed", skewed)
+    assert linalg.svd(a, info=True)[3].orthogonality >= 2.0**-20
+    assert linalg.svd(a, dtype="float64x2", info=True)[3].orthogonality >= 2.0**-20
+
+
+def test_angles_count_what_turning_complex_vectors_loses():
+    """In the widest format there is no word left for that."""
+    a = widen.Words(complex_numbers(rng_of(17), 3, 3), "complex128x16") / 3.0
+    info = linalg.svd(a, info=True)[3]
+    assert (info.angle > 128 * 2.0**-863).all()
+    assert info.orthogonality > 128 * 2.0**-863
+
+
+def test_too_many_rows_are_refused(monkeypatch):
+    monkeypatch.setattr(singular_values, "LARGEST", 5)
+    assert linalg.svdvals(np.ones((5, 1))).tolist() == [np.sqrt(5.0)]
+    for shape in ((6, 1), (1, 6)):
+        with pytest.raises(widen.linalg.NotProvenError, match="up to 5 rows"):
+            linalg.svdvals(np.ones(shape))
 
 
 def test_batches_tensors_and_empty_matrices():

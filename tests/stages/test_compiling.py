@@ -439,6 +439,40 @@ def test_a_child_forked_while_a_thread_compiles_multiplies(tmp_path):
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
+FORK_EARLY = """
+import os, signal, sys, threading, time
+import numpy as np, widen
+
+importing = threading.Event()
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "widen.cpu.products":  # the first that is imported of the wing
+            importing.set()
+            time.sleep(0.5)
+sys.meta_path.insert(0, Slow())
+multiply = lambda: widen.matmul(np.eye(3), np.eye(3)).tolist() == np.eye(3).tolist()
+thread = threading.Thread(target=multiply)
+thread.start()
+assert importing.wait(60)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)  # a child that hangs does not stay
+    os._exit(0 if multiply() else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+assert multiply()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_forked_while_a_thread_makes_the_first_call_multiplies():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK_EARLY],
+        capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_no_lock_stays_held_by_a_thread_that_a_child_does_not_have():

@@ -314,6 +314,9 @@ def test_indexing_is_that_of_arrays(library):
     assert (y == x).sum() == 24 - 6
     assert_same_bits(x.real.words, w.real)
     assert [len(row) for row in x] == [3, 3]
+    assert x[1, 2, 3] in x
+    assert x[1, 2, 3] not in x[0]
+    assert "no number" not in x
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])

@@ -112,6 +112,14 @@ def test_bytes_that_are_damaged_are_refused(tmp_path, suffix):
         path.write_bytes(flipped)
         with pytest.raises(ValueError, match="damaged"):
             widen.load(path)
+        for place, bit in [(8, 2), (6, 1)]:  # no such compression; encrypted
+            flipped = bytearray(whole)
+            directory = whole.index(b"PK\x01\x02")
+            for at in (place, directory + place + 2):
+                flipped[at] ^= bit
+            path.write_bytes(flipped)
+            with pytest.raises(ValueError, match="damaged"):
+                widen.load(path)
 
 
 ENTRY = b"PK\x01\x02"

@@ -22,13 +22,18 @@ DTYPES = {name: ml_dtypes.bfloat16 if name == "bfloat16" else np.dtype(name) for
 
 
 def hostile(name, seed=0, count=60):
-    """Words with gaps and overlaps: ties of shorter formats, and what lies next to them."""
+    """Words with gaps and overlaps: ties of shorter formats, and what lies next to them.
+
+    Every fifth number is near an end of its format's range, which may be beyond another's.
+    """
     rng, fmt = np.random.default_rng(seed), WORDS[name]
     lowest, p = fmt.words[0].lowest, fmt.words[0].precision
     kinds = []
     for _ in range(count):
         kept = int(rng.integers(1, p))
         head = (2 * int(rng.integers(0, 2**kept)) + 1) * 2.0 ** int(rng.integers(-40, 40))
+        if len(kinds) % 5 == 4:
+            head *= 2.0 ** (int(rng.choice([-1, 1])) * (fmt.highest - 2 * p - 41))
         tails = rng.choice([0.0, 1.0, -1.0, 0.5, -0.75], len(fmt.words) - 1)
         steps = np.cumsum(rng.integers(1, 60, len(fmt.words) - 1))
         tails = [t * head * 2.0 ** -(p + int(s)) for t, s in zip(tails, steps, strict=True)]

@@ -39,7 +39,8 @@ def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Tensor
     """
     dtype, c = options.dtype, scalars.c
     unserved = {
-        "out": out, "info": options.info, "progress": options.progress, "plan": options.plan
+        "out": out, "info": options.info, "progress": options.progress, "plan": options.plan,
+        "device": options.device,
     }  # fmt: skip
     if dtype is not None:
         dtype = check.result_format(dtype, PLAIN["float32"]).name

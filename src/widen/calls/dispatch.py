@@ -25,6 +25,7 @@ from widen.gpu.replay.private import (
 )
 from widen.options import Options, Wanted
 from widen.plan import Plan
+from widen.stages.compiling.once import LOADING
 from widen.stages.problem import Call, Encoding, Scalars
 
 Number = (float, complex)
@@ -88,10 +89,20 @@ def on_gpu() -> Any:
 
 
 @cache
-def _on_cpu() -> Wing:
-    from widen.cpu import products
+def _of_host_memory() -> Any:
+    """Products on a GPU of operands that stay in host memory."""
+    with pytorch_and_triton():
+        from widen.gpu.host import products
 
-    return products
+        return products
+
+
+@cache
+def _on_cpu() -> Wing:
+    with LOADING:  # a fork waits for it
+        from widen.cpu import products
+
+        return products
 
 
 def matmul(a: Any, b: Any, out: Any, options: Options) -> Any:
@@ -134,6 +145,11 @@ def _of_ours(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> An
 
             with unwatched():
                 return _sum(a, b, scalars, out, options)
+        if distributed and options.device is not None:
+            raise ValueError(
+                f"device={str(options.device)!r}: DTensors are multiplied where they lie; leave it "
+                "out"
+            )
         if distributed and not wants_gradient(*given):
             from widen.distributed import products
 
@@ -178,24 +194,59 @@ def _product(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> An
         from widen.calls import cpu_tensors
 
         return cpu_tensors.through_numpy(_product, a, b, scalars, out, options)
-    wing = wing_of(place)
+    runs_on = _where_it_runs(place, options.device)
+    wing = on_gpu() if runs_on != place else wing_of(place)
     complex_scalars = isinstance(scalars.alpha, complex) or isinstance(scalars.beta, complex)
     if scalars.c is not None:
         scalars = replace(scalars, c=check.as_addend(scalars.c))
         complex_scalars |= format_of_array(scalars.c).parts == 2
-    room = workspace_of(place, options.workspace)
+    if runs_on != place:
+        _check_arrays(a, b, options)
+    room = workspace_of(runs_on, options.workspace)
     call = check.check_call(a, b, options, room, complex_scalars=complex_scalars)
-    wing.check_unit(call.unit, place)
+    wing.check_unit(call.unit, runs_on)
     if options.plan is not None:
         check.check_plan(call, options.plan)
     if out is not None:
         check_out(out, call, place)
+    if runs_on != place:
+        return _of_host_memory().product(call, scalars, out, options, runs_on)
     if options.native and wing.ordinary_is_fast(call):
         with wing.ready(call, options):
             result = native.product(call, out, options.info, library_of(call.left))
         if result is not None:
             return result
     return wing.product(call, scalars, out, options)
+
+
+def _where_it_runs(place: str, device: Any) -> str:
+    """The place of the operands, or the GPU that they are to be sent to."""
+    if device is None or (str(device) == "cpu" and place == "numpy"):
+        return place
+    if str(device) != "cpu":
+        check.check_gpu(device)
+        named: str = _of_host_memory().device_named(str(device))
+        if place in ("numpy", named):
+            return named
+    raise ValueError(
+        f"device={str(device)!r} but the operands are on {place}; leave device= out to multiply "
+        "there, or give operands in host memory"
+    )
+
+
+def _check_arrays(a: Any, b: Any, options: Options) -> None:
+    """Whether operands and options are what can be sent to a GPU in panels."""
+    for name, x in (("a", a), ("b", b)):
+        if isinstance(x, Encoded):
+            raise TypeError(
+                f"{name} was encoded on a CPU, and device={str(options.device)!r} sends numbers to "
+                "a GPU: give the array that it was encoded from, or leave device= out"
+            )
+    if options.plan is not None:
+        raise ValueError(
+            f"plan= and device={str(options.device)!r} do not go together: every panel has a plan "
+            "of its own; leave one out"
+        )
 
 
 def _wanted(info: Any) -> Wanted:

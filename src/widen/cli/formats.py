@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from widen.cli.errors import CommandError, reason
 from widen.formats.arrays import numpy_dtype
-from widen.words.files import DAMAGE
+from widen.words.files import DAMAGED
 
 Array = NDArray[Any]
 
@@ -64,7 +64,7 @@ def _read_npz(path: Path, member: str | None) -> Array:
             raise CommandError(f"{path} is not a .npz file: write it with np.savez(path, a=a)")
         with archive:
             return np.asarray(archive[_member(path, member, list(archive.files))])
-    except DAMAGE as error:
+    except DAMAGED as error:
         if "allow_pickle" in str(error) and zipfile.is_zipfile(path):
             raise CommandError(
                 f"{path} holds pickled Python objects: save arrays of floats with np.savez"

@@ -28,6 +28,7 @@ def gemm(
     unit: options.Unit = None,
     system: options.System = None,
     workspace: options.Workspace = None,
+    device: options.Device = None,
 ) -> None:
     """Compute alpha A B + beta C, exact and rounded once, and say how accurate it is.
 
@@ -46,7 +47,8 @@ def gemm(
     shape = product_shape(left.shape, right.shape, (a, b))
     scalars = {"alpha": _number(alpha, "--alpha"), "beta": _number(beta, "--beta")}
     arguments: dict[str, Any] = {
-        **options.library_arguments(accuracy, dtype, unit, system, workspace), **scalars
+        **options.library_arguments(accuracy, dtype, unit, system, workspace), **scalars,
+        "device": device,
     }  # fmt: skip
     try:
         np.broadcast_to(added, shape)
@@ -55,8 +57,8 @@ def gemm(
             f"{c} has shape {added.shape}, which does not broadcast to that of the product, {shape}"
         ) from None
     with library_errors():
-        nothing = np.zeros((1, 0), left.dtype), np.zeros((0, 1), right.dtype)
-        empty = widen.gemm(*nothing, np.zeros((1, 1), added.dtype), **arguments)
+        nothing = (np.zeros((0, 0), x.dtype) for x in (left, right, added))
+        empty = widen.gemm(*nothing, **arguments)
     if isinstance(empty, widen.Words):
         raise CommandError(f"--dtype {dtype} has several words, which widen.gemm gives in Python")
     kind, piped = np.asarray(empty).dtype, output == STANDARD

@@ -34,6 +34,7 @@ def matmul(
     unit: options.Unit = None,
     system: options.System = None,
     workspace: options.Workspace = None,
+    device: options.Device = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -64,7 +65,9 @@ def matmul(
     started = perf_counter()
     left, right = map_matrix(a), map_matrix(b)
     shape = product_shape(left.shape, right.shape, (a, b))
-    arguments = options.library_arguments(accuracy, dtype, unit, system, workspace)
+    arguments = {
+        **options.library_arguments(accuracy, dtype, unit, system, workspace), "device": device
+    }  # fmt: skip
     what = f"{Path(a).name} × {Path(b).name}"
     with progress_bar(what), library_errors():
         # Asked before a file is made, so that a wrong option touches nothing.
@@ -127,6 +130,10 @@ def memory_errors(workspace: int | str | None) -> Iterator[None]:
             else "free some memory, or multiply blocks of rows one by one"
         )
         raise CommandError(f"out of memory ({detail}): {advice}") from error
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # PyTorch's, which may not be there
+            raise
+        raise CommandError(one_line(str(error))) from error
 
 
 def dtype_of_product(
@@ -137,7 +144,7 @@ def dtype_of_product(
 
     import widen
 
-    empty = widen.matmul(np.zeros((1, 0), left), np.zeros((0, 1), right), **arguments)
+    empty = widen.matmul(np.zeros((0, 0), left), np.zeros((0, 0), right), **arguments)
     if isinstance(empty, widen.Words):
         raise ValueError(
             f"dtype={empty.format.name} has several words, and these files hold plain floats; in "

@@ -55,6 +55,16 @@ Workspace = Annotated[
         "result.",
     ),
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        "-d",
+        metavar="NAME",
+        help="cuda or cuda:1: multiply on this GPU, in panels that fit --workspace, while files "
+        "stay in host memory. Changes the time, never the result. Default: the CPU.",
+    ),
+]
 
 
 def library_arguments(

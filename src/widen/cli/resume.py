@@ -33,6 +33,9 @@ from widen.cli.progress import share_of
 LEAST_ROWS, MOST_PANELS = 256, 64
 """A panel has as many rows or more, since columns are encoded anew for every panel."""
 
+MOST_ON_A_GPU = 8
+"""Panels of a product on a GPU, to which the other operand is sent anew for every panel."""
+
 CHUNK = 1 << 24
 """Bytes that are read at once for a checksum."""
 
@@ -63,7 +66,10 @@ class Record:
 
 
 def load(path: Path, asked: dict[str, Any]) -> Record:
-    """Read a record of this product; refuse one that is damaged, or of another."""
+    """Read a record of this product; refuse one that is damaged, or of another.
+
+    Its panels are as large as they were, wherever they are computed now.
+    """
     again = f"delete {path.with_suffix('')} and {path} to begin anew"
     try:
         content = json.loads(path.read_text())
@@ -75,7 +81,11 @@ def load(path: Path, asked: dict[str, Any]) -> Record:
         raise CommandError(f"cannot read {path}: {error.strerror}; {again}") from error
     if digest != _digest(content):
         raise CommandError(f"{path} is damaged (its own checksum differs): {again}")
-    differing = [name for name in asked if theirs.get(name) != asked[name]]
+    differing = [
+        name
+        for name in asked
+        if (name != "panel" or name not in theirs) and theirs.get(name) != asked[name]
+    ]
     if differing:
         differences = ", ".join(
             f"{name} {theirs.get(name)} there, {asked[name]} here" for name in differing
@@ -84,7 +94,7 @@ def load(path: Path, asked: dict[str, Any]) -> Record:
             f"{path} is of another product ({differences}): choose another output with -o, "
             f"or {again}"
         )
-    return Record(path, asked, panels)
+    return Record(path, {**asked, "panel": theirs["panel"]}, panels)
 
 
 def _digest(content: Any) -> str:
@@ -110,15 +120,19 @@ class Cut:
     right: Array
     shape: tuple[int, ...]
 
+    def step(self, most: int) -> int:
+        """Items, rows or columns of a panel, where there are so many panels or fewer."""
+        size = self.shape[0] if self.shape else 1
+        return max(1 if self.batched else LEAST_ROWS, -(-size // most))
+
     @property
     def batched(self) -> bool:
         """Whether the first axis is one of a batch."""
         return max(self.left.ndim, self.right.ndim) > 2
 
-    def panels(self) -> Iterator[slice]:
+    def panels(self, step: int) -> Iterator[slice]:
         """All of them."""
         size = self.shape[0] if self.shape else 1
-        step = max(1 if self.batched else LEAST_ROWS, -(-size // MOST_PANELS))
         return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
     def operands(self, panel: slice) -> tuple[Array, Array]:
@@ -145,13 +159,17 @@ def multiply(
     target = Path(os.path.realpath(target))
     part = target.with_name(f".{target.name}.part")
     path = target.with_name(f".{target.name}.part.json")
+    on_gpu = arguments.get("device") not in (None, "cpu")
     asked = {
         "a": checksum(cut.left), "b": checksum(cut.right), "shape": list(cut.shape),
         "dtype": dtype.str, "accuracy": str(arguments.get("accuracy")),
         "system": arguments.get("system"), "widen": widen.__version__,
+        "panel": cut.step(MOST_ON_A_GPU if on_gpu else MOST_PANELS),
     }  # fmt: skip
     with terminate_by_exception(), _alone(path):
         record = load(path, asked) if path.exists() else Record(path, asked)
+        if not part.exists() and _is_result(target, record, cut, dtype):
+            part = target  # it was ended between its last two steps
         array = _opened(part, record, cut.shape, dtype)
         infos = _compute(cut, record, array, arguments, progress)
         array.flush()
@@ -170,16 +188,21 @@ def _alone(path: Path) -> Iterator[None]:
     import fcntl
 
     lock = path.with_name(f"{path.name}.lock")
-    with write_errors(lock):
-        file = lock.open("w")
-    with file:
+    while True:
+        with write_errors(lock):
+            file = lock.open("w")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            file.close()
             raise CommandError(
                 f"another process computes {path.with_suffix('')}: wait for it, or choose another "
                 "output with -o"
             ) from error
+        if os.fstat(file.fileno()).st_nlink > 0:
+            break
+        file.close()  # who had the lock has removed the file since it was opened here
+    with file:
         try:
             yield
         finally:
@@ -205,12 +228,30 @@ def _opened(
             f"{part} holds {array.shape} {array.dtype}, not {shape} {dtype}: {again}"
         )
     for panel in record.panels:
-        if checksum(_panel(array, slice(panel["start"], panel["stop"]))) != panel["sha256"]:
+        if not _is_whole(array, panel):
             raise CommandError(
                 f"{part} is damaged between {panel['start']} and {panel['stop']} of its first "
                 f"axis: {again}"
             )
     return array
+
+
+def _is_result(target: Path, record: Record, cut: Cut, dtype: np.dtype[Any]) -> bool:
+    """Whether a file is the product, all panels of which are recorded."""
+    if any(record.finished(panel.start) is None for panel in cut.panels()):
+        return False
+    try:
+        array = np.load(target, mmap_mode="r")
+    except (OSError, ValueError):
+        return False
+    same = array.shape == cut.shape and array.dtype == dtype
+    return same and all(_is_whole(array, panel) for panel in record.panels)
+
+
+def _is_whole(array: Array, panel: dict[str, Any]) -> bool:
+    """Whether a panel's numbers are those that were recorded."""
+    own = _panel(array, slice(panel["start"], panel["stop"]))
+    return bool(checksum(own) == panel["sha256"])
 
 
 def _panel(array: Array, panel: slice) -> Array:
@@ -224,7 +265,7 @@ def _compute(
     """Compute and record all panels that are not finished; give their Infos."""
     infos = []
     size = max(1, cut.shape[0] if cut.shape else 1)
-    for panel in cut.panels():
+    for panel in cut.panels(record.asked["panel"]):
         if record.finished(panel.start) is not None:
             continue
         share = share_of(progress, panel.start / size, (panel.stop - panel.start) / size)

@@ -32,14 +32,14 @@ from widen.stages.compiling.turns import Busy, Turn, When
 from widen.stages.problem import Call, format_of_operand
 
 LONGEST_FIRST = (
-    "wide.rounded", "scaling.scaled", "reconstruct.in_limbs", "thin.products", "repair.dots",
-    "lines.survey", "reconstruct.in_floats", "wide.residues", "totals.totals", "certify.sketch",
-    "encode.narrow_residues", "dots.partial_sums", "dots.single_products", "lines.extremes",
-    "error_bounds.bounds", "magnitudes.magnitudes:float64", "magnitudes.magnitudes:float32",
-    "encode.wide_residues", "certify.certify:float64", "certify.certify:float32", "wide.digits",
-    "repair.special", "dots.scaled", "lines.last_bits", "lines.scale", "certify.sketch_products",
-    "wide.heads", "encode.residue_sums", "encode.digits", "encode.two_digits",
-    "wire.pack", "wire.unpack", "wire.shares", "wire.open_elements",
+    "panels.eliminate", "wide.rounded", "scaling.scaled", "reconstruct.in_limbs", "thin.products",
+    "repair.dots", "lines.survey", "reconstruct.in_floats", "wide.residues", "totals.totals",
+    "certify.sketch", "encode.narrow_residues", "dots.partial_sums", "dots.single_products",
+    "lines.extremes", "error_bounds.bounds", "magnitudes.magnitudes:float64",
+    "magnitudes.magnitudes:float32", "encode.wide_residues", "certify.certify:float64",
+    "certify.certify:float32", "wide.digits", "repair.special", "dots.scaled", "lines.last_bits",
+    "lines.scale", "certify.sketch_products", "wide.heads", "encode.residue_sums", "encode.digits",
+    "encode.two_digits", "wire.pack", "wire.unpack", "wire.shares", "wire.open_elements",
 )  # fmt: skip
 """All kernels of products, by the time they take: short ones fill what long ones leave of a core.
 

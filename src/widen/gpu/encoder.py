@@ -17,10 +17,17 @@ from widen.planner import first_cap
 from widen.stages.problem import Encoding
 
 
+class TooLarge(Exception):
+    """Planes of an operand would take more than there is room for."""
+
+
 def encode_operand(
-    operand: Lines, wanted: Encoding, goal: Goal, wider: Encoded | None
+    operand: Lines, wanted: Encoding, goal: Goal, wider: Encoded | None, most: int | None = None
 ) -> tuple[str, Layout, EncodedLines]:
-    """Planes of an operand, for any on the other side; its unit, its layout and what is kept."""
+    """Planes of an operand, for any on the other side; its unit, its layout and what is kept.
+
+    There is `most` room, if that is given: bytes of an entry in all planes.
+    """
     contract, fmt, k, at = wanted.contract, wanted.work, operand.shape[2], wanted.at
     test = wanted.test(k)
     survey = survey_all([operand], test, first_kept(k, fmt.parts), [goal])
@@ -41,6 +48,8 @@ def encode_operand(
     widths = (own_width, width) if at == 0 else (width, own_width)
     eighths = math.ceil(8 * min(own + other, question.most))
     plan = cached_plan(question, eighths, cap, widths)
+    if most is not None and units.engine_of(plan).line_bytes > most:
+        raise TooLarge
     planes = units.engine_of(plan).encode([operand], survey.tables, [at])[0]
     leads = None if survey.leads is None else survey.leads[0]
     return plan.unit, plan.layout, EncodedLines(operand, planes, survey.tables[0], leads)

@@ -127,9 +127,6 @@ def encode(x: Any, wanted: Sequence[Encoding]) -> Encoded:
         return encode_operand(encoder, operand, tuple(x.shape), wanted)
 
 
-# ── calls that are issued again ──────────────────────────────────────────────────────────────────
-
-
 class CallRecordings:
     """Recordings of one kind of call, by the choice they were made with."""
 
@@ -386,7 +383,17 @@ def _run(
     return replace(ran, result=call.fmt.name, shape=(*ran.shape[:2], call.k, ran.shape[3]))
 
 
+def computed(
+    call: Call, scalars: Scalars, bound: Tensor | None, account: Clock
+) -> tuple[Any, Plan]:
+    """The sum of operands on one device, in memory of its own, and the plan that ran."""
+    where = call.device
+    scaling = None if scalars.trivial else _scaling(call, scalars, None, where)
+    target = _target(call, None, where)
+    ran = _run(call, scaling, target, bound, Options(), account)
+    return _given_back(call.fmt, target, None), ran
+
+
 def run_nowhere(call: Call) -> None:
     """A product of a CPU's tensors, whose launches are watched (`gpu.foresight`)."""
-    out = room_for(call.fmt, call.dims, torch.device("cpu"))
-    _run(call, None, out, None, Options(), Clock(timed=False))
+    computed(call, Scalars(), None, Clock(timed=False))

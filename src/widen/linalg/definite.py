@@ -25,6 +25,7 @@ from widen.linalg.bounds import (
     row_sums,
 )
 from widen.linalg.errors import NotProvenError
+from widen.linalg.integers import WORK, integer_rows, row_lengths
 from widen.linalg.null_vectors import null_vector
 from widen.linalg.records import DefiniteInfo
 from widen.linalg.spectrum import check_symmetric, scaled_by_two, symmetric_values
@@ -53,12 +54,14 @@ def is_positive_definite(a: Any, *, info: bool = False) -> Any:
     info
         True: also return a `DefiniteInfo`, with a vector x that has x' a x <= 0, which is shown
         exactly, wherever the answer is False; of singular matrices one with a x = 0, unless its
-        numbers have more bits than 16 words or take too long to find.
+        numbers have more bits than 16 words or take too long to find. Where numbers are so far
+        apart that only integers decide, there is none.
 
     Raises
     ------
     NotProvenError
-        Where 16 words do not tell the smallest eigenvalue from zero.
+        Where 16 words do not tell the smallest eigenvalue from zero, and a is too large for
+        integers.
 
     Examples
     --------
@@ -101,6 +104,17 @@ def _answer(a: Any) -> _Answer:
         return _Answer(
             True, None, "a - c I - L L' is less than c in norm for a triangle L and c > 0"
         )
+    try:
+        return _by_eigenvalue(a)
+    except NotProvenError:
+        answer = _by_minors(a)
+        if answer is None:
+            raise
+        return answer
+
+
+def _by_eigenvalue(a: Any) -> _Answer:
+    """The answer by the smallest eigenvalue and its vector."""
     enclosures = symmetric_values(a, lambda lows, highs: lows[0] > 0 or highs[0] <= 0)
     if enclosures.lows[0] > 0:
         return _Answer(True, None, "the enclosure of the smallest eigenvalue is positive")
@@ -115,6 +129,30 @@ def _answer(a: Any) -> _Answer:
     assert enclosures.vectors is not None
     (x,) = results.turned_columns(enclosures.vectors.sides[0][:, :1])
     return _refuted(a, x)
+
+
+def _by_minors(a: Any) -> _Answer | None:
+    """By the signs of the leading minors (Sylvester), in integers; None if that takes too long.
+
+    Rows times powers of two, which make them integers, leave these signs. Every entry of Bareiss'
+    elimination is a minor, those of the diagonal are the leading ones. A complex matrix is definite
+    if the real one of twice the size is.
+    """
+    (rows,), _ = integer_rows(operands.real_matrix(a))
+    n, bits = len(rows), int(row_lengths(rows).sum())
+    if n**3 * (bits / 1000) ** 1.5 > WORK:
+        return None
+    last = 1
+    for k in range(n):
+        pivot = rows[k, k]
+        if pivot <= 0:
+            return _Answer(
+                False, None, "a leading minor is not positive, in integers; that gives no vector"
+            )
+        rest = rows[k + 1 :, k + 1 :]
+        rest[...] = (pivot * rest - np.multiply.outer(rows[k + 1 :, k], rows[k, k + 1 :])) // last
+        last = pivot
+    return _Answer(True, None, "all leading minors are positive, in integers")
 
 
 def _refuted(a: Any, x: Words) -> _Answer:

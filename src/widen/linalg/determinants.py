@@ -143,7 +143,7 @@ def matrix_rank(a: Any) -> Any:
                 f"1e-13; a proof that it is not up to {most} would take too many primes"
             )
         ranks.append(least)
-    rank_array = np.array(ranks).reshape(batch)
+    rank_array = np.array(ranks, np.int64).reshape(batch)
     like = first_words(operands.real(array))
     return operands.returned(moved_like(rank_array, like), call) if batch else ranks[0]
 

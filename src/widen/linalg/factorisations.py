@@ -9,9 +9,10 @@ import numpy as np
 
 from widen import api
 from widen.calls import check
+from widen.calls.cpu_tensors import as_array
 from widen.calls.foreign.functions import taking
 from widen.formats import Format
-from widen.formats.arrays import is_tensor
+from widen.formats.arrays import is_tensor, library_of
 from widen.linalg import householder, operands, results, triangles
 from widen.linalg.arrays import adjoint, eye_like, is_complex, moved_like, on_host
 from widen.linalg.bounds import (
@@ -248,12 +249,14 @@ def _record(
     worst = 0.0
     for place, matrix in zip(np.ndindex(*batch), operands.each_matrix(array, batch), strict=True):
         p, q = left[place], right[place]
-        if not is_orthogonal:
+        is_finite = _is_finite(p) and _is_finite(q)
+        if is_finite and not is_orthogonal:
             k = min(matrix.shape)
             matrix = triangles.permuted(matrix, q)
             wide = as_words(p, max(2, len(p.planes) if isinstance(p, Words) else 1))
             p, q = triangles.lower_of(wide, k), triangles.upper_of(wide, k)
-        residual[place] = on_host(_distance(p, q, matrix))
+        # Numbers beyond the range of the format have no product.
+        residual[place] = on_host(_distance(p, q, matrix)) if is_finite else np.inf
         if is_orthogonal and p.shape[1]:
             identity = eye_like(first_words(operands.real(p)), p.shape[1])
             off = row_sums(_distance(adjoint(p), p, identity))
@@ -268,7 +271,12 @@ def _as_operand(x: Any, call: Given) -> Any:
     """A result as an operand again: tensors on a CPU as arrays."""
     if isinstance(x, np.ndarray) and x.dtype.kind == "i":
         return x
-    return operands.given(None, a=x).arrays[0]
+    return operands.widened(as_array(x) if call.place == "cpu" else x)
+
+
+def _is_finite(x: Any) -> bool:
+    first = first_words(x)
+    return bool(library_of(first).isfinite(first).all())
 
 
 def _distance(p: Any, q: Any, c: Any) -> Any:

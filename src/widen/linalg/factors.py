@@ -5,8 +5,8 @@ E = L^-1 D L^-T the exact factor is L chol(I + E) = L (I + H), and |H|_F <= |E|_
 from H + H' + HH' = E, H is the lower triangle of E - HH' with half of its diagonal, so
 h <= (e + h^2) / sqrt(2), and h <= e by continuity from E = 0. Besides,
 |E|_F <= | |X||D||X'| |_F / (1 - |F|_F)^2. So every element is within |L_i|_2 |E|_F of the exact
-one. Refinement adds L times the lower triangle of X D X', with half of its diagonal. X' is the
-adjoint: all of this holds for Hermitian matrices.
+one, if the diagonal of L is real and positive. Refinement adds L times the lower triangle of
+X D X', with half of its diagonal. X' is the adjoint: all of this holds for Hermitian matrices.
 
 Small matrices that this leaves open are done in integers: elements are minors over square roots of
 products of minors (Bareiss' elimination), and square roots of fractions round exactly.
@@ -202,7 +202,7 @@ def _improved(near: Any, factor: Words, x: Any, scale: Any, fmt: Format) -> _Fac
             dtype=format_name(1, is_complex(near)),
         )  # fmt: skip
         e = product(product(x, rest), adjoint(x))
-        half = library.tril(e, -1) + library.diag(library.diagonal(e)) / 2
+        half = library.tril(e, -1) + library.diag(library.diagonal(e).real + 0 * x[0, 0]) / 2
         factor = factor + library.tril(product(first_words(factor), half))
     return best
 
@@ -262,6 +262,8 @@ def _decided(factor: Words, radius: Any, scale: Any, fmt: Format) -> _Factor:
 def _radius(a: Any, factor: Words, x: Any) -> Any:
     """Radii of the elements of a factor, or None where its error is not small."""
     n, name = a.shape[0], format_name(1, is_complex(a))
+    if not _is_positive(factor, n):
+        return None
     identity = eye_like(x, n)
     d, about = api.gemm(
         factor, adjoint(factor), a, alpha=-1.0, beta=1.0, accuracy="correct", dtype=name, info=True
@@ -279,6 +281,16 @@ def _radius(a: Any, factor: Words, x: Any) -> Any:
         return None
     rows = above((magnitudes(factor) ** 2).sum(1), n + 2) ** 0.5
     return above(rows[:, None] * error + filled(around, (n, n), 0.0), 8)
+
+
+def _is_positive(factor: Words, n: int) -> bool:
+    """Whether the diagonal is real and positive: other triangles have L L' = A as well."""
+    at = range(n)
+    if not bool((first_words(factor.real)[at, at] > 0).all()):
+        return False
+    return not is_complex(factor) or all(
+        bool((plane[0][at, at] == 0).all()) for plane in factor.imag.planes
+    )
 
 
 def _norm(x: Any) -> float:
@@ -308,6 +320,7 @@ def _by_integers(a: Any, fmt: Format) -> _Factor | None:
     re, im = wholes
     zero = rounded(Fraction(0), part)
     words = [[[zero] * n for _ in range(n)] for _ in range(fmt.parts)]
+    is_zero = np.ones((fmt.parts, n, n), bool)
     last, unit = 1, Fraction(2) ** low
     for k in range(n):
         pivot = re[k, k]
@@ -315,7 +328,8 @@ def _by_integers(a: Any, fmt: Format) -> _Factor | None:
             raise np.linalg.LinAlgError(
                 f"a is not positive definite: its leading minor of size {k + 1} is not positive"
             )
-        for rows, x in zip(words, (re, im), strict=False):
+        for rows, empty, x in zip(words, is_zero, (re, im), strict=False):
+            empty[k:, k] = x[k:, k] == 0
             for i in range(k, n):
                 square = Fraction(x[i, k] ** 2, pivot * last) * unit
                 rows[i][k] = rounded_root(square, x[i, k] < 0, part)
@@ -334,6 +348,6 @@ def _by_integers(a: Any, fmt: Format) -> _Factor | None:
         for k, word in enumerate(part.words)
     ]  # fmt: skip
     size = np.array([[[abs(w[0]) for w in row] for row in rows] for rows in words], float)
-    radius = np.where(size == 0, 0.0, half_units(size, part))
+    radius = np.where(is_zero, 0.0, half_units(size, part))  # a result of 0 may have underflowed
     total = radius[0] if fmt.parts == 1 else above(np.hypot(radius[0], radius[1]))
     return _Factor(planes, moved_like(total, like), abs(like) >= 0)

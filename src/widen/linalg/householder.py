@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from widen import api
-from widen.linalg.arrays import adjoint, eye_like, filled, is_complex, moved_like, on_host
+from widen.linalg import triangles
+from widen.linalg.arrays import adjoint, filled, is_complex, moved_like, on_host
 from widen.linalg.bounds import as_words, first_words
 from widen.linalg.scaling import each_plane, times_powers
-from widen.words import Words
+from widen.words import Words, sums
 
-BLOCK = 16
-"""Columns of a block: inside, vectors go one after the other, at a millisecond a call."""
+BLOCK = 32
+"""Columns of a block: inside, vectors go one after the other."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,9 @@ class _Block:
     def applied(self, x: Words) -> None:
         """Multiply the rows from `at` on by H_1 ... H_b, in place."""
         rows = x[self.at :]
-        inner = api.matmul(
-            self.t, api.matmul(adjoint(self.y), rows, dtype=x.format), dtype=x.format
-        )
-        x[self.at :] = api.gemm(self.y, inner, rows, alpha=-1.0, beta=1.0, dtype=x.format)
+        inner = api.matmul(adjoint(self.y), rows, dtype=x.format)
+        inner = api.matmul(self.t, inner, dtype=x.format)
+        triangles.take_off(rows, self.y, inner)
 
 
 def factor(a: Any, count: int, width: int | None = None) -> tuple[Words, Words]:
@@ -56,13 +56,13 @@ def factor(a: Any, count: int, width: int | None = None) -> tuple[Words, Words]:
             _Block(start, block.y, adjoint(block.t)).applied(_view(r, stop))
     q = identity(a, m, width, count)
     for block in reversed(blocks):
-        block.applied(q)
+        block.applied(_view(q, block.at))  # what stands before is zero in these rows
     return _positive(q, _upper(r[:width]))
 
 
-def _view(r: Words, stop: int) -> Words:
-    """The columns behind a block, which share memory with the whole."""
-    return Words.of(r.format, [plane[..., stop:] for plane in r.planes])
+def _view(r: Words, start: int) -> Words:
+    """The columns from one on, which share memory with the whole."""
+    return Words.of(r.format, [plane[..., start:] for plane in r.planes])
 
 
 def _upper(r: Words) -> Words:
@@ -83,25 +83,20 @@ def _reflected(r: Words, start: int, stop: int) -> _Block:
         if v is None:  # a column of zeros: nothing to do, and no vector
             continue
         rest = r[at:, at:stop]
-        r[at:, at:stop] = rest - v * api.matmul(adjoint(v), rest, dtype=r.format)
+        r[at:, at:stop] = rest - v * sums.dots(v[:, 0].conj(), rest)
         y[j:, j : j + 1] = v
     return _Block(start, y, _joined(y))
 
 
 def _joined(y: Words) -> Words:
-    """The triangle T of a block: the inverse of I + S, S what Y'Y has above its diagonal.
-
-    S^b is zero: (I + S)^-1 = (I - S)(I + S^2)(I + S^4) ...
-    """
+    """The triangle T of a block: the inverse of I + S, S what Y'Y has above its diagonal."""
     count = y.shape[1]
     gram = api.matmul(adjoint(y), y, dtype=y.format)
-    mask = moved_like(np.triu(np.ones((count, count)), 1), y.planes[0])
-    power = each_plane(gram, lambda plane: plane * mask)
-    t = eye_like(mask, count) - power
-    for _ in range((count - 1).bit_length() - 1):
-        power = api.matmul(power, power, dtype=y.format)
-        t = t + api.matmul(t, power, dtype=y.format)
-    return as_words(t, len(y.planes))
+    above = moved_like(np.triu(np.ones((count, count)), 1), y.planes[0])
+    ones = identity(gram, count, count, len(y.planes))
+    t = ones.copy()
+    triangles.solve_upper(each_plane(gram, lambda plane: plane * above) + ones, t)
+    return t
 
 
 def _reflection(x: Words) -> Words | None:
@@ -113,13 +108,12 @@ def _reflection(x: Words) -> Words | None:
     most = float(abs(on_host(x.planes[0])).max())
     if most == 0:
         return None
-    x = times_powers(x, np.full(x.shape[0], -int(np.frexp(most)[1])), -2)
+    x = times_powers(x, np.full(x.shape[0], -int(np.frexp(most)[1])), -2).copy()
     norm = x.norm()
     sizes, phases = _polar(x[:1])
-    top, phase = sizes[0, 0], phases[0, 0]
-    scale = (norm * (norm + top)).sqrt()
-    v: Words = x / scale
-    v[0, 0] = phase * ((top + norm) / scale)
+    total = norm + sizes
+    x[:1] = phases * total
+    v: Words = x / (norm * total).sqrt()
     return v
 
 
@@ -140,11 +134,14 @@ def _positive(q: Words, r: Words) -> tuple[Words, Words]:
     return q, r
 
 
-def _polar(x: Words) -> tuple[Words, Words]:
+def _polar(x: Words) -> tuple[Words, Any]:
     """Moduli and phases of a column, each found near 1: squares of small numbers would underflow.
 
-    The phase of zero is 1.
+    The phase of zero is 1. Those of real numbers are floats.
     """
+    if not is_complex(x):
+        first = first_words(x)
+        return abs(x), 1.0 - 2.0 * (first < 0)
     powers = np.frexp(on_host(abs(x.planes[0])).max(axis=(0, 2)))[1].astype(np.int64)
     near = times_powers(x, -powers, -2)
     sizes = abs(near)

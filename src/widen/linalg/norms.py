@@ -33,10 +33,10 @@ def norm(
 ) -> Any:  # fmt: skip
     """Norms of vectors and matrices, each the nearest number of its format where that is decided.
 
-    All but ``'nuc'``, 2 and -2 of matrices and powers that are no integers are always decided: they
-    are exact, and rounded once. `info.decided` tells of the others, which are within a proven
-    radius. `widen.norm` gives the same numbers, faster for long real vectors, takes infinities and
-    has gradients and ``out=``; it has no record.
+    All but ``'nuc'``, 2 and -2 of matrices and powers of vectors other than the integers 1 to 64
+    are always decided: they are exact, and rounded once. `info.decided` tells of the others, which
+    are within a proven radius. `widen.norm` gives the same numbers, faster for long real vectors,
+    takes infinities and has gradients and ``out=``; it has no record.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from widen.formats import BINARY, PLAIN, Format, Part, complex_of
 from widen.formats.arrays import cast
 from widen.linalg import angles, operands
 from widen.linalg.arrays import is_complex, moved_like, on_host
-from widen.linalg.bounds import first_words
+from widen.linalg.bounds import PRECISION, first_words
 from widen.linalg.decide import decide_exactly, rounded
 from widen.linalg.operands import Given
 from widen.linalg.records import EigenInfo
@@ -22,6 +22,9 @@ from widen.stages.rounding import round_once
 from widen.words import Words
 
 FLOAT64 = BINARY["float64"]
+TURNED = 256.0
+"""Units of words, more than `turned_columns` loses of complex numbers: real operations lose at most
+30 of them (`words.bounds`), a modulus 15, a complex quotient 80, a complex product 23."""
 
 
 def check_matrices(x: Any) -> None:
@@ -96,13 +99,15 @@ def _of_vectors(call: Given, each: list[Values], shape: tuple[int, ...]) -> dict
         return {}
     part, like = call.fmt.part, first_words(operands.real(call.arrays[0]))
     sines, labels, worst = [], [], 0.0
-    for vectors in kept:
+    for enclosures, vectors in zip(each, kept, strict=True):
         assert vectors is not None
         rows = max(max(side.shape) for side in vectors.sides)
-        sines.append(angles.rounded_sines(vectors.sines, rows, part))
+        turned = TURNED * 2.0 ** -PRECISION[enclosures.words] if call.parts == 2 else 0.0
+        sines.append(angles.rounded_sines(vectors.sines + turned, rows, part))
         labels.append(vectors.labels)
-        # |Y'Y - X'X| <= 2 |X||D| + |D|^2 for Y = X + D, and |D|_F <= 2^-p |X|_F.
-        change = 2.0**-part.precision * rows**0.5 + rows * 2.0 ** max(part.lowest, -1074)
+        # |Y'Y - X'X| <= 2 |X||D| + |D|^2 for Y = X + D, and |D|_F <= (2^-p + turned) |X|_F.
+        unit = 2.0**-part.precision + turned
+        change = unit * rows**0.5 + rows * 2.0 ** max(part.lowest, -1074)
         worst = max(worst, float((vectors.phi + 3 * change) * (1 + 2.0**-10)))
 
     def placed(line: Any) -> Any:
@@ -151,7 +156,8 @@ def turned_columns(*sides: Any) -> list[Any]:
 def planes_for(x: Any, fmt: Format) -> list[Any]:
     """Planes (parts, m, n) of numbers in words, rounded to a format."""
     if fmt.name in PLAIN:
-        return [cast(x.planes[0], fmt.part.words[0].name)]
+        with np.errstate(all="ignore"):  # what float32 does not hold is infinite
+            return [cast(x.planes[0], fmt.part.words[0].name)]
     return list(x.astype(fmt).planes)
 
 

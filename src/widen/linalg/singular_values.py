@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from time import perf_counter
@@ -13,8 +14,9 @@ from widen.calls.foreign.functions import taking
 from widen.formats import Part
 from widen.linalg import angles, householder, operands, results, singular_vectors
 from widen.linalg.arrays import adjoint
-from widen.linalg.bounds import first_words
+from widen.linalg.bounds import LARGEST, first_words
 from widen.linalg.decide import decide_exactly
+from widen.linalg.errors import NotProvenError
 from widen.linalg.spectrum import (
     WIDTHS,
     Done,
@@ -72,13 +74,14 @@ def svd(a: Any, full_matrices: bool = True, *, dtype: Any = None, info: bool = F
     like, k = first_words(operands.real(array)), min(m, n)
     matrices = results.each_matrix(call)
     each = [decomposed(x, all_decided(part), part, vectors=True) for x in matrices]
-    value, record = results.collected(call, each, (*batch, k), started)
     widths = (m, n) if full_matrices else (k, k)
     left, right = [], []
-    for enclosures in each:
+    for at, enclosures in enumerate(each):
         u, v = _sides(enclosures, array, widths)
+        each[at] = _of_all(enclosures, (u, v))
         left.append(results.planes_for(u, kind.fmt))
         right.append(results.planes_for(adjoint(v), kind.fmt))
+    value, record = results.collected(call, each, (*batch, k), started)
     parts = (
         operands.assembled(left, (*batch, m, widths[0]), kind, like),
         value,
@@ -95,6 +98,18 @@ def _sides(enclosures: Values, array: Any, widths: tuple[int, int]) -> list[Any]
                 for length, width in zip(lengths, widths, strict=True)]  # fmt: skip
     turned = results.turned_columns(*enclosures.vectors.sides)
     return [householder.completed(x, width) for x, width in zip(turned, widths, strict=True)]
+
+
+def _of_all(enclosures: Values, sides: tuple[Any, Any]) -> Values:
+    """The same with the bound of |I - X'X| of all columns, where some were added to them."""
+    kept = enclosures.vectors
+    if kept is None:
+        return enclosures
+    phi = kept.phi
+    for own, whole in zip(kept.sides, sides, strict=True):
+        if whole.shape[1] > own.shape[1]:
+            phi = max(singular_vectors.defect(whole), phi)
+    return replace(enclosures, vectors=replace(kept, phi=phi))
 
 
 @taking("a")
@@ -183,6 +198,10 @@ def decomposed(a: Any, done: Done, part: Part, *, vectors: bool = False) -> Valu
     """
     if min(a.shape) == 0:
         return Values([], [], 0)
+    if max(a.shape) > LARGEST:
+        raise NotProvenError(
+            f"singular values of up to {LARGEST} rows or columns are proven; a has {max(a.shape)}"
+        )
     if a.shape[0] < a.shape[1]:
         enclosures = decomposed(adjoint(a), done, part, vectors=vectors)
         assert enclosures.vectors is not None

@@ -215,7 +215,7 @@ def enclose(a: Any, pair: Pair) -> Enclosed | None:
     (m, n), fmt = a.shape, pair.v.format
     grams = [_defect(x) for x in (pair.u, pair.v)]
     phi, psi = (float(row_sums(defect).max()) for defect in grams)
-    if not max(phi, psi) < 0.5:
+    if not (phi < 0.5 and psi < 0.5):  # false for NaN
         return None
     image, about = api.matmul(a, pair.v, dtype=fmt, info=True)
     s, about_s = api.matmul(adjoint(pair.u), image, dtype=fmt, info=True)
@@ -241,6 +241,11 @@ def enclose(a: Any, pair: Pair) -> Enclosed | None:
         [abs(diagonal[i]) for i in order], lows, highs,
         turned.take(moved_like(at, first_words(pair.v))), norms[at], max(phi, psi),
     )  # fmt: skip
+
+
+def defect(x: Any) -> float:
+    """Upper bound of the 2-norm of I - X'X."""
+    return float(row_sums(_defect(x)).max())
 
 
 def _defect(x: Any) -> Any:

@@ -232,6 +232,10 @@ class Words(Exports):
     def __iter__(self) -> Iterator[Words]:
         return (self[at] for at in range(len(self)))
 
+    def __contains__(self, value: Any) -> bool:
+        found = self == value
+        return found if isinstance(found, bool) else bool(found.any())
+
     def __repr__(self) -> str:
         return text.representation(self)
 

@@ -28,10 +28,10 @@ FORMAT = "widen_format"
 
 SUFFIXES = (".npz", ".safetensors")
 
-DAMAGE = (
+DAMAGED = (
     ValueError, KeyError, EOFError, OverflowError, RuntimeError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What reading a damaged archive may raise; a wrong bit may say that a member is encrypted, too."""
+"""What reading a damaged archive raises: RuntimeError where a bit says that it is encrypted."""
 
 
 def save(x: Words, path: Any) -> None:
@@ -89,7 +89,7 @@ def load(path: Any) -> Words:
     try:
         name, planes = read(source)
         return _checked(name, planes)
-    except DAMAGE as error:
+    except DAMAGED as error:
         reason = str(error).strip("'\"").rstrip(".") or type(error).__name__
         raise ValueError(f"{source} holds no words, or is damaged: {reason}") from error
 

@@ -133,13 +133,13 @@ def _to_words(x: Words, fmt: Any, shifts: Any) -> Words:
     """
     rounded = x.astype(fmt)
     parts, shape = fmt.parts, rounded.shape
+    given = [plane if plane.shape[0] == parts else _with_zeros(plane) for plane in x.planes]
     library = library_of(rounded.planes[0])
     lost = library.zeros_like(rounded.planes[0])
-    if words_of(x.format)[0] != words_of(fmt)[0]:  # words that are 0 may be numbers too small
-        terms = [cast(plane, "float64") for plane in x.planes]
-        terms = [plane if plane.shape[0] == parts else _with_zeros(plane) for plane in terms]
+    if {*words_of(x.format)} != {*words_of(fmt)}:  # words that are 0 may be numbers too small
         lost = renormalise.nearest(
-            [*terms, *(-cast(p, "float64") for p in rounded.planes)], "float64"
+            [*(cast(p, "float64") for p in given), *(-cast(p, "float64") for p in rounded.planes)],
+            "float64",
         )
     planes, fine = [], library.ones_like(lost) > 0
     for plane, word in zip(rounded.planes, part_of(fmt).words, strict=True):
@@ -147,7 +147,8 @@ def _to_words(x: Words, fmt: Any, shifts: Any) -> Words:
         moved = _times_power(wide, shifts.clip(-2000, 2000))
         fine = fine & (_is_normal(wide, word) & _is_normal(moved, word) | (wide == 0) & (lost == 0))
         planes.append(cast(moved, word.name))
-    special = ~library.isfinite(rounded.planes[0]) | (rounded.planes[0] == 0) & (lost == 0)
+    # A number may be too large for the format before the power of two, and not after it.
+    special = ~library.isfinite(given[0]) | (given[0] == 0)
     planes = [library.where(special, p, q) for p, q in zip(rounded.planes, planes, strict=True)]
     made = type(x).of(fmt, planes).copy()
     for part, *at in np.argwhere(conversions.on_cpu(~(fine | special))).tolist():

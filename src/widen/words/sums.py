@@ -73,22 +73,29 @@ def dot(x: Words, y: Words) -> Words:
             f"dot takes two vectors of one length; shapes {x.shape} and {y.shape} were given "
             "(x @ y multiplies matrices)"
         )
+    return dots(x, y[:, None])[0]
+
+
+def dots(x: Words, y: Words) -> Words:
+    """The dot products of a vector with the columns of a matrix, each rounded once."""
     if products.serve(x, y):
         return products.dot(x, y)
     fmt = common_format(x.format, y.format)
     a, b = (_block(lines_along(z.astype(fmt), (0,))) for z in (x, y))
     fine = np.isfinite(a[0]).all() and np.isfinite(b[0]).all()
-    plain, rows = np.zeros((fmt.parts, 1)), []
+    a = np.broadcast_to(a, b.shape)
+    plain, rows = np.zeros((fmt.parts, b.shape[2])), []
     for part in range(fmt.parts):
         pairs = [(0, 0)] if fmt.parts == 1 else [(0, part), (1, 1 - part)]
         left, right = (np.stack([z[:, pair[at]] for pair in pairs]) for at, z in ((0, a), (1, b)))
         signs = [1, 2 * part - 1][: len(pairs)]
         if not fine:
             with np.errstate(all="ignore"):
-                plain[part] = signs @ (left[:, 0, 0] * right[:, 0, 0]).sum(-1)
+                each = (left[:, 0] * right[:, 0]).sum(-1)
+                plain[part] = np.tensordot(np.array(signs, float), each, 1)
             left, right = (np.where(np.isfinite(z), z, 0.0) for z in (left, right))
         rows.append(elementwise.totals(part_of(fmt), left, right, signs)[0])
-    return _wrapped(x, fmt, np.stack(rows, 1), plain, ())
+    return _wrapped(x, fmt, np.stack(rows, 1), plain, (b.shape[2],))
 
 
 def norm(x: Words, axis: Any, keepdims: bool) -> Words:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from widen.cpu.kernels import error_bounds as error_bounds
     from widen.cpu.kernels import lines as lines
     from widen.cpu.kernels import magnitudes as magnitudes
+    from widen.cpu.kernels import panels as panels
     from widen.cpu.kernels import reconstruct as reconstruct
     from widen.cpu.kernels import repair as repair
     from widen.cpu.kernels import scaling as scaling

@@ -25,6 +25,15 @@ def fill_row(a, value):
 
 
 @device
+def negate_rows(rows):
+    """Change the sign of all entries."""
+    for l in range(rows.shape[0]):
+        row = rows[l]
+        for t in range(row.shape[0]):
+            row[t] = -row[t]
+
+
+@device
 def add_rows(a, b):
     """Make a and b the sum RN(a + b) and its error."""
     for t in range(a.shape[0]):

@@ -11,22 +11,23 @@ from __future__ import annotations
 import numpy as np
 
 from widen.cpu.kernels.cache import BITS2, BITS4, BOOL, FLOAT, INT, device, kernel, summing
-from widen.cpu.kernels.limbs import MAGNITUDE, place, power_of_two
+from widen.cpu.kernels.limbs import place, power_of_two
 from widen.cpu.kernels.loops import alive, borrowed, side_by_side
-from widen.cpu.kernels.magnitudes import SHORT
+from widen.cpu.kernels.two_by_three import (
+    NEAR,
+    STRETCH,
+    as_integer,
+    factors,
+    kept,
+    rounded_short,
+    six,
+    six_of_lines,
+    six_of_two,
+)
 
-STRETCH = 256  # of `systems.uneven`: sums of so many products are below 2^53
 SEGMENT = 256 * STRETCH  # SEGMENT of the backend: so many more, and two parts, are below 2^63
 LINES = 32  # LINES of the backend
-NEAR = 512  # NEAR of the backend
 DEPTH = 4  # entries of near lines that are multiplied at a time
-
-
-@device
-def _short(y, least):
-    """The magnitude of a number rounded down to 8 bits, 0 below `least`: `bounds.SHORT_BITS`."""
-    short = np.int64(np.float64(y).view(np.int64) & (SHORT & MAGNITUDE)).view(np.float64)
-    return short if short >= least else 0.0
 
 
 @device
@@ -35,7 +36,7 @@ def _scale(source, first, second, least, add, integers, magnitudes):
     for t in range(source.shape[0]):
         y = np.int64(source[t]).view(np.float64) * first * second
         integers[t] = np.rint(y)
-        magnitudes[t] = _short(y, least) + (magnitudes[t] if add else 0.0)
+        magnitudes[t] = rounded_short(y, least) + (magnitudes[t] if add else 0.0)
 
 
 @device
@@ -44,7 +45,7 @@ def _scale_lines(source, scales, add, integers, magnitudes):
     for t in range(source.shape[0]):
         y = np.int64(source[t]).view(np.float64) * scales[t] * scales[t + NEAR]
         integers[t] = np.rint(y)
-        magnitudes[t] = _short(y, scales[t + 2 * NEAR]) + (magnitudes[t] if add else 0.0)
+        magnitudes[t] = rounded_short(y, scales[t + 2 * NEAR]) + (magnitudes[t] if add else 0.0)
 
 
 @device
@@ -65,17 +66,10 @@ def _digits(planes, count, beta):
 
 
 @device
-def _factors(shift):
-    """2^shift as a product of two, `times_power`'s."""
-    exponent = min(max(shift, -2000), 2000)
-    return power_of_two(exponent >> 1), power_of_two(exponent - (exponent >> 1))
-
-
-@device
 def _write(bits, shift, least, count, beta, buffer, planes):
     """A stretch (parts, entries) of a line as digits of every part and magnitudes in planes."""
     parts = bits.shape[0]
-    first, second = _factors(shift)
+    first, second = factors(shift)
     for p in range(parts):
         top = planes[p * count + count - 1]
         source = side_by_side(bits[p], buffer)
@@ -103,12 +97,6 @@ def _dots(x, other, y):
 
 
 @device
-def _whole(total):
-    """A sum as an integer; 0 for what is none, in lines with a NaN or an infinity."""
-    return np.int64(total) if abs(total) <= 2.0**53 else np.int64(0)
-
-
-@device
 def _multiply(planes, others, parts, own, size, sums):
     """Add products of all digits of a stretch to sums[part, digit, other digit]."""
     theirs = (others.shape[0] - 1) // parts
@@ -119,11 +107,11 @@ def _multiply(planes, others, parts, own, size, sums):
                 other = others[y * theirs + q]
                 for p in range(0, own - 1, 2):
                     one, two = _dots(planes[x * own + p][:size], planes[x * own + p + 1], other)
-                    sums[target + p * theirs + q] += sign * _whole(one)
-                    sums[target + (p + 1) * theirs + q] += sign * _whole(two)
+                    sums[target + p * theirs + q] += sign * as_integer(one)
+                    sums[target + (p + 1) * theirs + q] += sign * as_integer(two)
                 if own & 1:
                     one = _dot(planes[x * own + own - 1][:size], other)
-                    sums[target + (own - 1) * theirs + q] += sign * _whole(one)
+                    sums[target + (own - 1) * theirs + q] += sign * as_integer(one)
 
 
 @summing
@@ -161,55 +149,6 @@ def _row(bits, h, r, buffer):
 
 
 @device
-def _two(bits, first, second, least, step, inverse):
-    """A number times two factors, rounded, in two digits; and its magnitude."""
-    y = np.int64(bits).view(np.float64) * first * second
-    whole = np.rint(y)
-    high = np.rint(whole * inverse)
-    return whole - high * step, high, _short(y, least)
-
-
-@summing
-def _six(source, first, second, least, step, inverse, others):
-    """Products of two digits and three, and of magnitudes: the usual case, all in registers."""
-    low, middle, top, short = others[0], others[1], others[2], others[3]
-    a, b, c, d, e, f, total = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for t in range(source.shape[0]):
-        x, y, z = _two(source[t], first, second, least, step, inverse)
-        a += x * low[t]
-        b += x * middle[t]
-        c += x * top[t]
-        d += y * low[t]
-        e += y * middle[t]
-        f += y * top[t]
-        total += z * short[t]
-    return a, b, c, d, e, f, total
-
-
-@summing
-def _six_of_lines(q, r, s, u, scales, step, inverse, others, h, sums, totals):
-    """The same for DEPTH entries of near lines: sums[digit * 3 + other digit, line]."""
-    low, middle, top, short = others[0], others[1], others[2], others[3]
-    a, b, c, d = low[h], low[h + 1], low[h + 2], low[h + 3]
-    e, f, g, i = middle[h], middle[h + 1], middle[h + 2], middle[h + 3]
-    j, k, l, m = top[h], top[h + 1], top[h + 2], top[h + 3]
-    n, o, p, v = short[h], short[h + 1], short[h + 2], short[h + 3]
-    for t in range(q.shape[0]):
-        first, second, least = scales[t], scales[t + NEAR], scales[t + 2 * NEAR]
-        w0, w1, w2 = _two(q[t], first, second, least, step, inverse)
-        x0, x1, x2 = _two(r[t], first, second, least, step, inverse)
-        y0, y1, y2 = _two(s[t], first, second, least, step, inverse)
-        z0, z1, z2 = _two(u[t], first, second, least, step, inverse)
-        sums[t] += (w0 * a + x0 * b) + (y0 * c + z0 * d)
-        sums[t + NEAR] += (w0 * e + x0 * f) + (y0 * g + z0 * i)
-        sums[t + 2 * NEAR] += (w0 * j + x0 * k) + (y0 * l + z0 * m)
-        sums[t + 3 * NEAR] += (w1 * a + x1 * b) + (y1 * c + z1 * d)
-        sums[t + 4 * NEAR] += (w1 * e + x1 * f) + (y1 * g + z1 * i)
-        sums[t + 5 * NEAR] += (w1 * j + x1 * k) + (y1 * l + z1 * m)
-        totals[t] += (w2 * n + x2 * o) + (y2 * p + z2 * v)
-
-
-@device
 def _stretch(bits, shift, least, count, beta, others, buffer, planes, totals, wholes):
     """Add products of a stretch (parts, lines, entries) of lines to `wholes` and `totals`."""
     parts, lines, size = bits.shape
@@ -217,20 +156,12 @@ def _stretch(bits, shift, least, count, beta, others, buffer, planes, totals, wh
     step, inverse = power_of_two(beta), power_of_two(-beta)
     for i in range(lines):
         if parts == 1 and count == 2 and theirs == 4:
-            first, second = _factors(shift[i])
+            first, second = factors(shift[i])
             source = side_by_side(bits[0, i], buffer)
             for j in range(few):
-                a, b, c, d, e, f, total = _six(
-                    source, first, second, least[i], step, inverse, others[j]
+                totals[j, i] += kept(
+                    six(source, first, second, least[i], step, inverse, others[j]), wholes[i, j]
                 )
-                target = wholes[i, j]
-                target[0] += _whole(a)
-                target[1] += _whole(b)
-                target[2] += _whole(c)
-                target[3] += _whole(d)
-                target[4] += _whole(e)
-                target[5] += _whole(f)
-                totals[j, i] += total
             continue
         _write(bits[:, i], shift[i], least[i], count, beta, buffer, planes)
         for j in range(few):
@@ -244,16 +175,16 @@ def _near_stretch(bits, scales, count, beta, others, buffer, planes, sums, total
     parts, lines, size = bits.shape
     few, theirs, _ = others.shape
     step, inverse = power_of_two(beta), power_of_two(-beta)
-    six = parts == 1 and count == 2 and theirs == 4
+    usual = parts == 1 and count == 2 and theirs == 4
     sums[:] = 0.0
     for h in range(0, size, DEPTH):
-        if six:
+        if usual:
             q, r, s, u = (
                 _row(bits, h, 0, buffer), _row(bits, h, 1, buffer), _row(bits, h, 2, buffer),
                 _row(bits, h, 3, buffer),
             )  # fmt: skip
             for j in range(few):
-                _six_of_lines(q, r, s, u, scales, step, inverse, others[j], h, sums[j], totals[j])
+                six_of_lines(q, r, s, u, scales, step, inverse, others[j], h, sums[j], totals[j])
             continue
         for p in range(parts):
             for r in range(min(DEPTH, size - h)):
@@ -270,7 +201,7 @@ def _near_stretch(bits, scales, count, beta, others, buffer, planes, sums, total
         for i in range(lines):
             target = wholes[i, j]
             for pair in range(target.shape[0]):
-                target[pair] += _whole(sums[j, pair * NEAR + i])
+                target[pair] += as_integer(sums[j, pair * NEAR + i])
 
 
 @device
@@ -315,6 +246,7 @@ def products(
     buffer, scales = np.zeros((DEPTH + 1) * NEAR, np.int64), np.zeros(3 * NEAR)
     limbs = np.zeros((groups.shape[1] - 1) // parts, np.int64)
     tiles = (lines + step - 1) // step
+    alone = parts * lines * few == 1 and counts[0] == 2 and counts[1] == 3
     for job in range(begin, end):
         s, rest = job // (tiles * batch), job % (tiles * batch)
         b, start = rest // tiles, rest % tiles * step
@@ -322,10 +254,19 @@ def products(
         lb, rb = b if bits.shape[1] > 1 else 0, b if few_bits.shape[1] > 1 else 0
         wholes[:], totals[:] = 0, 0.0
         for t in range(stop - start if lines_near else 0):
-            scales[t], scales[t + NEAR] = _factors(shift[lb, start + t])
+            scales[t], scales[t + NEAR] = factors(shift[lb, start + t])
             scales[t + 2 * NEAR] = least[lb, start + t]
         for first in range(s * SEGMENT, last, STRETCH):
             end_of_stretch = min(first + STRETCH, last)
+            if alone:
+                here = slice(first, end_of_stretch)
+                sums_of_pairs = six_of_two(
+                    borrowed(bits)[0, lb, start, here], borrowed(few_bits)[0, rb, 0, here],
+                    borrowed(buffer), (shift[lb, start], few_shift[rb, 0]),
+                    (least[lb, start], few_least[rb, 0]), (betas[0], betas[1]),
+                )  # fmt: skip
+                totals[0, 0] += kept(sums_of_pairs, wholes[0, 0])
+                continue
             others[:] = 0.0
             for j in range(few):
                 _write(

@@ -12,7 +12,7 @@ import numpy as np
 from widen.cpu.kernels import word_pairs, word_rows
 from widen.cpu.kernels.cache import compiled, device
 from widen.cpu.kernels.floats import fast_two_sum, is_finite
-from widen.cpu.kernels.rows import copy_row, fill_row
+from widen.cpu.kernels.rows import copy_row, fill_row, negate_rows
 
 TILE = 512
 
@@ -68,14 +68,6 @@ def _narrow(high, low, first, second):
 @device
 def _room(rows, like):
     return np.empty((rows, TILE), like.dtype)
-
-
-@device
-def _negate(rows):
-    for l in range(rows.shape[0]):
-        row = rows[l]
-        for t in range(row.shape[0]):
-            row[t] = -row[t]
 
 
 @device
@@ -147,7 +139,7 @@ def triples(begin, end, operation, xa, xb, ya, yb, za, zb):
         part, start = job // tiles, job % tiles * TILE
         _operands(operation, part, start, xa, xb, ya, yb, x, y, x, y)
         if operation == SUBTRACT:
-            _negate(y)
+            negate_rows(y)
         word_rows.combine_triples(operation == MULTIPLY, x, y, z, sums, spare)
         _store(z, za, zb, part, start)
 
@@ -165,7 +157,7 @@ def several(begin, end, operation, xa, xb, ya, yb, za, zb):
         part, start = job // tiles, job % tiles * TILE
         sign = _operands(operation, part, start, xa, xb, ya, yb, x, y, v, w)
         if operation == SUBTRACT:
-            _negate(y)
+            negate_rows(y)
         if operation <= SUBTRACT:
             word_rows.add(x, y, z, sums, spare)
         elif operation == MULTIPLY:

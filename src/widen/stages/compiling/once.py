@@ -6,6 +6,7 @@ its parent's is not there to let them go.
 
 from __future__ import annotations
 
+import logging  # noqa: F401
 import os
 import threading
 import weakref
@@ -47,7 +48,18 @@ if hasattr(os, "register_at_fork"):
 
 
 LOADING = threading.RLock()
-"""Held while a module of kernels is loaded; a fork takes it first, and lets it go on both sides."""
+"""Held while the CPU's wing or a module of kernels is loaded, and while a kernel is compiled.
+
+A fork takes it first, and lets it go on both sides: a child would wait for ever for a module that a
+thread of its parent has half imported.
+"""
+
+if hasattr(os, "register_at_fork"):
+    # Before logging takes its lock, which the thread that loads may wait for: what is registered
+    # last is called first, and logging has been imported above.
+    os.register_at_fork(
+        before=LOADING.acquire, after_in_parent=LOADING.release, after_in_child=LOADING.release
+    )
 
 
 class Once(dict[Any, V], Generic[V]):

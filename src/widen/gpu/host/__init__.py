@@ -1,0 +1,1 @@
+"""Products on a GPU of operands in host memory, sent in panels."""

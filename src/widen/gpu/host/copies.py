@@ -1,0 +1,289 @@
+"""Copies between host memory and a device: pinned staging, streams each way, and arrays as bytes.
+
+`Link` copies at once, for devices without streams (tensors of a CPU, in Triton's interpreter);
+`Streams` does the same on a GPU while it computes. All else is written once, for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from widen.formats.arrays import as_tensor, dtype_name, numpy_dtype
+from widen.gpu.operands import Tensor
+
+Array = np.ndarray[Any, Any]
+
+PIECE = 1 << 26
+"""Bytes that are staged at one time."""
+
+PIECES = 4
+"""How many of them are on their way at one time."""
+
+WORTH_THREADS = 1 << 20
+"""Bytes from which on several threads copy from one place in host memory to another."""
+
+MOST_THREADS = 16
+"""Threads that copy within host memory; PyTorch's number of threads, if that is less."""
+
+ALIGNED = 256
+"""Words of an array begin at multiples of it."""
+
+
+class Link:
+    """Plain copies, done when they return. A mark stands for what was launched before it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def staging(self, size: int) -> Tensor:
+        """Host memory that copies are quick from and to."""
+        return torch.empty(size, dtype=torch.uint8)
+
+    def is_quick(self, x: Tensor) -> bool:
+        """Whether copies from this memory need no staging."""
+        return False
+
+    def computed(self) -> Any:
+        """A mark of all that was computed so far."""
+        return None
+
+    def send(self, target: Tensor, source: Tensor, after: Any) -> Any:
+        """Copy to the device, after a mark; give a mark of it."""
+        target.copy_(source)
+
+    def fetch(self, target: Tensor, source: Tensor, after: Any) -> Any:
+        """Copy from the device, after a mark; give a mark of it."""
+        target.copy_(source)
+
+    def expect(self, mark: Any) -> None:
+        """What is computed from now on waits for a mark, if there is one."""
+
+    def wait(self, mark: Any) -> None:
+        """The host waits for a mark."""
+
+    def finish(self) -> None:
+        """The host waits for all copies."""
+
+
+class Streams(Link):
+    """Copies on a stream each way, which a GPU does while it computes."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__(device)
+        self.computing = torch.cuda.current_stream(device)
+        stream: Any = torch.cuda.Stream
+        self.sending, self.fetching = stream(device), stream(device)
+
+    def staging(self, size: int) -> Tensor:
+        """Host memory that the system does not move, which PyTorch keeps for the next call."""
+        return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+    def is_quick(self, x: Tensor) -> bool:
+        """Whether the caller's memory is pinned."""
+        return bool(x.is_pinned())
+
+    def computed(self) -> Any:
+        """An event on the stream that computes."""
+        return self.computing.record_event()
+
+    def send(self, target: Tensor, source: Tensor, after: Any) -> Any:
+        """Copy to the GPU, after an event; give an event."""
+        return self._copy(self.sending, target, source, after)
+
+    def fetch(self, target: Tensor, source: Tensor, after: Any) -> Any:
+        """Copy from the GPU, after an event; give an event."""
+        return self._copy(self.fetching, target, source, after)
+
+    def _copy(self, stream: Any, target: Tensor, source: Tensor, after: Any) -> Any:
+        stream.wait_event(after)
+        with torch.cuda.stream(stream):
+            target.copy_(source, non_blocking=True)
+        return stream.record_event()
+
+    def expect(self, mark: Any) -> None:
+        """What is launched from now on waits for an event, if there is one."""
+        if mark is not None:  # nothing was sent, for it has no entries
+            self.computing.wait_event(mark)
+
+    def wait(self, mark: Any) -> None:
+        """The host waits for an event."""
+        mark.synchronize()
+
+    def finish(self) -> None:
+        """The host waits for all streams: memory that they use may then be given back."""
+        for stream in (self.sending, self.fetching, self.computing):
+            stream.synchronize()
+
+
+# ── host memory ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Copier:
+    """Copies within host memory, by several threads where that pays."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.pool = ThreadPoolExecutor(threads, "widen-copies")
+
+    def __enter__(self) -> Copier:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.pool.shutdown(cancel_futures=True)
+
+    def copy(self, target: Array, source: Array) -> None:
+        """Copy numbers, whatever their strides and byte order."""
+        if target.nbytes < WORTH_THREADS or self.threads == 1:
+            np.copyto(target, source)
+            return
+        axis = max(range(target.ndim), key=lambda axis: (target.shape[axis] >= 64, -axis))
+        step = -(-target.shape[axis] // self.threads)
+        cuts = [
+            (*(slice(None),) * axis, slice(start, start + step))
+            for start in range(0, target.shape[axis], step)
+        ]
+        list(self.pool.map(lambda cut: np.copyto(target[cut], source[cut]), cuts))
+
+
+def cuts(shape: Sequence[int], most: int) -> Iterator[tuple[slice, slice, slice]]:
+    """Pieces of an array (count, rows, width), each in one stretch of memory, of so many entries.
+
+    >>> [(rows.start, rows.stop) for items, rows, entries in cuts((1, 3, 4), 8)]
+    [(0, 2), (2, 3)]
+    """
+    count, rows, width = shape
+    most = max(most, 1)
+    items = max(1, most // max(rows * width, 1))
+    few = rows if items > 1 else max(1, most // max(width, 1))
+    for item in range(0, count, items):
+        for row in range(0, rows, max(few, 1)):
+            for start in range(0, width, most):
+                yield (
+                    slice(item, min(item + items, count)),
+                    slice(row, min(row + few, rows)),
+                    slice(start, min(start + most, width)),
+                )
+
+
+def as_bits(x: Array) -> Array:
+    """The same array; NumPy copies its own integers faster than the bfloat16 of another package."""
+    return x.view(np.int16) if dtype_name(x) == "bfloat16" else x
+
+
+class Staging:
+    """Pieces of pinned memory in a ring: one is filled while others are on their way."""
+
+    def __init__(self, link: Link, copier: Copier, size: int) -> None:
+        self.link, self.copier = link, copier
+        self.pieces = [link.staging(size) for _ in range(PIECES)]
+        self.marks: list[Any] = [None] * PIECES
+        self.at = 0
+        self.sent = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of pinned memory."""
+        return sum(piece.nbytes for piece in self.pieces)
+
+    def send(self, target: Tensor, sources: Sequence[Array], after: Any) -> Any:
+        """Copy matrices (rows, width) of the host to a contiguous tensor (count, rows, width)."""
+        mark, item_size = None, target.element_size()
+        if target.numel() == 0:
+            return mark
+        bits = [as_bits(source) for source in sources]
+        self.sent += target.nbytes
+        if len(bits) == 1 and self._is_quick(bits[0]):
+            return self.link.send(_bytes(target), _bytes(as_tensor(bits[0])), after)
+        dtype = bits[0].dtype.newbyteorder("=")
+        for items, rows, columns in cuts(target.shape, self.pieces[0].nbytes // item_size):
+            part = target[items, rows, columns]
+            piece = self._next()[: part.nbytes]
+            filled = piece.numpy().view(dtype).reshape(part.shape)
+            if part.shape[0] == 1:
+                self.copier.copy(filled[0], bits[items.start][rows, columns])
+            else:
+                for row, source in zip(filled, bits[items], strict=True):
+                    np.copyto(row, source)
+            mark = self.link.send(_bytes(part), piece, after)
+            self.marks[self.at] = mark
+        return mark
+
+    def _next(self) -> Tensor:
+        """A piece that is not on its way any more."""
+        self.at = (self.at + 1) % PIECES
+        if self.marks[self.at] is not None:
+            self.link.wait(self.marks[self.at])
+        return self.pieces[self.at]
+
+    def _is_quick(self, x: Array) -> bool:
+        """Whether an array is sent from where it is."""
+        return (
+            x.flags.c_contiguous
+            and x.flags.writeable
+            and x.dtype.isnative
+            and self.link.is_quick(as_tensor(x))
+        )
+
+
+def _bytes(x: Tensor) -> Tensor:
+    """A contiguous tensor as bytes."""
+    return x.reshape(-1).view(torch.uint8)
+
+
+@dataclass
+class Arriving:
+    """A panel of the result on its way to host memory."""
+
+    mark: Any
+    tensors: list[Tensor]
+    staged: list[Array]
+    targets: list[list[Array]]
+
+    def put(self, copier: Copier) -> None:
+        """Write it to its place, when it is there."""
+        for staged, targets in zip(self.staged, self.targets, strict=True):
+            for part, target in zip(staged, targets, strict=True):
+                copier.copy(as_bits(target), as_bits(part))
+
+
+class Results:
+    """Panels of the result come back, each through one of two pieces of pinned memory."""
+
+    def __init__(self, link: Link, copier: Copier, size: int) -> None:
+        self.link, self.copier = link, copier
+        self.pieces = [link.staging(size) for _ in range(2)]
+        self.waiting: list[Arriving] = []
+        self.fetched = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of pinned memory."""
+        return sum(piece.nbytes for piece in self.pieces)
+
+    def fetch(self, tensors: Sequence[Tensor], targets: list[list[Array]]) -> None:
+        """Begin to copy tensors (count, ...) to as many arrays of the host each."""
+        self.put(most=1)
+        self.pieces.reverse()
+        piece, after, start = self.pieces[0], self.link.computed(), 0
+        staged, mark = [], after
+        for tensor in tensors:
+            stop = start + tensor.nbytes
+            mark = self.link.fetch(piece[start:stop], _bytes(tensor), after)
+            dtype = numpy_dtype(str(tensor.dtype).removeprefix("torch."))
+            staged.append(piece[start:stop].numpy().view(dtype).reshape(tensor.shape))
+            start = -(-stop // ALIGNED) * ALIGNED
+            self.fetched += tensor.nbytes
+        self.waiting.append(Arriving(mark, list(tensors), staged, targets))
+
+    def put(self, most: int = 0) -> None:
+        """Write what came back to its place, until no more than so many are on their way."""
+        while len(self.waiting) > most:
+            arriving = self.waiting.pop(0)
+            self.link.wait(arriving.mark)
+            arriving.put(self.copier)

@@ -1,0 +1,244 @@
+"""Elimination in a panel of columns, and substitution with a small triangle, in words on a GPU.
+
+The bits are those of cpu/kernels/panels.py. A column is one launch, and nothing is read by the host
+on the way. Rows are not exchanged: each has a place, which is the row where it would be by now, and
+the pivot of a step is not written any more. Every program has a block of rows and some of the
+columns behind. It finds the pivot in what the launch before left, the largest of every block, and
+leaves the same for the next. What one launch reads and another program writes has two copies, which
+steps use in turns; multipliers are written beside the matrix. So no program reads what another one
+of its launch writes.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from widen.gpu.kernels.triton.floats import (
+    first_word,
+    later_word,
+    power_of,
+    quotient,
+    scale_exponent,
+)
+from widen.gpu.kernels.triton.numbers import wide
+from widen.gpu.kernels.triton.word_tuples import (
+    load_words,
+    product_of,
+    quotient_of,
+    scaled,
+    sum_of,
+)
+
+NOT_A_NUMBER = tl.constexpr(0x7FF8000000000000)
+FAR = tl.constexpr(1 << 62)
+
+
+@triton.jit
+def finished(words, plain, COUNT: tl.constexpr):
+    """Words with NaN and infinity alone in the first."""
+    first = first_word(words[0], plain)
+    new = (first,)
+    for l in tl.static_range(1, COUNT):
+        new = new + (later_word(words[l], first),)
+    return new
+
+
+@triton.jit
+def load_number(pointer, at, length, mask, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Numbers of one part or two: words of a part are `PARTS * length` apart, parts `length`."""
+    number = (load_words(pointer, pointer, at, PARTS * length, mask, COUNT, False),)
+    if PARTS == 2:
+        other = load_words(pointer, pointer, at + length, PARTS * length, mask, COUNT, False)
+        number = number + (other,)
+    return number
+
+
+@triton.jit
+def store_number(pointer, at, length, mask, number, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Store numbers in the same order."""
+    for part in tl.static_range(PARTS):
+        for l in tl.static_range(COUNT):
+            place = pointer + (l * PARTS + part) * length + at
+            tl.store(place, number[part][l], mask=mask)
+
+
+@triton.jit
+def times(x, y, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Numbers x y."""
+    if PARTS == 1:
+        a, b = x[0], y[0]
+        words = product_of(a, b, a, b, 1.0, False, COUNT, False)
+        return (finished(words, a[0] * b[0], COUNT),)
+    else:
+        a, b, c, d = x[0], x[1], y[0], y[1]
+        real = product_of(a, c, b, d, -1.0, True, COUNT, False)
+        imaginary = product_of(a, d, b, c, 1.0, True, COUNT, False)
+        return (
+            finished(real, a[0] * c[0] - b[0] * d[0], COUNT),
+            finished(imaginary, a[0] * d[0] + b[0] * c[0], COUNT),
+        )
+
+
+@triton.jit
+def less(x, y, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Numbers x - y."""
+    new = ()
+    for part in tl.static_range(PARTS):
+        a, b = x[part], scaled(y[part], -1.0, COUNT)
+        new = new + (finished(sum_of(a, b, COUNT, False), a[0] + b[0], COUNT),)
+    return new
+
+
+@triton.jit
+def by_real(x, y, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Numbers x / y for one real y."""
+    new = ()
+    for part in tl.static_range(PARTS):
+        words = quotient_of(x[part], y, COUNT, True)
+        new = new + (finished(words, quotient(x[part][0], y[0], True), COUNT),)
+    return new
+
+
+@triton.jit
+def over(x, p, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Numbers x / p: of complex numbers x conj(p) / |p|^2, near p = 1 by a power of two."""
+    if PARTS == 1:
+        return by_real(x, p[0], PARTS, COUNT)
+    else:
+        power = -scale_exponent(tl.maximum(tl.abs(p[0][0]), tl.abs(p[1][0])), True)
+        half = power >> 1
+        first, second = power_of(half, True), power_of(power - half, True)
+        x = (
+            scaled(scaled(x[0], first, COUNT), second, COUNT),
+            scaled(scaled(x[1], first, COUNT), second, COUNT),
+        )
+        real = scaled(scaled(p[0], first, COUNT), second, COUNT)
+        imaginary = scaled(scaled(p[1], first, COUNT), second, COUNT)
+        turned = (-imaginary[0],)
+        for l in tl.static_range(1, COUNT):
+            turned = turned + (0.0 - imaginary[l],)
+        near = (real, turned)
+        square = times((real, imaginary), near, PARTS, COUNT)
+        return by_real(times(x, near, PARTS, COUNT), square[0], PARTS, COUNT)
+
+
+@triton.jit
+def chosen(mask, x, y, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Numbers x where a mask is true, and y elsewhere."""
+    new = ()
+    for part in tl.static_range(PARTS):
+        words = ()
+        for l in tl.static_range(COUNT):
+            words = words + (tl.where(mask, x[part][l], y[part][l]),)
+        new = new + (words,)
+    return new
+
+
+@triton.jit
+def leave_largest(
+    x, places, at, fit, keys, spots, lines, block, PARTS: tl.constexpr
+):  # fmt: skip
+    """Store the largest |x| of a block of rows that fit, as bits, its place and its row.
+
+    Of complex numbers |re| + |im| is compared. Any NaN is larger than infinity.
+    """
+    size = tl.abs(x[0][0])
+    if PARTS == 2:
+        size += tl.abs(x[1][0])
+    key = size.to(tl.int64, bitcast=True)
+    key = tl.where(size == size, key, NOT_A_NUMBER)
+    key = tl.where(fit, key, -1)
+    largest = tl.max(key, 0)
+    place = tl.min(tl.where(fit & (key == largest), places, FAR), 0)
+    row = tl.min(tl.where(fit & (places == place), at, FAR), 0)
+    tl.store(keys + block, largest)
+    tl.store(spots + block, place)
+    tl.store(lines + block, row)
+
+
+@triton.jit(do_not_specialize=["j", "rows", "columns", "blocks", "groups"])
+def eliminate(
+    w, lower, places, keys, spots, lines, pivots, j, rows, columns, blocks, groups,
+    BEFORE: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr, ALL: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One step of elimination; BEFORE the first, the largest numbers of its column.
+
+    Matrices are (words, parts, columns, rows). The multipliers of column j go to `lower`, and
+    `places`, `keys`, `spots` and `lines` have a copy for even steps and one for odd ones.
+    """
+    block, group = tl.program_id(0), tl.program_id(1)
+    at = wide(block) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < rows
+    length = wide(columns) * rows
+    place = tl.load(places + (j % 2) * rows + at, mask=inside, other=0)
+    if BEFORE:
+        x = load_number(w, at, length, inside, PARTS, COUNT)
+        leave_largest(x, place, at, inside, keys, spots, lines, block, PARTS)
+    else:
+        own, following = (j % 2) * blocks, ((j + 1) % 2) * blocks
+        each = tl.arange(0, ALL)
+        key = tl.load(keys + own + each, mask=each < blocks, other=-1)
+        spot = tl.load(spots + own + each, mask=each < blocks, other=FAR)
+        line = tl.load(lines + own + each, mask=each < blocks, other=FAR)
+        largest = tl.max(key, 0)
+        pivot_place = tl.min(tl.where(key == largest, spot, FAR), 0)
+        pivot = tl.min(tl.where(spot == pivot_place, line, FAR), 0)
+        place = tl.where(place == j, pivot_place, place)
+        place = tl.where(at == pivot, j, place)
+        if group == 0:
+            tl.store(places + ((j + 1) % 2) * rows + at, place, mask=inside)
+            if block == 0:
+                tl.store(pivots + j, pivot_place)
+        left = inside & (place > j)
+        is_zero = largest == 0
+        there = pivot + at * 0
+        column = wide(j) * rows
+        x = load_number(w, column + at, length, inside, PARTS, COUNT)
+        p = load_number(w, column + there, length, inside, PARTS, COUNT)
+        x = chosen(is_zero, x, over(x, p, PARTS, COUNT), PARTS, COUNT)
+        if group == 0:
+            store_number(lower, column + at, length, left, x, PARTS, COUNT)
+        for c in range(j + 1 + group, columns, groups):
+            column = wide(c) * rows
+            y = load_number(w, column + there, length, inside, PARTS, COUNT)
+            z = load_number(w, column + at, length, inside, PARTS, COUNT)
+            rest = less(z, times(x, y, PARTS, COUNT), PARTS, COUNT)
+            z = chosen(is_zero, z, rest, PARTS, COUNT)
+            store_number(w, column + at, length, left, z, PARTS, COUNT)
+            if c == j + 1:
+                leave_largest(
+                    z, place, at, left, keys + following, spots + following, lines + following,
+                    block, PARTS,
+                )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["size", "width"])
+def substitute(
+    t, w, size, width, UPPER: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Overwrite w (words, parts, size, width) with T^-1 w; a program has some of its columns.
+
+    T (words, parts, size, size) is upper triangular, or lower with ones on the diagonal.
+    """
+    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < width
+    same = at * 0
+    length, square = wide(size) * width, wide(size) * size
+    for step in range(size):
+        tl.debug_barrier()  # rows are read by other threads than wrote them, should layouts differ
+        j = size - 1 - step if UPPER else step + 0
+        row = wide(j) * width + at
+        y = load_number(w, row, length, inside, PARTS, COUNT)
+        if UPPER:
+            p = load_number(t, same + wide(j) * (size + 1), square, inside, PARTS, COUNT)
+            y = over(y, p, PARTS, COUNT)
+            store_number(w, row, length, inside, y, PARTS, COUNT)
+        for i in range(0 if UPPER else j + 1, j if UPPER else size):
+            x = load_number(t, same + wide(i) * size + j, square, inside, PARTS, COUNT)
+            other = wide(i) * width + at
+            z = load_number(w, other, length, inside, PARTS, COUNT)
+            z = less(z, times(x, y, PARTS, COUNT), PARTS, COUNT)
+            store_number(w, other, length, inside, z, PARTS, COUNT)

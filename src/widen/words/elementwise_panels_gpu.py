@@ -1,0 +1,103 @@
+"""Panels and small triangles of `Words` on a GPU: launches of Triton kernels, a CPU's bits.
+
+No GPU has run them yet. What LU in float64x2 at n = 8192 may take on an H200, from counts:
+- Panels: 8320 launches, which write and read 34 GB, 7 ms of the memory's time. A launch takes 2 or
+  3 us of the GPU, together 20 ms, and the host about 10 us, together 90 ms: so the host decides.
+- Triangles: 448 launches. A program goes through 2016 steps, one after the other, each of which
+  waits for memory: at half a microsecond each that is 0.4 s. This is what to make faster first, by
+  programs that share the rows behind a pivot.
+- Products: 448 of them, which `bench/words_gpu.py` measures.
+1.5 TFLOP/s would be 0.24 s in all, so 0.5 TFLOP/s or so is likely, not more.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from widen.gpu.kernels.triton import panels
+from widen.gpu.replay.launch import launch
+
+if TYPE_CHECKING:
+    from widen.words.array import Words
+
+MOST_WORDS = {1: 4, 2: 2}
+"""Words of real and of complex numbers, at most: more take the compiler long.
+
+For sm_90 that is 0.3 CPU seconds and 48 registers for two words, 10 s and 72 registers for four,
+1 s and 62 registers for two of complex numbers, 36 s for three. No kernel has local memory; that of
+complex numbers has 8 bytes of stack.
+"""
+BLOCK = 64
+"""Rows of a program of `eliminate`, and columns of one of `substitute`: one for each thread."""
+WARPS = 2
+GROUPS = 8
+"""Programs that share the columns behind a pivot."""
+MOST_BLOCKS = 4096
+"""The largest of so many blocks are looked at by every program."""
+
+
+def are_served(*given: Words) -> bool:
+    """Whether there are kernels for numbers of this format and size."""
+    most = MOST_WORDS[given[0].format.parts]
+    return all(len(x.planes) <= most and x.shape[0] <= BLOCK * MOST_BLOCKS for x in given)
+
+
+def eliminate(panel: Words) -> Any:
+    """Overwrite a panel (m, b) with both triangles; its exchanges, which the host waits for."""
+    (rows, columns), count, parts = panel.shape, len(panel.planes), panel.format.parts
+    steps, blocks = min(rows, columns), -(-rows // BLOCK)
+    w = torch.stack([plane.mT for plane in panel.planes]).contiguous()
+    lower = w.clone()
+
+    def integers(*shape: int) -> Any:
+        return torch.empty(shape, dtype=torch.int64, device=w.device)
+
+    places = torch.arange(rows, device=w.device).repeat(2, 1)
+    pivots = integers(steps)
+    arguments = {
+        "w": w, "lower": lower, "places": places, "keys": integers(2, blocks),
+        "spots": integers(2, blocks), "lines": integers(2, blocks), "pivots": pivots, "rows": rows,
+        "columns": columns, "blocks": blocks, "groups": GROUPS, "PARTS": parts, "COUNT": count,
+        "ALL": 1 << (blocks - 1).bit_length() if blocks else 1, "BLOCK": BLOCK,
+    }  # fmt: skip
+    with _on(w):
+        if steps:
+            before = {**arguments, "j": 0, "BEFORE": True}
+            launch(panels.eliminate, (blocks, 1), before, warps=WARPS, exact=True)
+        for j in range(steps):
+            groups = max(1, min(GROUPS, columns - 1 - j))
+            launch(
+                panels.eliminate, (blocks, groups),
+                {**arguments, "groups": groups, "j": j, "BEFORE": False}, warps=WARPS,
+                exact=True,
+            )  # fmt: skip
+    order = torch.empty_like(places[0])
+    order[places[steps % 2]] = torch.arange(rows, device=w.device)
+    below = torch.arange(columns, device=w.device)[:, None] < places[steps % 2]
+    for plane, mixed in zip(panel.planes, torch.where(below, lower, w), strict=True):
+        plane[...] = mixed[..., order].mT
+    return pivots.cpu().numpy()
+
+
+def substitute(t: Words, w: Words, *, upper: bool) -> None:
+    """Overwrite w with T^-1 w for a small triangle, the upper one or the unit lower one."""
+    size, width = w.shape
+    sides = torch.stack(w.planes)
+    with _on(sides):
+        launch(
+            panels.substitute, (-(-width // BLOCK),),
+            {
+                "t": torch.stack(t.planes), "w": sides, "size": size, "width": width,
+                "UPPER": upper, "PARTS": w.format.parts, "COUNT": len(w.planes), "BLOCK": BLOCK,
+            },
+            warps=WARPS, exact=True,
+        )  # fmt: skip
+    for plane, found in zip(w.planes, sides, strict=True):
+        plane[...] = found
+
+
+def _on(x: Any) -> AbstractContextManager[Any]:
+    return torch.cuda.device(x.device) if x.is_cuda else torch.no_grad()

@@ -1,0 +1,78 @@
+"""Panels by the GPU's kernels: a CPU's bits, in the interpreter or on a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import widen
+from device import ON, moved
+from panel_cases import assert_same, matrix_of
+from widen.linalg import triangles
+from widen.words import elementwise_panels, elementwise_panels_gpu
+
+pytestmark = pytest.mark.device
+
+CASES = [
+    ("random", (5, 4), 1, 2),
+    ("random", (66, 2), 2, 2),
+    ("random", (3, 2), 1, 4),
+    ("far apart", (5, 3), 1, 3),
+    ("ties", (67, 3), 1, 2),
+    ("ties", (5, 4), 2, 2),
+    ("a column of zeros", (4, 4), 1, 2),
+    ("zeros", (3, 3), 1, 2),
+    ("infinite", (4, 3), 1, 2),
+    ("infinite", (4, 3), 2, 2),
+    ("random", (1, 1), 1, 2),
+    ("random", (2, 5), 1, 2),
+    ("random", (3, 0), 1, 2),
+    ("random", (0, 3), 1, 2),
+]
+LARGE = [("random", (1000, 64), parts, count) for parts, count in ((1, 2), (1, 3), (1, 4), (2, 2))]
+
+
+def fetched(x):
+    return widen.Words.of(x.format, [plane.cpu().numpy() for plane in x.planes])
+
+
+@pytest.mark.parametrize(("kind", "shape", "parts", "count"), CASES + LARGE * (ON == "cuda"))
+def test_a_panel_has_a_cpu_s_bits(kind, shape, parts, count):
+    w = matrix_of(kind, shape, parts, count)
+    one, other = w.copy(), moved(w)
+    with np.errstate(all="ignore"):
+        pivots = elementwise_panels.eliminate(one)
+    assert pivots.tolist() == elementwise_panels_gpu.eliminate(other).tolist()
+    assert_same(one, fetched(other))
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts", "count"), [((4, 3), 1, 2), ((3, 66), 2, 2), ((3, 2), 1, 3)]
+)
+@pytest.mark.parametrize("upper", [False, True])
+def test_a_substitution_has_a_cpu_s_bits(shape, parts, count, upper):
+    t, w = (matrix_of("random", s, parts, count) for s in ((shape[0], shape[0]), shape))
+    one, other = w.copy(), moved(w)
+    elementwise_panels.substitute(t, one, upper=upper)
+    elementwise_panels_gpu.substitute(moved(t), other, upper=upper)
+    assert_same(one, fetched(other))
+
+
+def test_which_numbers_are_served_on_a_gpu():
+    real, number = (widen.Words(np.ones((2, 2)), name) for name in ("float64x8", "complex128x3"))
+    assert not elementwise_panels_gpu.are_served(real)
+    assert not elementwise_panels_gpu.are_served(number)
+    assert elementwise_panels_gpu.are_served(number.real.astype("float64x4"))
+    assert not elementwise_panels.are_served(real.to_torch("cpu"))
+
+
+@pytest.mark.gpu
+def test_a_factorisation_on_a_gpu_has_a_cpu_s_bits():
+    a = np.random.default_rng(1).standard_normal((300, 300))
+    for name in ("float64x2", "float64x4", "float64x8"):
+        lu, pivots = widen.linalg.lu_factor(torch.from_numpy(a).cuda(), dtype=name)
+        wanted, order = widen.linalg.lu_factor(a, dtype=name)
+        assert (pivots.cpu().numpy() - 1).tolist() == order.tolist()
+        assert_same(fetched(lu), wanted)
+    assert triangles.BLOCK < 300
