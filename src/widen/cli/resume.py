@@ -238,7 +238,7 @@ def _opened(
 
 def _is_result(target: Path, record: Record, cut: Cut, dtype: np.dtype[Any]) -> bool:
     """Whether a file is the product, all panels of which are recorded."""
-    if any(record.finished(panel.start) is None for panel in cut.panels()):
+    if any(record.finished(panel.start) is None for panel in cut.panels(record.asked["panel"])):
         return False
     try:
         array = np.load(target, mmap_mode="r")
