@@ -306,6 +306,7 @@ def encode(
     >>> bool((widen.matmul(a, eb) == widen.matmul(a, b)).all())
     True
     """
+    check.visible(x=x)
     if side not in ("left", "right"):
         raise ValueError(f"side={side!r} is not known; use 'left' or 'right'")
     x = taken(x, "x")

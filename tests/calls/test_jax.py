@@ -221,3 +221,22 @@ def test_what_looks_at_numbers_is_refused():
     with pytest.raises(TypeError, match="looks at their numbers"):
         widen.multi_dot([a, a, a], accuracy="correct")
     same(widen.multi_dot([a, a, a]), np.eye(3))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "bool", "int32"])
+def test_sums_of_integers_are_integers(kind, wide):
+    with jax.enable_x64(wide):
+        x = jnp.asarray([[1, 0], [3, 1]]).astype(kind)
+        for axis in (None, 0):
+            same(widen.sum(x, axis), np.asarray(jnp.sum(x, axis)))
+            same(jax.jit(lambda x, axis=axis: widen.sum(x, axis))(x), np.asarray(jnp.sum(x, axis)))
+        same(jax.vmap(widen.sum)(x), np.asarray(jnp.sum(x, 1)))
+        with pytest.raises(OverflowError):
+            widen.sum(jnp.full(4, jnp.iinfo(int).max if wide else 2**30))
+
+
+@pytest.mark.parametrize("floats", ["bfloat16", "float16", "float32", "complex64"])
+def test_integers_take_the_dtype_of_floats_beside_them(floats):
+    a, b = jnp.ones((2, 2), floats), jnp.ones((2, 2), "int32")
+    assert widen.matmul(a, b).dtype == widen.matmul(b, a).dtype == (a @ b).dtype

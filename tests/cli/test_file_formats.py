@@ -121,6 +121,14 @@ def eighths(name):
     Path(name).write_bytes(len(head).to_bytes(8, "little") + head + bytes(20))
 
 
+def unknown_compression(name):
+    """An archive whose list of members was damaged."""
+    np.savez(name, a=A)
+    whole = bytearray(Path(name).read_bytes())
+    whole[whole.index(b"PK\x01\x02") + 10] = 99
+    Path(name).write_bytes(whole)
+
+
 BANNER = "%%MatrixMarket matrix array real general\n"
 REFUSED = {
     "which": (inputs, "two.npz", "holds a, b: say which, two.npz:NAME"),
@@ -129,6 +137,7 @@ REFUSED = {
     "objects": (lambda: np.savez("o.npz", a=np.array([{}], object)), "o.npz", "pickled"),
     "no archive": (text("n.npz", "nothing"), "n.npz", "np.savez"),
     "an array": (lambda: Path("A.npy").rename("m.npz"), "m.npz", "not a .npz file"),
+    "a way to compress": (lambda: unknown_compression("c.npz"), "c.npz", "damaged, or no .npz"),
     "integers": (lambda: np.savez("i.npz", a=np.ones((2, 5), int)), "i.npz", "int64"),
     "no tensors": (text("n.safetensors", "nothing"), "n.safetensors", "damaged"),
     "no tensors there": (inputs, "x.safetensors", "does not exist"),

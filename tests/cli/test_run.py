@@ -55,6 +55,22 @@ def test_a_log_in_a_file(folder, capsys):
     assert "widen took over 1 product" in (folder / "log.txt").read_text()
 
 
+def test_a_log_lies_where_the_script_began(folder, capsys):
+    (folder / "script.py").write_text(SCRIPT + "import os; os.mkdir('x'); os.chdir('x')")
+    assert main(["run", "--log", "log.txt", "script.py"]) == 0
+    assert "widen took over 1 product" in (folder / "log.txt").read_text()
+
+
+def test_a_log_that_can_no_longer_be_written_is_printed(folder, capsys):
+    (folder / "script.py").write_text(
+        SCRIPT + "import os; os.remove('log.txt'); os.mkdir('log.txt')"
+    )
+    assert main(["run", "--log", "log.txt", "script.py"]) == 0
+    err = capsys.readouterr().err
+    assert "widen: cannot write the log" in err
+    assert "widen took over 1 product" in err
+
+
 @pytest.mark.parametrize(("line", "status"), [("sys.exit(7)", 7), ("sys.exit()", None)])
 def test_the_script_s_exit_status(folder, capsys, line, status):
     (folder / "script.py").write_text(SCRIPT + line)
@@ -89,6 +105,10 @@ def test_what_was_missed_can_be_an_error(folder, capsys):
     (["-a", "best", "script.py"], "accuracy='best' is not known"),
     (["--missed", "ignore", "script.py"], "missed='ignore' is not known"),
     ([], "missing argument"),
+    (["-m", "nothing.at_all"], "there is no module nothing.at_all: check the name"),
+    (["-m", ".script"], "there is no module .script"),
+    (["--log", "nowhere/log.txt", "script.py"], "cannot write the log"),
+    (["--log", ".", "script.py"], "is a directory; choose another --log"),
 ])  # fmt: skip
 def test_wrong_words(folder, capsys, words, message):
     assert main(["run", *words]) == 2

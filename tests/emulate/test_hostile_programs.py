@@ -254,6 +254,9 @@ def test_scopes_inside_and_outside_of_transforms():
         assert torch.equal(jacobian, B.mT)
         torch.func.hessian(lambda row: (row @ B).square().sum())(A[0])
         torch.vmap(torch.func.grad(lambda row: (row @ B).sum()))(A)
+        value, tangent = torch.func.linearize(lambda row: row @ B, A[0])
+        assert torch.equal(value, REFERENCE[0])
+        assert torch.equal(tangent(A[0]), REFERENCE[0])
     assert log.taken
     assert not log.left
 

@@ -166,7 +166,7 @@ def test_errors_are_pytorch_s_own():
         lambda: A @ A, lambda: torch.addmm(numbers(6, 3), A, B), lambda: torch.dot(A[0], A[:, 0]),
         lambda: torch.mm(A, B.float()), lambda: torch.mm(A, B, out=torch.empty(5, 3)),
         lambda: C[:, :2].clone().addmm_(A, B), lambda: torch.bmm(BATCH, OTHER[:1]),
-        lambda: torch.addbmm(C, BATCH, OTHER[:1]),
+        lambda: torch.addbmm(C, BATCH, OTHER[:1]), lambda: torch.addmm(C, A, B, alpha=1j),
     ]  # fmt: skip
     for call in calls:
         with pytest.raises((RuntimeError, IndexError)) as outside:

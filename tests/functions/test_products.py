@@ -315,3 +315,21 @@ def test_positions_are_numpys():
     np.testing.assert_array_equal(wnp.linalg.matmul(a, a), a @ a)
     np.testing.assert_array_equal(wnp.linalg.outer(a[0], a[1]), np.outer(a[0], a[1]))
     np.testing.assert_array_equal(wnp.linalg.solve(np.eye(2), a), a)
+
+
+def test_subclasses_of_numpy_s_arrays():
+    """The axes of np.matrix never go; a mask would be dropped, or numbers left out, silently."""
+    a = whole(3, 4)
+    matrix, masked = np.asmatrix(a), np.ma.array(a, mask=a > 1)
+    assert widen.norm(matrix) == widen.norm(a)
+    assert_same_bits(widen.sum(matrix, 0), widen.sum(a, 0))
+    assert_same_bits(widen.einsum("ij->ji", matrix), a.T)
+    for x in (masked, masked.astype(int)):
+        for function in (widen.norm, widen.sum, lambda x: widen.einsum("ij->ji", x)):
+            with pytest.raises(TypeError, match=r"masked array.*filled\(0\)"):
+                function(x)
+
+
+def test_an_einsum_of_nothing():
+    with pytest.raises(ValueError, match="einsum takes subscripts and operands"):
+        widen.einsum(whole(2, 2))

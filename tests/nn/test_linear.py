@@ -184,3 +184,23 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout == f"{name} needs PyTorch: pip install 'widen[torch]'\n", done.stderr
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_is_respected_as_pytorch_s_layer_does(dtype):
+    theirs = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Linear(5, 4))
+    ours = copy.deepcopy(theirs)
+    ours[1] = widen.nn.Linear.of(ours[1], accuracy="correct")
+    x = numbers(3, 6, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=dtype):
+        wanted, found = theirs(x), ours(x)
+        wide = ours[1].double()(numbers(3, 5))
+    assert (found.dtype, wide.dtype) == (dtype, torch.float64)
+    assert torch.allclose(found, wanted, atol=0.05)
+    ours[1].float()
+    found.float().sum().backward()
+    assert ours[0].weight.grad.dtype == torch.float32
+    assert ours[0].weight.grad.abs().max() > 0
+    with torch.autocast("cpu", dtype=dtype, enabled=False):
+        assert ours(x).dtype == torch.float32
+    assert widen.nn.Linear(6, 5, device="meta")(x.to("meta")).dtype == torch.float32

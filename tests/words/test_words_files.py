@@ -122,6 +122,26 @@ def test_bytes_that_are_damaged_are_refused(tmp_path, suffix):
                 widen.load(path)
 
 
+ENTRY = b"PK\x01\x02"
+"""What an entry of an archive's list of members begins with."""
+
+
+@pytest.mark.parametrize(("place", "value"), [
+    (8, 1),  # it is encrypted
+    (8, 32),  # it is a patch
+    (10, 99),  # it is compressed in a way that nobody knows
+    (45, 127),  # it begins far behind the end
+])  # fmt: skip
+def test_a_list_of_members_that_is_damaged_is_refused(tmp_path, place, value):
+    path = tmp_path / "x.npz"
+    widen.Words(["1/3", "2/7"], "float64x2").save(path)
+    changed = bytearray(path.read_bytes())
+    changed[changed.index(ENTRY) + place] = value
+    path.write_bytes(changed)
+    with pytest.raises(ValueError, match="damaged"):
+        widen.load(path)
+
+
 class Trap:
     """What runs when it is loaded by pickle."""
 

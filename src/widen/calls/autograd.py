@@ -20,7 +20,7 @@ from widen.calls import check, dispatch
 from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats import PLAIN, complex_of
-from widen.formats.arrays import is_distributed
+from widen.formats.arrays import eager, is_distributed
 from widen.gpu.replay.private import is_compiled, is_transformed
 from widen.options import Options
 from widen.planner import DEFAULT_WORKSPACE
@@ -340,11 +340,9 @@ class _Gemm(torch.autograd.Function):
 
     setup_context = staticmethod(_remember)
     backward = staticmethod(_backward)
-    jvp = staticmethod(_tangent)
-
-    @staticmethod
-    def vmap(*given: Any) -> tuple[Tensor, int]:
-        return _mapped(_Gemm.apply, *given)
+    # A compiler that left the caller alone would compile these two, where torch.func calls them.
+    jvp = staticmethod(eager(_tangent))
+    vmap = staticmethod(eager(lambda *given: _mapped(_Gemm.apply, *given)))
 
 
 def _call(*given: Any) -> Tensor:

@@ -27,7 +27,7 @@ from widen.formats import (
     default_result,
 )
 from widen.formats.arrays import format_of_dtype, is_tensor
-from widen.gpu.replay.private import is_transformed, wants_gradient
+from widen.gpu.replay.private import is_fake, is_hidden, is_transformed, wants_gradient
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import DEFAULT_WORKSPACE, SMALLEST_WORKSPACE, check_system, unit_for
@@ -47,6 +47,21 @@ def is_ours(x: Any) -> bool:
     if is_tensor(x):
         return bool(x.dtype.is_floating_point or x.dtype.is_complex)
     return x is None or isinstance(x, (Words, Encoded))
+
+
+def visible(**given: Any) -> None:
+    """Refuse tensors whose numbers PyTorch hides, or whose tangents would be lost silently."""
+    for name, x in given.items():
+        if not is_tensor(x):
+            continue
+        if is_fake(x):
+            raise TypeError(f"{name} has a shape and no numbers, which this function looks at")
+        if is_hidden(x):
+            raise TypeError(
+                f"{name} is mapped or differentiated by torch.func or forward mode, and this "
+                "function looks at numbers: call it outside of torch.vmap, torch.func and forward "
+                "mode; a batch is an axis more, and .backward() gives gradients"
+            )
 
 
 def library(**given: Any) -> str:
@@ -128,13 +143,19 @@ def as_operand(x: Any, name: str) -> Any:
         raise TypeError(
             f"{name} is a {type_name}; widen multiplies NumPy arrays: give {fix.format(name=name)}"
         )
+    x = without_subclass(x, name)
+    format_of(x.dtype, name)
+    if x.ndim == 0:
+        raise ValueError(f"{name} is a scalar; widen multiplies vectors and matrices: use *")
+    return x
+
+
+def without_subclass(x: Any, name: str) -> Any:
+    """An array of NumPy's own class: of `np.matrix`, whose axes never go, and others."""
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
             f"{name} is a masked array, whose mask a product would drop: give {name}.filled(0)"
         )
-    format_of(x.dtype, name)
-    if x.ndim == 0:
-        raise ValueError(f"{name} is a scalar; widen multiplies vectors and matrices: use *")
     return np.asarray(x)
 
 

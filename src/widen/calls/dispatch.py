@@ -17,6 +17,7 @@ from widen.contract import as_contract
 from widen.encoded import Encoded
 from widen.formats.arrays import eager, format_of_array, is_distributed, is_tensor, library_of
 from widen.gpu.replay.private import (
+    is_differentiated_in_graph,
     is_in_scope,
     is_transformed,
     pytorch_and_triton,
@@ -155,10 +156,15 @@ def _of_ours(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> An
             return products.gemm(a, b, scalars, out, options)
         from widen.calls import autograd
 
+        if is_differentiated_in_graph():
+            return _uncompiled(a, b, scalars, out, options)
         result = autograd.gemm(a, b, scalars, out, options)
         if result is not None:
             return result
     return _product(a, b, scalars, out, options)
+
+
+_uncompiled = eager(_of_ours)
 
 
 def below_autograd(a: Any, b: Any, scalars: Scalars, options: Options) -> Any:

@@ -1,19 +1,21 @@
 """`widen run`: an unmodified Python script whose PyTorch products are widen's."""
 
 import builtins
+import importlib.util
 import io
 import runpy
 import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from widen.cli import options
-from widen.cli.errors import CommandError, Output, library_errors
+from widen.cli.errors import CommandError, Output, library_errors, reason
 
 Log = Annotated[
     str | None,
@@ -77,6 +79,9 @@ def run(
     name = script[0]
     if not module and not Path(name).is_file():
         raise CommandError(f"cannot open script {name}: no such file")
+    if module and not _is_found(name.partition(".")[0]):
+        raise CommandError(f"there is no module {name}: check the name; a file goes without -m")
+    target = None if log is None else _writable(Path(log).absolute())
     with library_errors():
         scope = widen.emulate(
             options.number_or_word(accuracy),
@@ -94,7 +99,7 @@ def run(
             else:
                 _execute(Path(name).absolute())
     finally:
-        _write(str(scope.log), log)
+        _write(str(scope.log), target)
 
 
 @contextmanager
@@ -136,9 +141,31 @@ def _own_traceback() -> Iterator[None]:
         raise SystemExit(1) from None
 
 
-def _write(text: str, path: str | None) -> None:
-    if path is None:
-        sys.stdout.flush()
-        print(text, file=sys.stderr)
-    else:
-        Path(path).write_text(text + "\n", encoding="utf-8")
+def _is_found(package: str) -> bool:
+    """Whether Python finds a module, from where it would be run; nothing is imported."""
+    here = [str(Path.cwd())]
+    return package in sys.modules or bool(
+        package and (importlib.util.find_spec(package) or PathFinder.find_spec(package, here))
+    )
+
+
+def _writable(path: Path) -> Path:
+    """The same path, if a log can be written there: this is asked before hours of work."""
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise CommandError(
+            f"cannot write the log {path}: {reason(error)}; choose another --log"
+        ) from error
+    return path
+
+
+def _write(text: str, path: Path | None) -> None:
+    if path is not None:
+        try:
+            path.write_text(text + "\n", encoding="utf-8")
+            return
+        except OSError as error:  # the script's own status stays; its log is not lost
+            print(f"widen: cannot write the log {path}: {reason(error)}", file=sys.stderr)
+    sys.stdout.flush()
+    print(text, file=sys.stderr)

@@ -198,6 +198,8 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = a.dtype if whole.dtype is None else whole.dtype
         if any(x.dtype != result for x in rest):
             return "", False
+        if whole.c is not None and _is_complex(whole.alpha, whole.beta) and not result.is_complex:
+            return "", False
         if a.dtype not in chosen.dtypes:
             return f"dtypes= leaves {name} out", False
         if flops(a, b) < chosen.min_flops:
@@ -226,7 +228,7 @@ class Scope(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if out.shape != result.shape:
                 out.resize_(result.shape)
             result = out.copy_(result)
-        if _has_numbers(whole.a):
+        if not private.is_fake(whole.a):
             elapsed = time.perf_counter() - started
             self.log.note(self._kind(func, [whole.a, whole.b], ""), elapsed, bound)
         return result
@@ -313,11 +315,6 @@ def _is_made_of_tensors(types: Any) -> bool:
     )
 
 
-def _has_numbers(x: Tensor) -> bool:
-    """Whether a tensor has more than a shape."""
-    return not x.is_meta and type(x).__name__ != "FakeTensor"
-
-
 def _is_autocast(x: Tensor) -> bool:
     """Whether autocast made an operand what it is.
 
@@ -335,6 +332,10 @@ def _name(dtype: Any) -> str:
 
 def _scalar(x: Any) -> complex:
     return x if isinstance(x, complex) else float(x)
+
+
+def _is_complex(*scalars: Any) -> bool:
+    return any(isinstance(x, complex) for x in scalars)
 
 
 def _are_finite(*scalars: Any) -> bool:

@@ -21,6 +21,8 @@ def operand(x: Any, name: str) -> Any:
     if namespace(x) is not np:
         return x
     array = as_array(x, name)
+    if isinstance(array, np.ndarray):
+        array = check.without_subclass(array, name)
     if isinstance(array, (np.ndarray, Words)) or is_tensor(array):
         if not isinstance(array, Words) and not is_integral(array):
             check.format_of(array.dtype, name)  # an error that says which numbers are multiplied

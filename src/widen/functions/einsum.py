@@ -226,6 +226,11 @@ def _output(word: str, dots: list[str], subscripts: str) -> Labels:
 def _from_lists(given: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     """Subscripts and operands from operands and lists of integers in turn."""
     given = list(given)
+    if len(given) < 2:
+        raise ValueError(
+            'einsum takes subscripts and operands, as in einsum("ij,jk->ik", a, b), or operands '
+            "and lists of integers in turn"
+        )
     out = given.pop() if len(given) % 2 else None
     operands, lists = given[0::2], given[1::2]
     numbers = sorted({x for each in lists for x in each if x is not Ellipsis})

@@ -11,7 +11,7 @@ import numpy as np
 from widen.calls import check
 from widen.calls.foreign.arrays import exact
 from widen.formats import Binary, Part
-from widen.formats.arrays import cast, format_of_array, is_tensor, new_planes, numpy_dtype
+from widen.formats.arrays import cast, eager, format_of_array, is_tensor, new_planes, numpy_dtype
 from widen.functions import roots
 from widen.functions.arrays import (
     as_lines,
@@ -31,6 +31,7 @@ from widen.words import Words
 from widen.words.axes import axes_of, kept_shape
 
 
+@eager
 def norm(
     x: Any,
     ord: Any = None,
@@ -81,6 +82,7 @@ def norm(
     array = operand(x, "x")
     if namespace(array).__name__ not in ("numpy", "torch"):
         raise TypeError(f"x is a {type(x).__name__}; norm takes NumPy arrays, tensors and Words")
+    check.visible(x=array)
     array = exact(array, "x")
     axes = axes_of(axis, array.ndim)
     if axis is None and ord is not None and array.ndim not in (1, 2):

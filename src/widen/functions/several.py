@@ -24,10 +24,10 @@ from widen.calls import check
 from widen.calls.foreign.arrays import exact, is_integral
 from widen.contract import as_contract
 from widen.formats import FORMATS, complex_of
-from widen.formats.arrays import is_tensor, library_of
+from widen.formats.arrays import eager, is_tensor
 from widen.functions.arrays import common_format, each, is_complex
 from widen.functions.whole import Integers, words_of
-from widen.gpu.replay.private import is_transformed, wants_gradient
+from widen.gpu.replay.private import is_fake, is_hidden, wants_gradient
 from widen.linalg.arrays import moved_like
 from widen.options import Accuracy
 from widen.stages.rounding import round_words
@@ -59,23 +59,28 @@ def is_wanted(accuracy: Accuracy, operands: Sequence[Any], count: int, dtype: An
         return False
     if dtype is None and all(is_integral(x) for x in operands):
         return False
+    _check_visible(operands)
+    return True
+
+
+@eager
+def _check_visible(operands: Sequence[Any]) -> None:
     if any(_is_hidden(x) for x in operands):
         raise TypeError(
             "accuracy='correct' of three and more operands looks at their numbers, which JAX, "
-            "torch.vmap, torch.compile and meta tensors hide: give arrays or plain tensors, the "
-            "batch as a label of einsum, or accuracy='standard'"
+            "torch.func, torch.vmap, forward mode and meta tensors hide: give arrays or plain "
+            "tensors, the batch as a label of einsum, or accuracy='standard'"
         )
-    return True
 
 
 def _is_hidden(x: Any) -> bool:
     planes = x.planes if isinstance(x, Words) else (x,)
     if not is_tensor(planes[0]):
         return not isinstance(x, (np.ndarray, Words))
-    with library_of(planes[0]).no_grad():
-        return is_transformed(*planes)
+    return any(is_fake(plane) or is_hidden(plane) for plane in planes)
 
 
+@eager
 def rounded_once(
     operands: Sequence[Any],
     dtype: Any,

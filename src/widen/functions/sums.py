@@ -47,6 +47,8 @@ def sum(
     axes = axes_of(axis, array.ndim)
     shape = kept_shape(array.shape, axes, keepdims)
     lines = as_lines(array, axes)
+    if dtype is None and namespace(array).__name__ == "jax.numpy" and array.dtype.kind in "biu":
+        return delivered(reshaped_scalar(_of_jax(lines), shape), out)
     if is_integral(array) and (dtype is None or _is_of_integers(dtype)):
         total = _of_integers(lines)
         return delivered(reshaped_scalar(_as_integers(total, dtype), shape), out)
@@ -86,6 +88,18 @@ def _ones(lines: Any) -> Any:
         return library.ones(count, "float32")
     first = lines.planes[0] if isinstance(lines, Words) else lines
     return library.ones(count, dtype=library.float32, device=first.device)
+
+
+def _of_jax(lines: Any) -> Any:
+    """Sums of JAX's integers, in the widest kind of them that it is configured for."""
+    from widen.calls.foreign import jax
+
+    kind = jax.widest(lines.dtype)
+
+    def summed(host: Any) -> Any:
+        return np.asarray(_as_integers(_of_integers(np.asarray(host)), kind))
+
+    return jax.on_host(summed, lines, kind)
 
 
 def _of_integers(lines: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from widen import api
-from widen.formats.arrays import dtype_name, is_tensor
+from widen.formats.arrays import dtype_name, is_tensor, library_of
 from widen.options import Accuracy
 
 __all__ = ["linear"]
@@ -32,8 +32,10 @@ def linear(x: Any, weight: Any, bias: Any = None, *, accuracy: Accuracy = "stand
 
     Notes
     -----
-    Gradients of all three are sums of the same kind, over the whole batch. `torch.nn.Linear`
-    inside `widen.emulate` rounds twice, the product and the sum with the bias.
+    Inside of `torch.autocast` all three are cast to its dtype first, as PyTorch's own layer does;
+    float64 stays what it is. Gradients of all three are sums of the same kind, over the whole
+    batch. `torch.nn.Linear` inside `widen.emulate` rounds twice, the product and the sum with the
+    bias.
 
     Examples
     --------
@@ -49,6 +51,8 @@ def linear(x: Any, weight: Any, bias: Any = None, *, accuracy: Accuracy = "stand
                 f"{name} is a {type(tensor).__name__}; linear takes tensors: "
                 f"torch.as_tensor({name}), or use widen.matmul"
             )
+    given = {name: _as_autocast_has(tensor) for name, tensor in given.items()}
+    x, weight, bias = given["x"], given["weight"], given.get("bias")
     dtypes = {name: dtype_name(tensor) for name, tensor in given.items()}
     if len(set(dtypes.values())) > 1:
         raise ValueError(f"dtypes differ, {dtypes}; convert them with .to(torch.{dtypes['x']})")
@@ -69,3 +73,12 @@ def linear(x: Any, weight: Any, bias: Any = None, *, accuracy: Accuracy = "stand
     if weight.ndim == 1 and bias.ndim == 1:
         bias = bias[0]
     return api.gemm(x, right, bias, beta=1.0, accuracy=accuracy, dtype=dtypes["x"])
+
+
+def _as_autocast_has(x: Any) -> Any:
+    """A tensor in the dtype that `torch.autocast` gives products where it is on."""
+    library, kind = library_of(x), x.device.type
+    if not library.amp.is_autocast_available(kind) or not library.is_autocast_enabled(kind):
+        return x
+    narrow = x.is_floating_point() and x.dtype != library.float64
+    return x.to(library.get_autocast_dtype(kind)) if narrow else x

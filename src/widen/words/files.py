@@ -98,10 +98,13 @@ def _archive(source: Path) -> tuple[str, dict[str, Any]]:
     with source.open("rb") as file:
         if file.read(2) != b"PK":
             raise ValueError("it is not a .npz file")
-    with np.load(source, allow_pickle=False) as members:
-        if FORMAT not in members:
-            raise ValueError(f"there is no {FORMAT} in it; np.load reads other archives")
-        entries = {name: members[name] for name in members.files}
+    try:
+        with np.load(source, allow_pickle=False) as members:
+            if FORMAT not in members:
+                raise ValueError(f"there is no {FORMAT} in it; np.load reads other archives")
+            entries = {name: members[name] for name in members.files}
+    except OSError as error:  # the file was opened: a member lies where there is no such place
+        raise ValueError(str(error)) from error
     name = entries.pop(FORMAT)
     if name.dtype.kind != "U" or name.ndim:
         raise ValueError(f"{FORMAT} is no word")

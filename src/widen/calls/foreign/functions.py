@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from widen.calls.check import is_ours
+from widen.calls.check import is_ours, visible
 from widen.calls.foreign.arrays import as_array, exact, is_integral, is_of, promoted
 from widen.formats import PLAIN, computed_in
 from widen.formats.arrays import eager
@@ -31,6 +31,7 @@ def taking(*names: str, as_given: str | None = None) -> Callable[[Callable[P, R]
         def called(*given: P.args, **options: P.kwargs) -> R:
             bound = signature.bind(*given, **options).arguments
             operands = {name: bound[name] for name in (*names, as_given) if name in bound}
+            visible(**operands)
             if all(is_ours(operands[name]) for name in names if name in operands):
                 return function(*given, **options)
             return _of_others(function, bound, operands, names)  # type: ignore[no-any-return]

@@ -230,6 +230,19 @@ def computed(of_arrays: Any, operands: dict[str, Any], dtype: Any) -> Any:
     return tuple(parts) if isinstance(results, tuple) else parts[0]
 
 
+def widest(dtype: Any) -> Any:
+    """The widest kind of integers that JAX is configured for, as its own sums of such have them."""
+    return jax.dtypes.canonicalize_dtype(np.uint64 if dtype.kind == "u" else np.int64)
+
+
+def on_host(function: Any, x: Any, dtype: Any) -> Any:
+    """A function of lines as NumPy's array, inside of jit and vmap too; it has no gradient."""
+    if isinstance(x, jax.core.Tracer):
+        out = jax.ShapeDtypeStruct(x.shape[:-1], dtype)
+        return jax.pure_callback(function, out, x, vmap_method="expand_dims")
+    return jax.device_put(function(x), x.sharding)
+
+
 def _back(x: Any, place: Any) -> Any:
     """One of JAX's arrays where the operands are; records and Python's numbers as they are."""
     if not isinstance(x, (np.ndarray, np.generic)):
@@ -276,14 +289,14 @@ def _check_kept(dtype: Any, name: str) -> None:
 
 def _result(a: Any, b: Any, scalars: Scalars, options: Options) -> str:
     """The name of the result's dtype."""
-    kinds = [np.dtype(x.dtype) for x in (a, b)]
-    if options.dtype is None and all(kind.kind in "biu" for kind in kinds) and scalars.trivial:
-        return np.dtype(jnp.promote_types(*kinds)).name
-    formats = [
-        PLAIN["float32" if kind.kind in "biu" else check.format_of(kind, name).name]
-        for kind, name in zip(kinds, ("a", "b"), strict=True)
-    ]
-    fmt = check.result_format(options.dtype, default_result(*formats))
+    kinds = {"a": np.dtype(a.dtype), "b": np.dtype(b.dtype)}
+    floats = {name: kind for name, kind in kinds.items() if kind.kind not in "biu"}
+    if options.dtype is None and not floats and scalars.trivial:
+        return np.dtype(jnp.promote_types(*kinds.values())).name
+    # Integers beside floats take their dtype, as JAX has it.
+    formats = [PLAIN[check.format_of(kind, name).name] for name, kind in floats.items()]
+    formats = formats or [PLAIN["float32"]]
+    fmt = check.result_format(options.dtype, default_result(formats[0], formats[-1]))
     name = _kept_format(fmt)
     complex_scalars = any(isinstance(x, complex) for x in (scalars.alpha, scalars.beta))
     if fmt.parts == 1 and (

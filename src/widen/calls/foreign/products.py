@@ -11,8 +11,8 @@ import numpy as np
 
 from widen.calls.foreign import integers
 from widen.calls.foreign.arrays import Promoted, as_array, exact, is_integral, is_of, promoted
-from widen.formats.arrays import is_tensor
-from widen.gpu.replay.private import is_transformed
+from widen.formats.arrays import eager, is_tensor
+from widen.gpu.replay.private import is_compiled, is_transformed
 from widen.options import Options
 from widen.stages.problem import Scalars
 
@@ -34,6 +34,8 @@ def product(of_ours: Product, a: Any, b: Any, scalars: Scalars, out: Any, option
     c = scalars.c
     if isinstance(c, (bool, int)):
         c = float(exact(np.asarray(c), "c"))
+    if _is_compiled_with_integers(a, b, c):
+        return _uncompiled(of_ours, a, b, scalars, out, options)
     if is_transformed(a, b, c):  # whose numbers cannot be looked at
         return of_ours(a, b, replace(scalars, c=c), out, options)
     a, b = as_array(a, "a"), as_array(b, "b")
@@ -48,6 +50,14 @@ def product(of_ours: Product, a: Any, b: Any, scalars: Scalars, out: Any, option
     if kind.dtype is not None and not asked:
         options = replace(options, dtype=kind.dtype)
     return of_ours(floats[0], floats[1], scalars, out, options)
+
+
+_uncompiled = eager(product)
+
+
+def _is_compiled_with_integers(*given: Any) -> bool:
+    """Whether torch.compile traces a product of integers, which looks at their size."""
+    return any(is_tensor(x) and is_integral(x) for x in given) and is_compiled()
 
 
 def _takes_integers(out: Any) -> bool:

@@ -25,7 +25,10 @@ PYTORCH = {
     "_C._are_functorch_transforms_active": "whether torch.func maps or differentiates here",
     "_C._len_torch_dispatch_stack": "whether a dispatch mode watches operations here",
     "_C._get_dispatch_stack_at": "which one",
+    "_C._functorch.is_functorch_wrapped_tensor": "whether torch.func has a tensor in its hands",
+    "_functorch.pyfunctorch.retrieve_current_functorch_interpreter": "what torch.func does here",
     "autograd.forward_ad._current_level": "whether forward mode is on",
+    "_C._dispatch_tls_is_dispatch_key_excluded": "whether autograd has seen an operator already",
     "utils._python_dispatch.TorchDispatchMode": "what listens to a call that is recorded",
     "utils._python_dispatch.TorchDispatchMode._should_skip_dynamo": "listening without a compiler",
     "utils._python_dispatch._disable_current_modes": "operations that are not listened to",
@@ -105,6 +108,35 @@ def is_forward_mode() -> bool:
     return bool(getattr(sys.modules["torch"].autograd.forward_ad, "_current_level", 0) >= 0)
 
 
+def is_below_autograd() -> bool:
+    """Whether an operator runs that autograd has seen already: PyTorch has no tangents to give.
+
+    In `torch.func.linearize`, which traces inside of forward mode, asking for one is an error.
+    """
+    core = sys.modules["torch"]._C
+    excluded = getattr(core, "_dispatch_tls_is_dispatch_key_excluded", None)
+    return excluded is not None and bool(excluded(core.DispatchKey.ADInplaceOrView))
+
+
+def is_fake(x: Any) -> bool:
+    """Whether a tensor has a shape and no numbers."""
+    return bool(x.is_meta) or type(x).__name__ == "FakeTensor"
+
+
+def is_hidden(x: Any) -> bool:
+    """Whether torch.func or forward mode maps or differentiates a tensor.
+
+    Its numbers are not there to be looked at, or what is made of them would lose its tangent.
+    """
+    torch = sys.modules["torch"]
+    wrapped = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", None)
+    if wrapped is not None and wrapped(x):
+        return True
+    if not is_forward_mode() or is_below_autograd():
+        return False
+    return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+
+
 def stream_reader() -> Callable[[int], int]:
     """What gives the current stream of a GPU, as a number."""
     torch = sys.modules["torch"]
@@ -165,6 +197,23 @@ def is_compiled() -> bool:
     return bool(sys.modules["torch"].compiler.is_dynamo_compiling())
 
 
+def is_differentiated_in_graph() -> bool:
+    """Whether torch.compile traces a function that torch.func differentiates, or forward mode.
+
+    A custom operator can tell PyTorch its gradient and how it is mapped, no more: in forward mode
+    it would lose tangents silently. Maps of maps may be maps of gradients.
+    """
+    if not is_compiled():
+        return False
+    torch = sys.modules["torch"]
+    if is_forward_mode():
+        return True
+    if not torch._C._are_functorch_transforms_active():
+        return False
+    inner = torch._functorch.pyfunctorch.retrieve_current_functorch_interpreter()
+    return bool(inner.key().name != "Vmap" or inner.level() > 1)
+
+
 def is_traced() -> bool:
     """Whether PyTorch maps, traces or watches whatever happens to tensors here."""
     return is_compiled() or is_mapped()
@@ -182,12 +231,11 @@ def is_transformed(*given: Any) -> bool:
     if not tensors:
         return False
     torch = sys.modules["torch"]
-    dual = torch.autograd.forward_ad
     return is_traced() or any(
         (x.requires_grad and torch.is_grad_enabled())
         or type(x) not in (torch.Tensor, torch.nn.Parameter)
         or x.is_meta
-        or (is_forward_mode() and dual.unpack_dual(x).tangent is not None)
+        or is_hidden(x)
         for x in tensors
     )
 
