@@ -1,6 +1,7 @@
 """What the site is made of: pictures, figures, reference, links; `make docs` builds all of it."""
 
 import doctest
+import html
 import inspect
 import re
 from itertools import pairwise
@@ -111,6 +112,21 @@ def test_pictures_have_both_themes(tmp_path):
         assert "prefers-color-scheme" not in drawn
         assert drawn != made[name.replace("-light", "-dark")] or "-dark" in name
         assert drawn.count("{") == drawn.count("}")
+
+
+def test_letters_of_pictures_do_not_leave_them():
+    """By letters that are 0.6 of their height wide, as those of wide typefaces are on average."""
+    letters = re.compile(r'<text x="([^"]+)" y="[^"]+" text-anchor="(\w+)"([^>]*)>([^<]+)<')
+    for name, drawn in pictures.PICTURES.items():
+        made = drawn()
+        right = float(re.search(r'viewBox="0 0 (\S+)', made)[1])
+        lines = letters.findall(made)
+        assert len(lines) > 5
+        for x, anchor, kind, text in lines:
+            width = 0.6 * (13.5 if "faint" in kind else 15) * len(html.unescape(text))
+            begin = float(x) - width * {"start": 0, "middle": 0.5, "end": 1}[anchor]
+            assert begin >= 0, (name, text)
+            assert begin + width <= right, (name, text)
 
 
 def test_claims_of_the_gallery_are_all_there():
