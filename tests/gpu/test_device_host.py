@@ -86,7 +86,7 @@ def assert_same(monkeypatch):
     return check
 
 
-@pytest.mark.covering(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 @pytest.mark.parametrize("name", list(PLAIN))
 @pytest.mark.parametrize("kept", [0, 1])
@@ -104,7 +104,8 @@ def test_several_words(assert_same, name, accuracy):
     assert_same(a, b, accuracy=accuracy, cut=Cut(1, (3, 2)))
 
 
-@pytest.mark.parametrize("names", [("float64", "complex64"), slow(("complex128", "float32"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [("float64", "complex64"), ("complex128", "float32")])
 def test_a_real_operand_and_a_complex_one(assert_same, names):
     assert_same(*draw("phi2", (3, 4, 2), 3, *names), cut=Cut(0, (2, 1)))
 
@@ -118,14 +119,15 @@ BATCHES = RNG.standard_normal((3, 2, 3, 5)), RNG.standard_normal((2, 5, 2))
 
 
 @pytest.mark.parametrize("operands", [
-    (A[0], B), slow((A, B[:, 0])), (A[0], B[:, 0]), BATCHES, slow((BATCHES[0], BATCHES[1][0])),
-    slow((BATCHES[0][0, 0], BATCHES[1])), slow((BATCHES[0][0], BATCHES[1][0, :, 0])),
+    (A[0], B), slow((A, B[:, 0])), slow((A[0], B[:, 0])), slow(BATCHES),
+    slow((BATCHES[0], BATCHES[1][0])), slow((BATCHES[0][0, 0], BATCHES[1])), slow((BATCHES[0][0], BATCHES[1][0, :, 0])),
 ], ids=lambda x: " ".join(str(y.shape) for y in x))  # fmt: skip
 @pytest.mark.parametrize("items", [2, slow(1)])
 def test_vectors_and_batches(assert_same, operands, items):
     assert_same(*operands, cut=Cut(1, (3, 2), items if max(x.ndim for x in operands) > 2 else 1))
 
 
+@pytest.mark.slow
 def test_no_elements_and_nothing_to_sum(assert_same):
     for m, k, n in ((0, 3, 4), (3, 0, 4), (3, 4, 0)):
         added = np.full((m, n), 1.5)
@@ -140,7 +142,9 @@ WIDE = RNG.standard_normal((14, 20)), RNG.standard_normal((20, 12))
 @pytest.mark.parametrize("operands", [
     (WIDE[0][::-2, ::-3][:3], WIDE[1][::3][:7][:, ::-6]),
     slow((WIDE[1].T[:3, :7], WIDE[0].T[:7, :2])),
-    (np.broadcast_to(WIDE[0][0, :7], (3, 7)).astype(">f8"), np.broadcast_to(B[:, :1], (7, 2))),
+    slow(
+        (np.broadcast_to(WIDE[0][0, :7], (3, 7)).astype(">f8"), np.broadcast_to(B[:, :1], (7, 2)))
+    ),
     slow((torch.from_numpy(A[:3] + 1j).conj(), torch.from_numpy(B.T[:2] - 2j).mH)),
 ], ids=["reversed", "transposed", "repeated and swapped bytes", "conjugates"])  # fmt: skip
 def test_any_layout(assert_same, operands):
@@ -157,9 +161,9 @@ def test_special_values(assert_same, accuracy):
 @pytest.mark.parametrize("given", [
     {"c": C[0], "alpha": -1.5, "beta": 0.3}, slow({"c": C[:, :1], "beta": 2.0, "dtype": "float16"}),
     slow({"c": C + 1j * C, "beta": 1.0, "dtype": "complex128"}),
-    {"c": C, "alpha": 0.0, "beta": 2.0},
+    slow({"c": C, "alpha": 0.0, "beta": 2.0}),
     slow({"c": np.float64(1.5), "alpha": -1.0, "beta": 1.0, "accuracy": "correct"}),
-    {"c": None, "alpha": 3.0},
+    slow({"c": None, "alpha": 3.0}),
 ], ids=range(6))  # fmt: skip
 def test_gemm(assert_same, given):
     options = dict(given)
@@ -263,6 +267,7 @@ def test_a_panel_is_not_overwritten_before_it_is_read(monkeypatch):
     assert_same_bits(found, widen.matmul(a, B[:, :2]))
 
 
+@pytest.mark.slow
 def test_planes_that_are_more_than_usual_are_counted_anew(assert_same):
     """A row with outliers needs more than there was room for; the second attempt has room."""
     a = np.where(np.arange(7) == 3, 1.0, 1e-14) * A
