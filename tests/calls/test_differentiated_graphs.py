@@ -26,7 +26,10 @@ def compiled():
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize(
+    "name",
+    ["jvp", "grad", *(pytest.param(x, marks=pytest.mark.slow) for x in list(TRANSFORMS)[2:])],
+)
 def test_a_compiled_function_has_the_derivatives_of_the_same_uncompiled(compiled, name):
     """A custom operator would lose tangents silently, and has no gradient for torch.func."""
 
@@ -54,6 +57,7 @@ def test_a_linear_map_that_torch_func_traces():
     assert torch.equal(tangent(X), value)
 
 
+@pytest.mark.slow
 def test_integers_in_a_compiled_function(compiled):
     whole = torch.arange(6).reshape(2, 3)
     found = compiled(lambda a, b: widen.matmul(a, b) + 1)(whole, whole.mT)

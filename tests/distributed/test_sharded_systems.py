@@ -65,6 +65,7 @@ def test_singular_systems_are_the_same_error_everywhere(four):
     compare(four, cases, [(2,), (4,)])
 
 
+@pytest.mark.slow
 def test_formats(four):
     real, sides = random(7, 7), random(7, 2, seed=4)
     both = torch.complex(real, real.flip(0)), torch.complex(sides, -sides.flip(0))

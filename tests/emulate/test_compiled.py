@@ -126,6 +126,7 @@ def test_a_model_trains_to_the_same_bits():
             assert torch.equal(x, y)
 
 
+@pytest.mark.slow
 def test_a_compiler_that_is_imported_inside():
     code = """
 import sys, torch, widen

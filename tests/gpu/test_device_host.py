@@ -120,7 +120,8 @@ BATCHES = RNG.standard_normal((3, 2, 3, 5)), RNG.standard_normal((2, 5, 2))
 
 @pytest.mark.parametrize("operands", [
     (A[0], B), slow((A, B[:, 0])), slow((A[0], B[:, 0])), slow(BATCHES),
-    slow((BATCHES[0], BATCHES[1][0])), slow((BATCHES[0][0, 0], BATCHES[1])), slow((BATCHES[0][0], BATCHES[1][0, :, 0])),
+    slow((BATCHES[0], BATCHES[1][0])), slow((BATCHES[0][0, 0], BATCHES[1])),
+    slow((BATCHES[0][0], BATCHES[1][0, :, 0])),
 ], ids=lambda x: " ".join(str(y.shape) for y in x))  # fmt: skip
 @pytest.mark.parametrize("items", [2, slow(1)])
 def test_vectors_and_batches(assert_same, operands, items):
@@ -178,6 +179,7 @@ def test_a_vector_is_added(assert_same):
     assert_same(A[0], B, C[0], beta=1.0)
 
 
+@pytest.mark.slow
 def test_out_may_be_anything_of_the_right_size(monkeypatch):
     monkeypatch.setattr(sizing, "choose_panels", Cut(0, (5, 2)))
     there = {"device": "cuda", "workspace": "1GB"}
