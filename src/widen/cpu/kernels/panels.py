@@ -11,9 +11,9 @@ from widen.cpu.kernels.loops import alive, borrowed
 from widen.cpu.kernels.word_tiles import (
     TILE,
     add,
-    cut,
     fetch,
     fill,
+    four,
     largest,
     multiply,
     over,
@@ -74,12 +74,7 @@ def eliminate(begin, end, task, lines, parts, pivots, sides):
             first, last = (0, j) if task == UPPER else (j + 1, sides.shape[0])
             for start in range(begins, ends, TILE):
                 width = min(TILE, ends - start)
-                own, rest = cut(whole, lines.shape[1], width)
-                x, rest = cut(rest, lines.shape[1], width)
-                y, rest = cut(rest, lines.shape[1], width)
-                z, rest = cut(rest, lines.shape[1], width)
-                sums, rest = cut(rest, 2 * words + 2, width)
-                spare, rest = cut(rest, 3, width)
+                x, y, z, own, sums, _, spare = four(whole, lines.shape[1], words, width)
                 fetch(rows[j], start, own)
                 for i in range(first, last):
                     if task == PANEL:

@@ -34,6 +34,19 @@ def cut(room, rows, width):
 
 
 @device
+def four(room, rows, words, width):
+    """Four tiles of a width, and what sums, quotients and roundings of so many words need."""
+    x, rest = cut(room, rows, width)
+    y, rest = cut(rest, rows, width)
+    z, rest = cut(rest, rows, width)
+    other, rest = cut(rest, rows, width)
+    sums, rest = cut(rest, 2 * words + 2, width)
+    digits, rest = cut(rest, words + 1 + words // 8, width)
+    spare, rest = cut(rest, 3, width)
+    return x, y, z, other, sums, digits, spare
+
+
+@device
 def fetch(line, start, x):
     """Copy numbers of a line into a tile."""
     for l in range(x.shape[0]):
@@ -132,13 +145,7 @@ def over(parts, line, start, stop, divisor, at, whole):
     first, second = power_like(half, zero), power_like(power - half, zero)
     for begin in range(start, stop, TILE):
         width = min(TILE, stop - begin)
-        x, rest = cut(whole, line.shape[0], width)
-        y, rest = cut(rest, line.shape[0], width)
-        z, rest = cut(rest, line.shape[0], width)
-        near, rest = cut(rest, line.shape[0], width)
-        sums, rest = cut(rest, 2 * words + 2, width)
-        digits, rest = cut(rest, words + 1 + words // 8, width)
-        spare, rest = cut(rest, 3, width)
+        x, y, z, near, sums, digits, spare = four(whole, line.shape[0], words, width)
         fetch(line, begin, x)
         fill(divisor, at, y)
         if parts == 2:
