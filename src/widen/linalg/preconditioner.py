@@ -45,6 +45,11 @@ SPARE = 12
 """Bits beyond the goal to which I - R A is computed where only its size matters."""
 ROUGH = 4.0
 """Row sums above which R A may be nearly singular."""
+UNRELATED, TRIES = 2.0**30, 3
+"""Row sums above which R is an inverse of no neighbour of A, and how many others are tried then.
+
+Where rounding errors of the elimination vanish (products of integer matrices, say), R is one of a
+singular matrix that is not near. A few units of noise on A make R one of a neighbour again."""
 WIDTHS = (1, 2, 3, 4, 8, 8, 8, 8, 16)
 """Words of R after each step of the ladder; 16 from then on."""
 STEPS = 24
@@ -187,6 +192,9 @@ def _ladder(a: Any, r: Any, goal: float, spare: int, held: Holding) -> Precondit
         if not alpha <= ROUGH:  # R A may be nearly singular: its inverse needs all of its bits
             if step < 2:
                 check_nonsingular(a, held)
+            if alpha > UNRELATED and step < TRIES:
+                r = held.inverse(first + _noise(first, step, held))
+                continue
             _, g = _residual(r, a, None, held)
         y = held.inverse(identity - g)
         if y is None:  # a singular R stays so whatever it is multiplied by

@@ -225,8 +225,7 @@ class Refiner:
             else:
                 self._decide(now, radius, powers)
             still = now.is_open.any(0)
-            left = len(now.at) / max(1, self.system.b.shape[1])
-            report(1 - left * float(on_host(now.is_open).mean()))
+            report(1 - int(now.is_open.sum()) / max(1, math.prod(self.system.b.shape)))
             if not bool(still.any()):
                 return
             stopped = now.size > 0.5 * before
@@ -253,8 +252,7 @@ class Refiner:
             now.x = as_words(now.x, width)
 
     def _powers(self, now: Active) -> Any:
-        exponents = self.system.exponents[:, on_host(now.at)]
-        return moved_like(exponents, self.sizes)
+        return self.system.exponents(on_host(now.at), self.sizes)
 
     def _is_close(self, now: Active, radius: Any) -> Any:
         """Columns whose radii are all below a unit in the last place, or nothing to the column."""
@@ -292,7 +290,7 @@ class Refiner:
 
     def _decide_far(self, now: Active, radius: Any, where: Any) -> None:
         at = on_host(now.at)
-        decided = decide_far(now.x, radius, self.system.exponents[:, at], self.fmt, where)
+        decided = decide_far(now.x, radius, self.system.exponents(at), self.fmt, where)
         self._put([(i, int(at[j])) for i, j in decided], list(decided.values()))
         for i, j in decided:
             now.is_open[i, j] = False
@@ -316,7 +314,7 @@ class Refiner:
         exact = np.argwhere(on_host(won & (first != 0))).tolist()
         places = [(i, int(at[j])) for i, j in exact]
         values = [
-            Fraction(2) ** int(self.system.exponents[place])
+            Fraction(2) ** int(self.system.columns[place[0]] - self.system.sides[place[1]])
             * sum((Fraction(float(plane[0, i, j])) for plane in host.planes), Fraction(0))
             for place, (i, j) in zip(places, exact, strict=True)
         ]
@@ -331,7 +329,7 @@ class Refiner:
         for j, column in enumerate(at.tolist()):
             wanted = np.flatnonzero(is_open[:, j]).tolist()
             b = columns(now.b, slice(j, j + 1))
-            lifted = self.lifting.solve(b, wanted, self.system.exponents[:, column], self.fmt)
+            lifted = self.lifting.solve(b, wanted, self.system.exponents([column])[:, 0], self.fmt)
             self._put([(i, column) for i in lifted], list(lifted.values()))
             self.solution.lifted += len(lifted)
         self.solution.seconds["lift"] = self._lifting_time + perf_counter() - started

@@ -39,10 +39,12 @@ class System:
     columns: Any
     sides: Any
 
-    @property
-    def exponents(self) -> Any:
-        """The integers columns_i - sides_j, on the host."""
-        return self.columns[:, None] - self.sides[None, :]
+    def exponents(self, at: Any, like: Any = None) -> Any:
+        """The integers columns_i - sides_j of some sides; on the host, or where `like` is."""
+        columns, sides = self.columns, self.sides[at]
+        if like is not None:  # two vectors go there, not a matrix
+            columns, sides = (moved_like(x, like) for x in (columns, sides))
+        return columns[:, None] - sides[None, :]
 
 
 def each_plane(x: Any, function: Callable[[Any], Any]) -> Any:
