@@ -42,6 +42,27 @@ def test_staging(monkeypatch, name, piece, pinned):
     assert link.sent == staging.sent
 
 
+@pytest.mark.parametrize("pinned", [False, True])
+def test_rows_that_lie_apart_are_copied_where_they_are(monkeypatch, pinned):
+    """In pinned memory, if they are long; both ways."""
+    monkeypatch.setattr(copies, "LEAST_ROW", 40)
+    link = Late(torch.device("cpu"))
+    monkeypatch.setattr(link, "is_quick", lambda x: pinned)
+    whole, staged, copy = RNG.standard_normal((6, 11)), [], Copier.copy
+    monkeypatch.setattr(Copier, "copy", lambda *given: staged.append(given) or copy(*given))
+    with Copier(1) as copier:
+        staging, results = (kind(link, copier, 6 * 11 * 8) for kind in (Staging, Results))
+        for part in (whole[:, 2:8], whole[::2, :5], whole[1:], whole[:, 3:5], whole[:, ::2]):
+            target = torch.zeros((1, *part.shape), dtype=torch.float64)
+            link.wait(staging.send(target, [part], link.computed()))
+            assert np.array_equal(target[0].numpy(), part)
+            back = np.zeros((13, 24))[: part.shape[0], : part.shape[1]]
+            results.fetch([target + 1], [[back]])
+            results.put()
+            assert np.array_equal(back, part + 1)
+    assert len(staged) == (3 if pinned else 10)  # short rows, and entries apart
+
+
 def test_results_wait_for_two_places():
     link, given = Late(torch.device("cpu")), [RNG.random((1, 2, 3)) for _ in range(5)]
     made = [np.zeros((4, 3))[::2] for _ in given]

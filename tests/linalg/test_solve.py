@@ -216,7 +216,7 @@ def test_enclosures_contain_the_exact_solution(monkeypatch):
         for system, at, x, radius in seen:
             for j, column in enumerate(at.tolist()):
                 for i in range(len(a)):
-                    power = systems.power_of_two(int(system.exponents[i, column]))
+                    power = systems.power_of_two(int(system.exponents([column])[i, 0]))
                     value = systems.as_rational(x[i, j].to_fraction()) * power
                     assert abs(value - exact[i, column]) <= systems.rational(radius[i, j]) * power
                     count += 1

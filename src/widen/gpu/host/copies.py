@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 
 from widen.formats.arrays import as_tensor, dtype_name, numpy_dtype
 from widen.gpu.operands import Tensor
+from widen.gpu.replay import driver
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +35,12 @@ MOST_THREADS = 16
 
 ALIGNED = 256
 """Words of an array begin at multiples of it."""
+
+LEAST_ROW, FARTHEST = 1 << 10, 1 << 30
+"""Bytes of rows that are copied where they lie in pinned memory, and how far apart they may be.
+
+The driver copies shorter ones slowly, and those more than 2^31 bytes apart not at all.
+"""
 
 
 class Link:
@@ -54,11 +62,11 @@ class Link:
         return None
 
     def send(self, target: Tensor, source: Tensor, after: Any) -> Any:
-        """Copy to the device, after a mark; give a mark of it."""
+        """Copy rows of bytes to the device, after a mark; give a mark of it."""
         target.copy_(source)
 
     def fetch(self, target: Tensor, source: Tensor, after: Any) -> Any:
-        """Copy from the device, after a mark; give a mark of it."""
+        """Copy rows of bytes from the device, after a mark; give a mark of it."""
         target.copy_(source)
 
     def expect(self, mark: Any) -> None:
@@ -102,8 +110,12 @@ class Streams(Link):
 
     def _copy(self, stream: Any, target: Tensor, source: Tensor, after: Any) -> Any:
         stream.wait_event(after)
-        with torch.cuda.stream(stream):
-            target.copy_(source, non_blocking=True)
+        if target.is_contiguous() and source.is_contiguous():
+            with torch.cuda.stream(stream):
+                target.copy_(source, non_blocking=True)
+        else:  # PyTorch would make a copy on the host first
+            driver.enter(self.device.index)
+            driver.copy_rows(_rows(target), _rows(source), source.shape, stream.cuda_stream)
         return stream.record_event()
 
     def expect(self, mark: Any) -> None:
@@ -121,7 +133,25 @@ class Streams(Link):
             stream.synchronize()
 
 
+def _rows(x: Tensor) -> tuple[int, int]:
+    """Where rows of bytes begin, and how far apart they are."""
+    return x.data_ptr(), x.stride(0)
+
+
 # ── host memory ──────────────────────────────────────────────────────────────────────────────────
+
+
+def in_place(x: Array, link: Link) -> Tensor | None:
+    """The rows of a matrix as bytes, if copies may read or write them where they are.
+
+    That is in pinned memory, and if all is one stretch of it, or rows are long.
+    """
+    width, (apart, step) = x.shape[1] * x.itemsize, x.strides
+    near = x.flags.c_contiguous or (step == x.itemsize and width >= LEAST_ROW <= apart < FARTHEST)
+    if not (near and x.flags.writeable and x.dtype.isnative):
+        return None
+    tensor = as_tensor(as_bits(x))
+    return tensor.view(torch.uint8) if link.is_quick(tensor) else None
 
 
 class Copier:
@@ -180,16 +210,15 @@ class Staging:
     """Pieces of pinned memory in a ring: one is filled while others are on their way."""
 
     def __init__(self, link: Link, copier: Copier, size: int) -> None:
-        self.link, self.copier = link, copier
-        self.pieces = [link.staging(size) for _ in range(PIECES)]
+        self.link, self.copier, self.size = link, copier, size
         self.marks: list[Any] = [None] * PIECES
         self.at = 0
         self.sent = 0
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of pinned memory."""
-        return sum(piece.nbytes for piece in self.pieces)
+    @cached_property
+    def pieces(self) -> list[Tensor]:
+        """The pieces, which are taken when the first is needed."""
+        return [self.link.staging(self.size) for _ in range(PIECES)]
 
     def send(self, target: Tensor, sources: Sequence[Array], after: Any) -> Any:
         """Copy matrices (rows, width) of the host to a contiguous tensor (count, rows, width)."""
@@ -198,10 +227,11 @@ class Staging:
             return mark
         bits = [as_bits(source) for source in sources]
         self.sent += target.nbytes
-        if len(bits) == 1 and self._is_quick(bits[0]):
-            return self.link.send(_bytes(target), _bytes(as_tensor(bits[0])), after)
+        there = in_place(bits[0], self.link) if len(bits) == 1 else None
+        if there is not None:
+            return self.link.send(target[0].view(torch.uint8), there, after)
         dtype = bits[0].dtype.newbyteorder("=")
-        for items, rows, columns in cuts(target.shape, self.pieces[0].nbytes // item_size):
+        for items, rows, columns in cuts(target.shape, self.size // item_size):
             part = target[items, rows, columns]
             piece = self._next()[: part.nbytes]
             filled = piece.numpy().view(dtype).reshape(part.shape)
@@ -220,15 +250,6 @@ class Staging:
         if self.marks[self.at] is not None:
             self.link.wait(self.marks[self.at])
         return self.pieces[self.at]
-
-    def _is_quick(self, x: Array) -> bool:
-        """Whether an array is sent from where it is."""
-        return (
-            x.flags.c_contiguous
-            and x.flags.writeable
-            and x.dtype.isnative
-            and self.link.is_quick(as_tensor(x))
-        )
 
 
 def _bytes(x: Tensor) -> Tensor:
@@ -253,33 +274,46 @@ class Arriving:
 
 
 class Results:
-    """Panels of the result come back, each through one of two pieces of pinned memory."""
+    """Panels of the result come back, each through one of two pieces of pinned memory.
+
+    Those whose places are pinned go there.
+    """
 
     def __init__(self, link: Link, copier: Copier, size: int) -> None:
-        self.link, self.copier = link, copier
-        self.pieces = [link.staging(size) for _ in range(2)]
+        self.link, self.copier, self.size = link, copier, size
         self.waiting: list[Arriving] = []
         self.fetched = 0
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of pinned memory."""
-        return sum(piece.nbytes for piece in self.pieces)
+    @cached_property
+    def pieces(self) -> list[Tensor]:
+        """The pieces, which are taken when the first is needed."""
+        return [self.link.staging(self.size) for _ in range(2)]
 
     def fetch(self, tensors: Sequence[Tensor], targets: list[list[Array]]) -> None:
         """Begin to copy tensors (count, ...) to as many arrays of the host each."""
         self.put(most=1)
-        self.pieces.reverse()
-        piece, after, start = self.pieces[0], self.link.computed(), 0
-        staged, mark = [], after
-        for tensor in tensors:
-            stop = start + tensor.nbytes
-            mark = self.link.fetch(piece[start:stop], _bytes(tensor), after)
-            dtype = numpy_dtype(str(tensor.dtype).removeprefix("torch."))
-            staged.append(piece[start:stop].numpy().view(dtype).reshape(tensor.shape))
-            start = -(-stop // ALIGNED) * ALIGNED
+        after, start = self.link.computed(), 0
+        staged: list[Array] = []
+        staged_for: list[list[Array]] = []
+        mark = after
+        for tensor, arrays in zip(tensors, targets, strict=True):
             self.fetched += tensor.nbytes
-        self.waiting.append(Arriving(mark, list(tensors), staged, targets))
+            found = [in_place(array, self.link) for array in arrays]
+            places = [place for place in found if place is not None]
+            if len(places) == len(arrays):
+                for place, matrix in zip(places, tensor, strict=True):
+                    mark = self.link.fetch(place, matrix.view(torch.uint8), after)
+                continue
+            if not staged:
+                self.pieces.reverse()
+            stop = start + tensor.nbytes
+            piece = self.pieces[0][start:stop]
+            mark = self.link.fetch(piece, _bytes(tensor), after)
+            dtype = numpy_dtype(str(tensor.dtype).removeprefix("torch."))
+            staged.append(piece.numpy().view(dtype).reshape(tensor.shape))
+            staged_for.append(arrays)
+            start = -(-stop // ALIGNED) * ALIGNED
+        self.waiting.append(Arriving(mark, list(tensors), staged, staged_for))
 
     def put(self, most: int = 0) -> None:
         """Write what came back to its place, until no more than so many are on their way."""

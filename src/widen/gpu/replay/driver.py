@@ -31,6 +31,28 @@ class _Config(ctypes.Structure):
     )
 
 
+_PLACE = (
+    ("x", ctypes.c_size_t), ("y", ctypes.c_size_t), ("memory", ctypes.c_uint32),
+    ("host", ctypes.c_void_p), ("address", ctypes.c_uint64), ("array", ctypes.c_void_p),
+    ("apart", ctypes.c_size_t),
+)  # fmt: skip
+
+
+class _Rows(ctypes.Structure):
+    """`CUDA_MEMCPY2D`."""
+
+    _fields_ = (
+        *((f"from_{name}", kind) for name, kind in _PLACE),
+        *((f"to_{name}", kind) for name, kind in _PLACE),
+        ("width", ctypes.c_size_t),
+        ("count", ctypes.c_size_t),
+    )
+
+
+ANY_MEMORY = 4
+"""The host's or a GPU's: pinned memory has one address for both."""
+
+
 @cache
 def calls() -> Any:
     """The driver's functions; those that every call takes know the types of their integers."""
@@ -41,6 +63,7 @@ def calls() -> Any:
     library.cuMemcpyDtoHAsync_v2.argtypes = (
         ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
     )  # fmt: skip
+    library.cuMemcpy2DAsync_v2.argtypes = ctypes.c_void_p, ctypes.c_void_p
     library.cuEventRecord.argtypes = ctypes.c_void_p, ctypes.c_void_p
     library.cuStreamWaitEvent.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32
     library.cuStreamSynchronize.argtypes = (ctypes.c_void_p,)
@@ -71,6 +94,16 @@ def fetch(host: int, address: int, size: int, event: int, side: int) -> None:
     _check(library.cuStreamWaitEvent(side, event, 0))
     _check(library.cuMemcpyDtoHAsync_v2(host, address, size, side))
     _check(library.cuStreamSynchronize(side))
+
+
+def copy_rows(to: tuple[int, int], come: tuple[int, int], shape: Sequence[int], side: int) -> None:
+    """Copy rows of bytes, `shape` of them, on a stream: each is an address and a distance."""
+    count, width = shape
+    rows = _Rows(
+        from_memory=ANY_MEMORY, from_address=come[0], from_apart=come[1], to_memory=ANY_MEMORY,
+        to_address=to[0], to_apart=to[1], width=width, count=count,
+    )  # fmt: skip
+    _check(calls().cuMemcpy2DAsync_v2(ctypes.byref(rows), side))
 
 
 class _Entered(threading.local):
