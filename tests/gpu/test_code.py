@@ -355,6 +355,7 @@ SCRIPT = """
     from widen.gpu.code.records import Code
     from widen.gpu.usual import UsualCall, variants_of
 
+    READING = {"lines.survey", "encode.residues"}  # the operands, which both sides' sizes decide
     store.SHIPPED = Path("nowhere")
     thousand = variants_of(UsualCall("float64", (1, 1000, 1000, 1000)))
     names = [variant.name for variant in thousand]
@@ -365,6 +366,12 @@ SCRIPT = """
     more = {*variants_of(UsualCall("float64", (1, 999, 999, 999)))} - {*thousand}
     assert not more, [variant.name for variant in more]
     assert pickle.loads(pickle.dumps(thousand)) == thousand
+    shapes = [(m, 500, n) for m in (500, 640, 700) for n in (500, 640, 700)]
+    kinds = {
+        frozenset(x for x in variants_of(UsualCall("float64", (1, *shape))) if x.name in READING)
+        for shape in shapes
+    }
+    assert [len(kind) for kind in kinds] == [len(READING)], kinds
 
     counted = variants_of(UsualCall("float64", (1, 1000, 1000, 1000), "correct"))
     (count,) = [variant for variant in counted if variant.name == "repair.count"]
@@ -380,7 +387,7 @@ SCRIPT = """
 
 
 def test_kernels_are_foreseen_and_compiled_by_other_processes(tmp_path):
-    """And 999 after 1000 needs none that 1000 did not."""
+    """And sizes that are no multiples of 16 share them: 999 needs none that 1000 did not."""
     empty = {"HOME": str(tmp_path), "TRITON_CACHE_DIR": str(tmp_path / "triton")}
     environment = {key: x for key, x in os.environ.items() if key != "TRITON_INTERPRET"} | empty
     environment["PYTHONPATH"] = str(ROOT / "src")
@@ -405,3 +412,26 @@ def test_nobody_waits_for_a_process_that_ended(monkeypatch, kernel, places):
     assert end is None or end.wait(60), "it would be waited for, for ever"
     ended.wait(60)
     assert asked.take(variant.key(90)) is None
+
+
+def test_another_process_is_asked_once_for_a_kernel(monkeypatch, kernel, places):
+    """Until it is there, or that process ends."""
+    idle = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    started = []
+    monkeypatch.setattr(workers, "_started", lambda: started.append(idle) or idle)
+    asked = workers.Workers()
+    variant = Variant(kernel("return 2 * x"), ("i32",), (), HOW)
+    sent = []
+    monkeypatch.setattr(
+        asked, "_send", lambda jobs, send=asked._send: sent.append(jobs) or send(jobs)
+    )
+    assert [asked.compiles(variant, 90) for _ in range(3)] == [True] * 3
+    assert [len(jobs) for jobs in sent] == [1]
+    end = asked.take(variant.key(90))
+    idle.stdin.close()
+    assert end.wait(60)
+    assert not asked.compiles(variant, 90), "then it is compiled here"
+    assert len(sent) == len(started) == 1

@@ -345,10 +345,11 @@ def test_kernels_are_told_the_same_whatever_such_strides_are(monkeypatch, own_ke
     noted = []
 
     def noting(run):
-        def noted_run(kernel, grid, arguments, constants, *more):
+        def noted_run(launching):
+            kernel, grid, arguments, *rest = launching
             told = [x if isinstance(x, int) else type(x) for x in arguments]
-            noted.append((kernel.fn.__name__, grid, told, constants, *more))
-            return run(kernel, grid, arguments, constants, *more)
+            noted.append((kernel.fn.__name__, grid, told, *rest))
+            return run(launching)
 
         return noted_run
 

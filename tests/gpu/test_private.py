@@ -96,7 +96,8 @@ def test_launches_by_triton_itself(monkeypatch):
         kernel = Kernel()
         monkeypatch.setattr(gpu_launch, "JITFunction", Kernel)
     how = gpu_launch.Compilation(4, 3, True, None)
-    run(kernel, (2,), (x, 10), (8,), how)(x, 10)
+    launching = gpu_launch.Launching(kernel, (2,), (x, 10), (8,), how, (False, False))
+    run(launching)(x, 10)
     assert np.array_equal(x.cpu().numpy(), 2 * np.arange(10.0))
 
 

@@ -28,6 +28,7 @@ from widen.gpu import stages as gpu_stages
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.products import CallRecordings, lines_of
+from widen.gpu.replay import launch as gpu_launch
 from widen.gpu.replay.driver import Launch
 from widen.gpu.replay.recording import Recorder
 from widen.options import Options
@@ -94,6 +95,48 @@ def test_a_wrong_guess_is_noticed():
     assert calls.recorded == 2
     for seed, family in enumerate(("phi1", "phi0", "extremes")):  # covered, or not
         calls.check(*draw(family, SHAPE, seed))
+
+
+@pytest.mark.parametrize("accuracy", ["standard", "correct"])
+def test_while_a_kernel_is_compiled_elsewhere_another_one_answers(
+    monkeypatch, own_kernels, accuracy
+):
+    """Calls are not recorded meanwhile, and are as soon as it is there."""
+    launching, launched, missing = gpu_launch.Launching, [], [True]
+
+    def waits(self):
+        return missing[0] and self.kernel.fn.__name__ == "round_residues"
+
+    def make(self, make=launching.make):
+        launched.append(self.kernel.fn.__name__)
+        make(self)
+
+    monkeypatch.setattr(launching, "waits_for_compiler", waits)
+    monkeypatch.setattr(launching, "is_compiled_elsewhere", lambda self: True)
+    monkeypatch.setattr(launching, "make", make)
+    calls, (a, b) = Calls("standard"), draw("phi1", SHAPE, 1)
+    for _ in range(3):
+        calls.check(a, b)
+    assert calls.recorded == 3
+    assert not calls.kind.hopeless
+    assert "round_any" in launched
+    assert "round_residues" not in launched
+    missing[0] = False
+    for _ in range(2):
+        calls.check(a, b)
+    assert calls.recorded == 4
+    assert "round_residues" in launched
+
+
+def test_a_kernel_that_nobody_compiles_is_waited_for(monkeypatch, own_kernels):
+    launched, launching = [], gpu_launch.Launching
+    monkeypatch.setattr(
+        launching, "waits_for_compiler", lambda self: self.kernel.fn.__name__ == "round_residues"
+    )
+    monkeypatch.setattr(launching, "is_compiled_elsewhere", lambda self: launched.append(self))
+    calls = Calls("standard")
+    calls.check(*draw("phi1", SHAPE, 1))
+    assert calls.recorded == len(launched) == len(calls.kind.by_choice) == 1
 
 
 def test_complex_numbers():
@@ -197,6 +240,19 @@ def test_nothing_of_a_recorded_call_stays_in_memory():
     gc.collect()
     assert calls.kind.by_choice
     assert all(storage.expired() for storage in held)
+
+
+def test_lines_do_not_hold_themselves():
+    """Then their memory would stay until Python looks for what nobody holds any more."""
+    x = torch.ones(4, 6, dtype=torch.float64, device=ON)
+    lines, storage = lines_of(x, "left", 1), StorageWeakRef(x.untyped_storage())
+    assert lines.paired is lines
+    gc.disable()
+    try:
+        del x, lines
+        assert storage.expired()
+    finally:
+        gc.enable()
 
 
 def test_kinds_tell_calls_apart():

@@ -299,7 +299,8 @@ def test_the_logger_tells_of_gpu_kernels(caplog, monkeypatch):
     kernel = SimpleNamespace(fn=doubled, params=params, arg_names=names, __name__="doubled")
     for warps in (4, 4, 8):
         how = launches.Compilation(warps, 3, False, None)
-        assert launches._loaded(kernel, (1,), (1, 2, 3), (), how)._function == 7
+        launching = launches.Launching(kernel, (1,), (1, 2, 3), (), how, (True,) * 3)
+        assert launches._loaded(launching)._function == 7
     texts = [record.getMessage().split(" is ready")[0] for record in caplog.records]
     assert texts == ["compiling GPU kernels", *["test_compiling.doubled"] * 2]
 

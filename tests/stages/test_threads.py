@@ -185,7 +185,8 @@ def compilations(monkeypatch):
 
 def launch(kernel, constant):
     how = gpu_launch.Compilation(4, 3, False, None)
-    gpu_launch._loaded(kernel, (1,), (5,), (constant,), how)(5)
+    launching = gpu_launch.Launching(kernel, (1,), (5,), (constant,), how, (False,))
+    gpu_launch._loaded(launching)(5)
 
 
 @pytest.mark.parametrize("keys", [1, THREADS])
@@ -214,6 +215,31 @@ def test_a_kernel_that_was_not_loaded_is_loaded_the_next_time(monkeypatch, compi
     launch(kernel, 0)
     assert device.loads == len(compilations) == 2
     assert len(device.started) == 1
+
+
+def test_what_has_to_wait_for_a_compiler(monkeypatch, compilations):
+    """What is neither loaded nor kept; what code may not take for granted makes no other kernel."""
+    kept, kernel = set(), Kernel()
+    monkeypatch.setattr(gpu_launch.store, "find", lambda key, _: b"code" if key in kept else None)
+    monkeypatch.setattr(gpu_launch, "JITFunction", Kernel)
+
+    def prepared(number, *loose):
+        given = {"argument": number, "CONSTANT": 1}
+        return gpu_launch.prepared(kernel, (1,), given, loose=frozenset(loose))
+
+    odd, even, loose = prepared(5), prepared(16), prepared(16, "argument")
+    assert odd.waits_for_compiler()
+    with gpu_launch.watched(lambda variant, named: None):
+        assert not odd.waits_for_compiler(), "nothing is launched"
+    kept.add(odd.variant.key(90))
+    assert not odd.waits_for_compiler()
+    assert even.waits_for_compiler(), "its code may take for granted that 16 divides the number"
+    assert loose.variant == odd.variant
+    assert not loose.waits_for_compiler()
+    monkeypatch.setattr(gpu_launch, "driver", Driver())
+    even.make()
+    assert len(compilations) == 1
+    assert not even.waits_for_compiler()
 
 
 LAYOUT = residues(128, 60, 1)

@@ -14,7 +14,7 @@ from widen.gpu import constants, tiles
 from widen.gpu.kernels.triton import encode as encode_kernels
 from widen.gpu.kernels.triton import encode_words as word_kernels
 from widen.gpu.kernels.triton import planes as plane_kernels
-from widen.gpu.operands import Lines, Tensor, on_sides
+from widen.gpu.operands import Lines, Tensor, loose_on_sides, on_sides
 from widen.gpu.replay.launch import assembly, general, launch
 from widen.plan import Layout
 from widen.systems import Digits, Residues
@@ -95,7 +95,7 @@ def _encode_bytes(
             "PARTS": parts, "BYTES": constants.LONGEST_BYTES,
             "ASSEMBLY": assembly(left.bits.device), "BOTH": len(operands) > 1,
         },
-        warps=warps,
+        warps=warps, loose=loose_on_sides(left, right),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from widen.gpu.kernels.triton import lines, lines_words, spans
 from widen.gpu.kernels.triton import quantise as quantise_kernels
 from widen.gpu.kernels.triton.numbers import MAGNITUDES as MAGNITUDES_LEAD
 from widen.gpu.kernels.triton.numbers import SATURATED as SATURATED_LEAD
-from widen.gpu.operands import Lines, Tensor, float64_bits, on_sides
+from widen.gpu.operands import Lines, Tensor, float64_bits, loose_on_sides, on_sides
 from widen.gpu.replay.launch import general, launch
 
 ROWS_OF_TABLE = 15
@@ -61,7 +61,7 @@ def survey(
         sides.append({**_named(x, table), **tile.named, "share": share, "NEAR": near})
         blocks.append(x.blocks(tile) * -(-inner // share))
         warps = max(warps, tile.warps)
-    grid = (sum(blocks[: len(operands)]),)
+    grid, loose = (sum(blocks[: len(operands)]),), loose_on_sides(left, right)
     common = {**on_sides(*sides), "left_blocks": blocks[0], "inner": inner, "PARTS": parts}
     if again is None:
         launch(
@@ -70,7 +70,7 @@ def survey(
                 **common, "LEFT_WIDTH": 8 * left.bits.element_size(),
                 "RIGHT_WIDTH": 8 * right.bits.element_size(),
             },
-            warps=warps,
+            warps=warps, loose=loose,
         )  # fmt: skip
     launch(
         norms, grid,
@@ -80,7 +80,7 @@ def survey(
             "doubtful": tables[0] if again is None else again[0],
             "few": -1 if again is None else again[1],
         },
-        warps=warps,
+        warps=warps, loose=loose,
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def find_spans(operands: Sequence[Lines], tables: Sequence[Tensor]) -> None:
                 **x.named_bits, **x.named_fields, **tile.named, "table": table, "count": x.count,
                 "lines": count, "inner": inner, "entries": inner * parts, "PARTS": parts,
             },
-            warps=tile.warps,
+            warps=tile.warps, loose=x.loose(even=x.even),
         )  # fmt: skip
 
 
@@ -156,20 +156,20 @@ def survey_words(
             largest, norms = general(largest), general(norms)
         blocks = x.blocks(tile)
         share = tiles.share(inner, blocks, tile.inner, 1)
-        grid = (blocks * -(-inner // share),)
+        grid, loose = (blocks * -(-inner // share),), x.loose(even=x.even)
         common = {
             **x.named_words, **x.named_fields, **tile.named, "table": table, "count": x.count,
             "lines": count, "inner": inner, "share": share, "words": words, "PARTS": parts,
         }  # fmt: skip
         if not known:
-            launch(largest, grid, common, warps=tile.warps)
+            launch(largest, grid, common, warps=tile.warps, loose=loose)
         launch(
             norms, grid,
             {
                 **common, "leads": table if leads is None else leads[at], "enough": enough,
                 "pitch": x.pitch, "LEAD": -1 if leads is None else kept, "SUMS": not known,
             },
-            warps=tile.warps,
+            warps=tile.warps, loose=loose,
         )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def survey_short(
             "inner": inner, "pitch": left.pitch, "zeros": zeros, "cleared": zeros.numel(),
             "PARTS": parts,
         },
-        warps=warps,
+        warps=warps, loose=loose_on_sides(left, right),
     )  # fmt: skip
 
 

@@ -25,6 +25,13 @@ INTEGERS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
 """Integers that hold a float's bits, by size."""
 
 
+LOOSE = {
+    False: frozenset({"lines", "inner", "line_stride"}),
+    True: frozenset({"lines", "inner", "inner_stride"}),
+}
+"""What kernels need not know of sizes and strides, unless lines are `even`; by `lines_near`."""
+
+
 @dataclass(frozen=True)
 class Lines:
     """An operand as lines, the bits of its floats: a view (parts, batch, lines, inner).
@@ -70,11 +77,15 @@ class Lines:
         """Whether neighbouring lines lie closer in memory than neighbours within a line."""
         return arrays.lines_near(self.bits.shape, self.bits.stride())
 
-    @cached_property
+    @property
     def paired(self) -> Lines:
         """The same with the parts of a number side by side, as `load_parts` reads them."""
         if self.bits.shape[0] == 1 or self.bits.stride(0) == 1:
-            return self
+            return self  # not kept: it would hold itself, and the operand's memory
+        return self._copied_pairs
+
+    @cached_property
+    def _copied_pairs(self) -> Lines:
         return Lines(self.bits.movedim(0, -1).contiguous().movedim(-1, 0), self.fmt)
 
     @cached_property
@@ -129,6 +140,17 @@ class Lines:
         """Bytes from line to line of a plane: a multiple of 16, as bulk copies need it."""
         return -(-self.bits.shape[3] // 16) * 16
 
+    @cached_property
+    def even(self) -> bool:
+        """Whether kernels read several numbers at a time: rows (or columns) of a multiple of 16."""
+        (_, lines, inner), (line_stride, inner_stride) = self.shape, self.bits.stride()[2:]
+        sizes = (lines, inner_stride) if self.lines_near else (inner, line_stride)
+        return all(size % 16 == 0 for size in sizes)
+
+    def loose(self, *, even: bool) -> frozenset[str]:
+        """Sizes and strides of which kernels take nothing for granted."""
+        return frozenset() if even else LOOSE[self.lines_near]
+
     def blocks(self, tile: tiles.LineTile) -> int:
         """Tiles that all lines have, one beside another."""
         batch, count, _ = self.shape
@@ -157,6 +179,20 @@ def on_sides(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any
     """
     names = _names_on_sides(tuple(left), tuple(right))
     return dict(zip(names, (*left.values(), *right.values()), strict=True))
+
+
+def loose_on_sides(left: Lines, right: Lines) -> frozenset[str]:
+    """`Lines.loose` of both, as kernels of two operands name them.
+
+    Of small ones either both are even, or none is taken to be: half as many kernels.
+    """
+    even = left.even, right.even
+    if max(left.bits.numel(), right.bits.numel()) <= tiles.ALIKE:
+        even = (all(even),) * 2
+    ours, theirs = (x.loose(even=known) for x, known in zip((left, right), even, strict=True))
+    both = {"inner"} & ours & theirs  # which both have
+    sides = {f"left_{x}" for x in ours} | {f"right_{x}" for x in theirs}
+    return frozenset(both | (sides - {"left_inner", "right_inner"}))
 
 
 @cache

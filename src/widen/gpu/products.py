@@ -160,7 +160,7 @@ class CallRecordings:
         """Keep what was recorded of a call, whose result is of this format."""
         recording = recorder.recording()
         self.half = fmt if is_half(fmt) else None
-        self.failures += recording is None
+        self.failures += recording is None and not recorder.postponed
         if recording is not None:
             key = None if recording.choice is None else recording.choice.key
             self.by_choice[key] = recording  # by its own, whatever other threads have chosen last

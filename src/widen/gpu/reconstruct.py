@@ -17,7 +17,8 @@ from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
 from widen.gpu.kernels.triton import scaling as scaling_kernels
 from widen.gpu.operands import Groups, Lines, Numbers, Target, Tensor, float64_bits
 from widen.gpu.replay.driver import processors
-from widen.gpu.replay.launch import assembly, general, launch
+from widen.gpu.replay.launch import Launching, assembly, general, prepared
+from widen.gpu.replay.recording import postpone
 from widen.gpu.scaling import Scaling
 from widen.systems import Residues
 
@@ -92,7 +93,8 @@ def reconstruct(
     """Round X (or alpha X + beta c) into the block, once; give the marks of what is not final.
 
     Large results of plain operands have kernels that are compiled for their moduli; small ones, and
-    those that are wide or whose operands or addend are, have kernels that serve any list of them.
+    those that are wide or whose operands or addend are, have kernels that serve any list of them,
+    as do others that are not large while theirs are being compiled.
     """
     out, scaling = block.out, block.scaling
     if block.wide or math.prod(out.shape[1:]) <= tiles.SMALL:
@@ -115,7 +117,7 @@ def reconstruct(
         used = tuple(int(x != 0) for x in scaling.numbers)
         more = {**scaling.named(out), "alpha_bits": scaling.alpha_bits, "USED": used}
     basis, modulus, taken, inverse = constants.reconstruction(layout)
-    launch(
+    launching = prepared(
         kernel, (batch * -(-m // height) * -(-n // tile.columns),),
         {
             **block.named, **named_elements(out), **more, "groups": groups, "marks": marks,
@@ -126,6 +128,14 @@ def reconstruct(
         },
         warps=tile.warps,
     )  # fmt: skip
+    if scaling is None and batch * m * n <= tiles.MEANWHILE and launching.waits_for_compiler():
+        given = None if fresh else marks
+        meanwhile, others = _by_any(groups, layout, block, given, slack=slack)
+        if not meanwhile.waits_for_compiler() and launching.is_compiled_elsewhere():
+            postpone()
+            meanwhile.make()
+            return others
+    launching.make()
     return marks
 
 
@@ -134,6 +144,16 @@ def reconstruct_any(
     slack: bool,
 ) -> Tensor:  # fmt: skip
     """The same by the kernels that serve every list of moduli, and numbers of several words."""
+    launching, marks = _by_any(groups, layout, block, marks, slack=slack)
+    launching.make()
+    return marks
+
+
+def _by_any(
+    groups: Tensor | Groups, layout: Residues, block: ResultBlock, marks: Tensor | None, *,
+    slack: bool,
+) -> tuple[Launching, Tensor]:  # fmt: skip
+    """What does so, and the marks that it leaves."""
     out, scaling = block.out, block.scaling
     parts, batch, m, n = out.shape
     # Plans of plain numbers that come here depend on the data: they share the small ones' kernels.
@@ -165,7 +185,7 @@ def reconstruct_any(
             "sums": sums, "span_held": span, "alpha_bits": scaling.alpha_bits,
             **scaling.named_words(out.device),
         }  # fmt: skip
-    launch(
+    launching = prepared(
         kernel, (programs,),
         {
             **block.named, **block.numbers.named, **more, "groups": short, "marks": marks,
@@ -180,4 +200,4 @@ def reconstruct_any(
         },
         warps=warps, registers=registers,
     )  # fmt: skip
-    return marks
+    return launching, marks

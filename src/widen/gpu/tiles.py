@@ -180,6 +180,12 @@ Kernels are compiled for the layout of operands, for sizes that are multiples of
 of moduli; small products share a few that know nothing of these.
 """
 
+MEANWHILE = 1 << 21
+"""Elements of a result up to which nobody waits for a kernel compiled for its list of moduli."""
+
+ALIKE = 1 << 20
+"""Numbers of an operand up to which one side's sizes that are no multiples of 16 count for both."""
+
 SURVEY_SMALL = {1: LineTile(8, 128, 4), 2: LineTile(4, 64, 4)}
 
 

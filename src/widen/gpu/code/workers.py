@@ -70,6 +70,7 @@ class Workers:
         self._process: subprocess.Popen[bytes] | None = None
         self._asked: dict[str, threading.Event] = {}
         self._taken: set[str] = set()
+        self._begun: set[str] = set()
 
     def take(self, key: str) -> threading.Event | None:
         """Say that a kernel is compiled here now, unless it is there: then give its end."""
@@ -92,6 +93,17 @@ class Workers:
                 jobs.append((key, variant, architecture))
             if jobs:
                 self._send(jobs)
+
+    def compiles(self, variant: Variant, architecture: int) -> bool:
+        """Whether a kernel that is nowhere is being compiled there; it is asked for once."""
+        key = variant.key(architecture)
+        with self._lock:
+            begun = key in self._begun
+            self._begun.add(key)
+        if not begun:
+            self.ask([variant], architecture)
+        with self._lock:
+            return key in self._asked
 
     def _send(self, jobs: list[tuple[str, Variant, int]]) -> None:
         try:
@@ -126,6 +138,7 @@ class Workers:
 
 _workers = Workers()
 ask = _workers.ask
+compiles = _workers.compiles
 
 START = "import sys; sys.path[:] = {path!r}; from widen.gpu.code.worker import main; main()"
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import torch
 import triton
@@ -49,6 +49,9 @@ _compiled: Once[Loaded] = Once()
 """Compiled kernels, loaded."""
 
 
+NOTHING: frozenset[str] = frozenset()
+
+
 class Parameters:
     """A kernel's parameters in its own order: those that it is given, then its constants."""
 
@@ -62,7 +65,17 @@ class Parameters:
             raise TypeError(f"kernel {kernel.__name__}: constants need to be its last parameters")
         self._in_order = itemgetter(*self.names)
         params = getattr(kernel, "params", ())[: self.given]  # the interpreter's have none
-        self.plain = tuple(parameter.do_not_specialize for parameter in params)
+        self._plain = tuple(parameter.do_not_specialize for parameter in params)
+        self._plain_with: dict[frozenset[str], tuple[bool, ...]] = {NOTHING: self._plain}
+
+    def plain(self, loose: frozenset[str]) -> tuple[bool, ...]:
+        """Of which parameters code may take nothing for granted: the kernel's own, and `loose`."""
+        known = self._plain_with.get(loose)
+        if known is None:
+            pairs = zip(self.names, self._plain, strict=False)
+            known = tuple(plain or name in loose for name, plain in pairs)
+            self._plain_with[loose] = known
+        return known
 
     def values(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
         """Values of all parameters in the kernel's order. This costs 0.5 us for 50 of them."""
@@ -90,38 +103,111 @@ def _parameters_of(kernel: Any) -> Parameters:
     return parameters
 
 
-def launch(
-    kernel: Any, grid: tuple[int, ...], arguments: Mapping[str, Any], *, warps: int = 4,
-    stages: int = 3, exact: bool = False, registers: int | None = None,
-) -> None:  # fmt: skip
-    """Run a kernel on the current stream, given all its parameters by name, constants as well.
+class Launching(NamedTuple):
+    """A launch that is yet to be made: arguments and constants in the kernel's order.
+
+    `plain` says of which arguments code may take nothing for granted.
+    """
+
+    kernel: Any
+    grid: tuple[int, ...]
+    given: tuple[Any, ...]
+    constants: tuple[Any, ...]
+    how: Compilation
+    plain: tuple[bool, ...]
+
+    @property
+    def variant(self) -> Variant:
+        """What code for it is made for."""
+        types = tuple(map(type_of, self.given, self.plain))
+        return Variant(self.kernel, types, self.constants, self.how)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it goes past Triton's own launch."""
+        ours = isinstance(self.kernel, JITFunction) and private.available()
+        return ours and not torch.version.hip
+
+    def key(self, device: int) -> Any:
+        """All that its code depends on, sooner worked out than its variant."""
+        kinds = tuple(map(_type_key, self.given, self.plain))
+        return id(self.kernel), device, self.constants, self.how, kinds
+
+    def make(self) -> None:
+        """Make it, on the current stream."""
+        watcher = _watching.watcher
+        if watcher is not None:
+            names = _parameters_of(self.kernel).names
+            watcher(self.variant, dict(zip(names, self.given + self.constants, strict=True)))
+            return
+        run = _loaded if self.is_ours else _by_triton
+        recorder = listener()
+        if recorder is None:
+            run(self)(*self.given)
+            return
+        with quietly():
+            issue = run(self)
+            issue(*self.given)
+        bind = issue.bind if isinstance(issue, _Issue) else None
+        recorder.launched(self.given, issue, tensors=not self.is_ours, bind=bind)
+
+    def waits_for_compiler(self) -> bool:
+        """Whether its code is nowhere yet."""
+        if not self.is_ours or _watching.watcher is not None:
+            return False
+        device = torch.cuda.current_device()
+        if _compiled.get(self.key(device)) is not None:
+            return False
+        architecture = architecture_of(device)
+        return store.find(self.variant.key(architecture), architecture) is None
+
+    def is_compiled_elsewhere(self) -> bool:
+        """Whether another process compiles it, which is asked to, once.
+
+        If that failed, nobody does: `make` then compiles.
+        """
+        return workers.compiles(self.variant, architecture_of(torch.cuda.current_device()))
+
+
+class How(TypedDict, total=False):
+    """How a kernel is compiled.
+
+    `exact`: no product and sum are contracted into one operation. `registers`: a thread's, at most,
+    on NVIDIA's GPUs. `loose`: names of integers whose value, 1 or a multiple of 16, is of no use to
+    the kernel, which is not compiled anew for it.
+    """
+
+    warps: int
+    stages: int
+    exact: bool
+    registers: int | None
+    loose: frozenset[str]
+
+
+def prepared(
+    kernel: Any, grid: tuple[int, ...], arguments: Mapping[str, Any], **how: Unpack[How]
+) -> Launching:
+    """The launch of a kernel that is given all its parameters by name, constants as well.
 
     A mapping, not keyword arguments: Python compares those with the names of our own parameters,
     which takes 5 us for 50 instead of 2.
-
-    `exact`: no product and sum are contracted into one operation. `registers`: a thread's, at most,
-    on NVIDIA's GPUs.
     """
     known = _parameters_of(kernel)
     values = known.values(arguments)
-    given, constants = values[: known.given], values[known.given :]
-    how = Compilation(warps, stages, exact, registers)
-    watcher = _watching.watcher
-    if watcher is not None:
-        watcher(Variant(kernel, _types(known, given), constants, how), dict(arguments))
-        return
-    run = _by_triton
-    if isinstance(kernel, JITFunction) and private.available() and not torch.version.hip:
-        run = _loaded
-    recorder = listener()
-    if recorder is None:
-        run(kernel, grid, given, constants, how)(*given)
-        return
-    with quietly():
-        issue = run(kernel, grid, given, constants, how)
-        issue(*given)
-    bind = issue.bind if isinstance(issue, _Issue) else None
-    recorder.launched(given, issue, tensors=run is not _loaded, bind=bind)
+    compiled = Compilation(
+        how.get("warps", 4), how.get("stages", 3), how.get("exact", False), how.get("registers")
+    )
+    return Launching(
+        kernel, grid, values[: known.given], values[known.given :], compiled,
+        known.plain(how.get("loose", NOTHING)),
+    )  # fmt: skip
+
+
+def launch(
+    kernel: Any, grid: tuple[int, ...], arguments: Mapping[str, Any], **how: Unpack[How]
+) -> None:
+    """Run a kernel on the current stream, given all its parameters by name, constants as well."""
+    prepared(kernel, grid, arguments, **how).make()
 
 
 Watcher = Callable[[Variant, dict[str, Any]], None]
@@ -174,19 +260,17 @@ _interpreting = Lock()
 """Triton's interpreter has one place for the program that it is at, for all threads."""
 
 
-def _by_triton(
-    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    how: Compilation,
-) -> Any:  # fmt: skip
+def _by_triton(launching: Launching) -> Any:
     """What runs a kernel in Triton's own way: interpreted, or where that alone is known to work."""
-    named = dict(zip(kernel.arg_names[len(arguments) :], constants, strict=True))
+    kernel, grid, given, constants, how, _ = launching
+    named = dict(zip(kernel.arg_names[len(given) :], constants, strict=True))
     if isinstance(kernel, JITFunction):
         options = (how._replace(registers=None) if torch.version.hip else how).options
-        return lambda *given: kernel[grid](*given, **named, **options)
+        return lambda *arguments: kernel[grid](*arguments, **named, **options)
 
-    def interpret(*given: Any) -> None:
+    def interpret(*arguments: Any) -> None:
         with _interpreting:
-            kernel[grid](*given, **named)
+            kernel[grid](*arguments, **named)
 
     return interpret
 
@@ -212,24 +296,16 @@ def type_of(argument: Any, plain: bool) -> str:
     return f"tensordesc<{TYPES[argument.base.dtype]}{list(argument.block_shape)}>"
 
 
-def _types(known: Parameters, arguments: Sequence[Any]) -> tuple[str, ...]:
-    """Types of arguments, and what code for them may take for granted."""
-    return tuple(map(type_of, arguments, known.plain))
-
-
-def _loaded(
-    kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...],
-    how: Compilation,
-) -> Any:  # fmt: skip
+def _loaded(launching: Launching) -> Any:
     """What launches a kernel compiled for arguments like these; addresses will do for tensors."""
-    device, known = torch.cuda.current_device(), _parameters_of(kernel)
-    key = (id(kernel), device, constants, how, tuple(map(_type_key, arguments, known.plain)))
+    device = torch.cuda.current_device()
+    key = launching.key(device)
     loaded = _compiled.get(key)
     if loaded is None:
-        variant = Variant(kernel, _types(known, arguments), constants, how)
+        variant = launching.variant
         # By turns: what is compiled for one key may serve others.
-        loaded = _compiled.made(key, lambda: ready(variant, device), turn=id(kernel))
-    return _Issue(loaded, grid, device)
+        loaded = _compiled.made(key, lambda: ready(variant, device), turn=id(launching.kernel))
+    return _Issue(loaded, launching.grid, device)
 
 
 def ready(variant: Variant, device: int) -> Loaded:

@@ -163,7 +163,7 @@ class Recorder(TorchDispatchMode):
         self.steps: list[tuple[Step, set[int]]] = []
         self.guess: Guess | None = None
         self.last: int | None = None
-        self.lost = False
+        self.lost = self.postponed = False
 
     def __enter__(self) -> Any:
         _listening.recorder = self
@@ -284,10 +284,8 @@ def _is_in(result: Any, given: Sequence[Any]) -> bool:
     In inference mode, and inside of operators, PyTorch calls `reshape` a view when it copies.
     """
     there = [x.untyped_storage().data_ptr() for x in given if isinstance(x, torch.Tensor)]
-    for x in result if isinstance(result, (list, tuple)) else (result,):
-        if x.untyped_storage().data_ptr() not in there:
-            return False
-    return True
+    results = result if isinstance(result, (list, tuple)) else (result,)
+    return all(x.untyped_storage().data_ptr() in there for x in results)
 
 
 class _Listening(threading.local):
@@ -335,6 +333,13 @@ def read_here() -> None:
                 _reading.begin_here(view.of(blocks))
 
         recorder.steps.append((begin, {view.block}))
+
+
+def postpone() -> None:
+    """Record nothing of this call; the next one of its kind may be recorded."""
+    if (recorder := listener()) is not None:
+        recorder.give_up()
+        recorder.postponed = True
 
 
 def check_here() -> None:
