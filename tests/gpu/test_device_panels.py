@@ -63,6 +63,17 @@ def test_rows_that_lie_apart_are_copied_where_they_are(monkeypatch, pinned):
     assert len(staged) == (3 if pinned else 10)  # short rows, and entries apart
 
 
+def test_rows_that_overlap_are_not_copied_where_they_are(monkeypatch):
+    """The driver refuses them."""
+    monkeypatch.setattr(copies, "LEAST_ROW", 40)
+    link, flat = Late(torch.device("cpu")), RNG.standard_normal(60)
+    monkeypatch.setattr(link, "is_quick", lambda x: True)
+    for apart, there in ((9, True), (8, True), (7, False), (5, False), (0, False)):
+        rows = np.lib.stride_tricks.as_strided(flat, (4, 8), (8 * apart, 8))
+        assert (copies.in_place(rows, link) is not None) == there
+    assert copies.in_place(flat.reshape(6, 10)[::-1], link) is None
+
+
 def test_results_wait_for_two_places():
     link, given = Late(torch.device("cpu")), [RNG.random((1, 2, 3)) for _ in range(5)]
     made = [np.zeros((4, 3))[::2] for _ in given]

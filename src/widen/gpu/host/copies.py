@@ -144,11 +144,11 @@ def _rows(x: Tensor) -> tuple[int, int]:
 def in_place(x: Array, link: Link) -> Tensor | None:
     """The rows of a matrix as bytes, if copies may read or write them where they are.
 
-    That is in pinned memory, and if all is one stretch of it, or rows are long.
+    That is in pinned memory, and if all is one stretch of it, or rows are long and do not overlap.
     """
     width, (apart, step) = x.shape[1] * x.itemsize, x.strides
-    near = x.flags.c_contiguous or (step == x.itemsize and width >= LEAST_ROW <= apart < FARTHEST)
-    if not (near and x.flags.writeable and x.dtype.isnative):
+    are_long = step == x.itemsize and LEAST_ROW <= width <= apart < FARTHEST  # none overlap
+    if not ((x.flags.c_contiguous or are_long) and x.flags.writeable and x.dtype.isnative):
         return None
     tensor = as_tensor(as_bits(x))
     return tensor.view(torch.uint8) if link.is_quick(tensor) else None
