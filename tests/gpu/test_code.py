@@ -399,6 +399,52 @@ def test_kernels_are_foreseen_and_compiled_by_other_processes(tmp_path):
     assert len(list((Path(tmp_path) / ".cache/widen/gpu").iterdir())) == 3
 
 
+USUAL = """
+    import torch
+
+    from widen.contract import as_contract
+    from widen.formats import FORMATS
+    from widen.gpu import products
+    from widen.gpu.foresight import Numbers, kernels_of
+    from widen.gpu.usual import usual_variants
+    from widen.stages.problem import Call
+
+    # What quantise.scale left of random matrices, n = 1000: phi = 0.1 for two words, and phi = 20.
+    WORDS = [[[19254, 71, 0, 1091, 0, 0, 0], [19520, 72, 0, 1075, 0, 0, 0]]]
+    WIDE = [[[28021, 109, 4, 496411, 1, 1, 1 << 30], [28021, 109, 4, 496528, 1, 1, 1 << 30]]]
+    AGAIN = [
+        [[81203, 317, 0, 496411, 0, 0, 0], [76050, 297, 0, 496528, 0, 0, 0]],
+        [[34552, 134, 4, 496411, 1, 1, 0], [34656, 134, 4, 496528, 1, 1, 0]],
+    ]
+    usual = set(usual_variants())
+    x, y = torch.empty((2, 1000, 1000), dtype=torch.float64)
+    for result, accuracy, needs, passes in (
+        ("float64x2", "standard", WORDS, 1),
+        ("float64", "standard", WIDE + AGAIN, 2),
+        ("float64", "correct", AGAIN, 1),
+    ):
+        contract, fmt = as_contract(accuracy), FORMATS[result]
+        call = Call(x, y, (), 1000, 1000, contract, fmt, None, None, 1 << 35)
+        numbers = Numbers(many_open=passes > 1)
+        found = kernels_of(call, products.run_nowhere, numbers, needs)
+        names = [variant.name for variant in found]
+        assert sum("round" in name for name in names) == passes, names
+        assert not set(found) - usual, [v.name for v in found if v not in usual]
+"""
+
+
+@pytest.mark.slow
+def test_usual_calls_have_the_kernels_of_ordinary_and_of_wide_data():
+    """Two words from one, and a second pass over data of phi = 20, which were missing once."""
+    environment = {key: x for key, x in os.environ.items() if key != "TRITON_INTERPRET"}
+    environment["PYTHONPATH"] = str(ROOT / "src")
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(USUAL)], env=environment, capture_output=True,
+        text=True, timeout=250, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 def test_nobody_waits_for_a_process_that_ended(monkeypatch, kernel, places):
     """Then kernels are compiled here."""
     ended = subprocess.Popen(

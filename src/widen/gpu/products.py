@@ -170,7 +170,8 @@ class CallRecordings:
 class Recordings:
     """Recordings of all kinds of calls."""
 
-    MOST = 512
+    MOST = 2048
+    """Of tens of kilobytes each: when there are more kinds of calls, all are dropped."""
 
     def __init__(self) -> None:
         self._by_key: Once[CallRecordings] = Once(self.MOST)
