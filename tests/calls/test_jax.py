@@ -1,6 +1,13 @@
-"""JAX's arrays: the bits of NumPy's, outside and inside of jit, vmap, grad and jvp."""
+"""JAX's arrays: the bits of NumPy's, outside and inside of jit, vmap, grad and jvp.
+
+They are where JAX puts them, which is a GPU if it has one.
+"""
 
 from __future__ import annotations
+
+import os
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others need the GPU's memory
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +17,10 @@ from jax.test_util import check_grads
 
 import widen
 from helpers import draw
+from widen.calls.foreign import arrays
+from widen.calls.foreign import jax as foreign_jax
+
+pytestmark = pytest.mark.device
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +52,24 @@ def test_outside_and_inside_of_jit():
     same(correct(A.tolist(), b), WANTED)
     same(jax.jit(lambda x: correct(x, B[:, 0]))(a), WANTED[:, 0])
     same(jax.jit(lambda y: correct(A[0], y))(b), WANTED[0])
+
+
+def test_floats_on_a_gpu_are_multiplied_there(monkeypatch):
+    """As tensors; without a GPU arrays of a CPU stand for them, which DLPack moves as well."""
+    a, b, c = jnp.asarray(A), jnp.asarray(B), jnp.asarray(WANTED)
+    if jax.default_backend() != "gpu":
+        monkeypatch.setattr(foreign_jax, "_are_on_a_gpu", lambda given: True)
+        monkeypatch.setattr(arrays, "gpu_is_served", lambda: True)
+    monkeypatch.setattr(foreign_jax.Choices, "on_host", None)
+    same(correct(a, b), WANTED)
+    assert correct(a, b).devices() == a.devices()
+    found = widen.gemm(a, b, c, alpha=2.0, beta=-1.0, accuracy="correct")
+    same(found, widen.gemm(A, B, WANTED, alpha=2.0, beta=-1.0, accuracy="correct"))
+    same(correct(a.astype("float32"), b[:, 0].astype("float32")),
+         correct(A.astype("float32"), B[:, 0].astype("float32")))  # fmt: skip
+    same(jax.vmap(lambda row: correct(row, b))(a), WANTED)
+    gradient = jax.grad(lambda x: correct(x, b).sum())(a)
+    same(gradient, correct(np.ones((5, 6)), B.T))
 
 
 @pytest.mark.parametrize("accuracy", ["fast", "standard", "correct", 40])

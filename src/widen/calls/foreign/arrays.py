@@ -6,6 +6,7 @@ Nothing is rounded on the way: an integer that no float64 holds is an error.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +85,28 @@ def _by_dlpack(x: Any, name: str) -> Any:
             f"({type(error).__name__}: {error}); give a NumPy array or a PyTorch tensor"
         ) from error
     raise TypeError(f"{name} is a {kind} on device {device} of DLPack; give it on a CPU or CUDA")
+
+
+def gpu_is_served() -> bool:
+    """Whether another library's arrays on a GPU become tensors that are multiplied there."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
+def by_tensors(function: Callable[..., Any], *given: Any) -> Any:
+    """A function of tensors, given another library's arrays on a GPU or None.
+
+    It waits for the GPU: memory of operands is that library's, to be used again on its own stream.
+    """
+    result = function(*(as_array(x, "an operand") for x in given))
+    if is_tensor(result):
+        import torch
+
+        torch.cuda.current_stream(result.device).synchronize()
+    return result
 
 
 def exact(x: Any, name: str) -> Any:

@@ -2,8 +2,9 @@
 
 A primitive multiplies batches of matrices, equal in rank. It is bilinear, so its derivatives are
 products again, under the contract of the product they belong to: where an operand was repeated
-along batch axes, these become part of the inner dimension. The numbers are NumPy's, on the host;
-inside of jit through a callback, from and to the device that the program runs on.
+along batch axes, these become part of the inner dimension. Outside of jit floats on a GPU are
+multiplied there, as tensors by DLPack. All else is multiplied on the host; inside of jit through a
+callback, from and to the device that the program runs on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from widen.calls import check, dispatch
+from widen.calls.foreign import arrays
 from widen.contract import as_contract
 from widen.formats import PLAIN, complex_of, computed_in, default_result
 from widen.formats.arrays import numpy_dtype
@@ -45,15 +47,18 @@ class Choices:
         """The same with a result of another dtype."""
         return replace(self, result=np.dtype(result).name)
 
+    def on_host(self, *given: Any) -> Any:
+        """The sum of JAX's arrays as NumPy's."""
+        return np.asarray(self.product(*map(np.asarray, given)))
+
     def product(self, a: Any, b: Any, c: Any = None) -> Any:
-        """The sum alpha a b + beta c of NumPy's arrays."""
-        x, y, z = np.asarray(a), np.asarray(b), None if c is None else np.asarray(c)
+        """The sum alpha a b + beta c of arrays or of tensors."""
         exact = self.result not in PLAIN  # integers
         options = replace(self.options, dtype=None if exact else self.result)
-        if self.alpha == 1 and z is None:
-            return np.asarray(dispatch.matmul(x, y, None, options))
-        scalars = Scalars(self.alpha, 0.0 if z is None else self.beta, z)
-        return np.asarray(dispatch.gemm(x, y, scalars, None, options))
+        if self.alpha == 1 and c is None:
+            return dispatch.matmul(a, b, None, options)
+        scalars = Scalars(self.alpha, 0.0 if c is None else self.beta, c)
+        return dispatch.gemm(a, b, scalars, None, options)
 
 
 # ── the primitive, and the sum with another array, whose derivatives are made of it ──
@@ -68,14 +73,23 @@ def _product(a: Any, b: Any, choices: Choices) -> Any:
 
 def _now(*given: Any, choices: Choices) -> Any:
     """What happens outside of jit."""
+    if _are_on_a_gpu(given) and arrays.gpu_is_served():
+        return jnp.from_dlpack(arrays.by_tensors(choices.product, *given))
     place = next((x.sharding for x in given if isinstance(x, jax.Array)), None)
-    return jax.device_put(choices.product(*given), place)
+    return jax.device_put(choices.on_host(*given), place)
+
+
+def _are_on_a_gpu(given: Any) -> bool:
+    """Whether all are arrays of floats on one GPU."""
+    floats = (isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact) for x in given)
+    devices = set().union(*(x.devices() for x in given)) if all(floats) else set()
+    return len(devices) == 1 and next(iter(devices)).platform == "gpu"
 
 
 def _inside(*given: Any, choices: Choices) -> Any:
     """What jit compiles: a call of this process."""
     out = jax.ShapeDtypeStruct(_shape(*given[:2]), numpy_dtype(choices.result))
-    return jax.pure_callback(choices.product, out, *given)
+    return jax.pure_callback(choices.on_host, out, *given)
 
 
 def _without_numbers(a: Any, b: Any, *c: Any, choices: Choices) -> Any:
