@@ -22,6 +22,10 @@ class Array:
 
     def __init__(self, x):
         self.x, self.device = x, types.SimpleNamespace(id=3)
+        self.strides = x.strides
+
+    def __setitem__(self, at, other):
+        self.x[at] = other.x
 
     def __dlpack__(self, **options):
         CALLS.append("to torch")
@@ -50,6 +54,7 @@ def cupy(monkeypatch):
 
     module.cuda = types.SimpleNamespace(get_current_stream=current_stream)
     module.from_dlpack = from_dlpack
+    module.ascontiguousarray = lambda array: Array(np.ascontiguousarray(array.x))
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.delitem(sys.modules, "widen.calls.foreign.cupy", raising=False)
 
@@ -86,6 +91,13 @@ def test_sums_records_and_targets(cupy):
     np.testing.assert_array_equal(out.x, widen.matmul(A, B))
     whole = widen.matmul(Array(A), Array(B), dtype="float64x2")
     assert isinstance(whole, widen.Words)
+
+
+def test_arrays_that_run_backwards(cupy):
+    """PyTorch has no such strides, and DLPack would end the process."""
+    wanted, out = widen.matmul(A[::-1], B), Array(np.empty((2, 2))[:, ::-1])
+    assert widen.matmul(Array(A[::-1]), Array(B), out=out) is out
+    np.testing.assert_array_equal(out.x, wanted)
 
 
 def test_integers(cupy):

@@ -37,6 +37,9 @@ def test_strides_batches_vectors_and_targets():
     out = cupy.empty((64, 48))
     assert widen.matmul(x, y, out=out) is out
     assert_same_bits(out.get(), wanted)
+    turned = cupy.empty((64, 48))[::-1]
+    assert widen.matmul(x, y, out=turned) is turned
+    assert_same_bits(turned.get(), wanted)
     found, info = widen.gemm(x, y, out, alpha=2.0, beta=-2.0, info=True)
     wanted, on_cpu = widen.gemm(a, b, wanted, alpha=2.0, beta=-2.0, info=True)
     assert_same_bits(found.get(), wanted)

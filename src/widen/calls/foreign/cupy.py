@@ -18,10 +18,13 @@ def product(
 ) -> Any:
     """The sum alpha a b + beta c of CuPy's arrays, one of CuPy's, by that of tensors."""
     with _same_stream(a, b, scalars.c, out):
-        left, right, c, target = map(_as_tensor, (a, b, scalars.c, out))
-        result = of_tensors(left, right, replace(scalars, c=c), target, options)
+        target = _forward(out)
+        left, right, c, written = map(_as_tensor, (a, b, scalars.c, target))
+        result = of_tensors(left, right, replace(scalars, c=c), written, options)
         value, record = result if isinstance(result, tuple) else (result, None)
         array = out if out is not None else _as_cupy(value)
+        if target is not out:
+            out[...] = target
     return array if record is None else (array, record)
 
 
@@ -42,10 +45,19 @@ def _same_stream(*given: Any) -> Any:
     return torch.cuda.stream(same)
 
 
+def _forward(x: Any) -> Any:
+    """An array without negative strides, which PyTorch does not have: it would end the process."""
+    import cupy
+
+    if isinstance(x, cupy.ndarray) and any(stride < 0 for stride in x.strides):
+        return cupy.ascontiguousarray(x)
+    return x
+
+
 def _as_tensor(x: Any) -> Any:
     import cupy
 
-    return torch.utils.dlpack.from_dlpack(x) if isinstance(x, cupy.ndarray) else x
+    return torch.utils.dlpack.from_dlpack(_forward(x)) if isinstance(x, cupy.ndarray) else x
 
 
 def _as_cupy(x: Any) -> Any:
