@@ -89,11 +89,9 @@ def test_enclosures_hold_for_any_vectors(family, noise):
     found = eigen.enclose(a, x)
     assert found is not None
     with mpmath.workdps(100):
-        for middle, radius, exact in zip(
-            found.middles, found.radii, exact_eigenvalues(a), strict=True
-        ):
-            centre = mpmath.mpf(middle.numerator) / middle.denominator
-            assert abs(centre - exact) <= mpmath.mpf(radius.numerator) / radius.denominator
+        for ends, exact in zip(found.intervals.pairs(), exact_eigenvalues(a), strict=True):
+            low, high = (mpmath.mpf(end.numerator) / end.denominator for end in ends)
+            assert low <= exact <= high
 
 
 def test_gaps_below_the_first_word_are_seen():
@@ -103,8 +101,8 @@ def test_gaps_below_the_first_word_are_seen():
     x = widen.Words([[Fraction(24, 25), Fraction(-7, 25)], [Fraction(7, 25), Fraction(24, 25)]],
                     "float64x4")  # fmt: skip
     found = eigen.enclose(a, x)
-    assert abs(found.middles[0] - low) <= found.radii[0]
-    assert abs(found.middles[1] - high) <= found.radii[1]
+    for (start, end), value in zip(found.intervals.pairs(), (low, high), strict=True):
+        assert start <= value <= end
 
 
 def test_vectors_that_are_not_orthonormal_prove_nothing():
