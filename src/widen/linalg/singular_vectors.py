@@ -231,7 +231,7 @@ def enclose(a: Any, pair: Pair) -> Enclosed | None:
     order = in_order(abs(diagonal), descending=True)
     intervals = _intervals(abs(diagonal)[order], _two_norm(off), outside, (phi, psi))
     signs, sizes = np.sign(first_words(diagonal)), abs(first_words(diagonal))
-    norms = _residuals(off, grams, sizes, (max(phi, psi), outside))
+    norms = _residuals(off, grams, moved_like(sizes, off), (max(phi, psi), outside))
     signs = moved_like(np.where(signs < 0, -1.0, 1.0), first_words(pair.v))
     turned = Pair(each_plane(pair.u, lambda plane: plane * signs), pair.v)
     at = moved_like(order, first_words(pair.v))
@@ -254,11 +254,11 @@ def _defect(x: Any) -> Any:
 
 def _off_diagonal(s: Any, error: Any) -> Any:
     """Upper bounds of the entries of U'AV less the real part of the computed diagonal."""
-    n = error.shape[0]
-    entries = on_host(above(magnitudes(s) + error))
-    phases = abs(on_host(first_words(s.imag))[range(n), range(n)]) if s.format.parts == 2 else 0.0
-    entries[range(n), range(n)] = above(on_host(error)[range(n), range(n)] + above(phases))
-    return entries
+    library, own = library_of(error), diagonal_of(error)
+    if s.format.parts == 2:
+        own = above(own + above(abs(diagonal_of(first_words(s.imag)))))
+    apart = eye_like(error, error.shape[0]) == 0
+    return library.where(apart, above(magnitudes(s) + error), 0.0) + library.diag(own)
 
 
 def _two_norm(x: Any) -> float:
@@ -270,7 +270,7 @@ def _two_norm(x: Any) -> float:
 def _outside(u: Any, s: Any, image: Any, bound: Any) -> float:
     """Upper bound of the Frobenius norm of AV outside the space of U: of AV - UY for any Y."""
     rest, about = api.gemm(u, s, image, alpha=-1.0, beta=1.0, dtype=u.format, info=True)
-    entries = on_host(above(magnitudes(rest) + about.bound + bound))
+    entries = above(magnitudes(rest) + about.bound + bound)
     return float(column_norms(entries.reshape(-1, 1))[0])
 
 
@@ -305,7 +305,8 @@ def _residuals(off: Any, grams: list[Any], sizes: Any, rest: tuple[float, float]
     and what is outside of the space of U has the norm `outside` at most.
     """
     phi, outside = rest
-    r, q = (on_host(gram) for gram in grams)
+    r, q = grams
     left = column_norms(above(off + r * above(sizes)))
     right = column_norms(above(off.T + q * above(sizes)))
-    return above(above(np.hypot(left, right)) / (1 - phi) + outside)
+    sizes = library_of(left).hypot(left, right)
+    return on_host(above(above(sizes) / (1 - phi) + outside))

@@ -79,19 +79,21 @@ class Stop:
     looks: bool = True
 
 
-def stops(part: Part | None, *, short: bool) -> list[Stop]:
-    """The stops on the way to all values of a format; `short` matrices have numbers of few bits.
+def stops(part: Part | None, *, early: bool) -> list[Stop]:
+    """The stops on the way to all values of a format; `early`: also at fewer words than it needs.
 
-    Words that are no more than the format's decide no value, save such as end: their last bit is
-    its own. The first words that may decide are looked at as soon as their bits are enough, which
-    saves two steps of three: with random matrices, one step takes errors of 2^-100 to 2^-150.
+    Those decide values that end, nearly no others: their last bit is the format's own, or they have
+    few bits more. The first words that may decide are looked at as soon as their bits are enough.
+    That saves two steps of three: with random matrices, one takes errors of 2^-100 to 2^-150.
     """
     if part is None:
         return [Stop(width) for width in WIDTHS]
-    first = next((k for k in WIDTHS if PRECISION[k] > part.precision), WIDTHS[-1])
-    early = [Stop(width, looks=short) for width in WIDTHS if width < first]
-    late = [Stop(width) for width in WIDTHS if width >= first]
-    return [*early, Stop(first, part.precision + SPARE), *late]
+    first = words_for(part)
+    before = [Stop(width, looks=early) for width in WIDTHS if width < first]
+    return [
+        *before, Stop(first, part.precision + SPARE),
+        *(Stop(width) for width in WIDTHS if width >= first),
+    ]  # fmt: skip
 
 
 def words_for(part: Part) -> int:
@@ -131,15 +133,13 @@ def narrowed(
     name = "singular " if singular else "eigen"
     near, exponent = scaled_by_two(a, f"{name}values")
     exact = ExactValues(a, part, singular=singular)
-    wanted = part if vectors else None
-    least = WIDTHS[0] if wanted is None else words_for(wanted)
-    way = stops(None if vectors else part, short=exact.unit > exponent - SHORT)
+    way = stops(part, early=not vectors and exact.unit > exponent - SHORT)
     found = None
     for look in looks(near, way):
         intervals = exact.settled(look.intervals.times_power(exponent))
         kept = look.vectors(intervals.times_power(-exponent)) if vectors else None
         found = Values(intervals, look.width, kept)
-        if look.width >= least and done(intervals) and is_accurate(kept, wanted):
+        if done(intervals) and is_accurate(kept, part):
             break
     if found is None:
         raise NotProvenError(f"{name}vectors that are nearly orthonormal were not found")
