@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from widen.linalg import exact_values, intervals
 from widen.linalg.angles import _clusters_of_ends, clusters
 from widen.linalg.decide import decide_exactly
 from widen.linalg.intervals import Intervals, radius_of
+from widen.linalg.singular_values import decomposed
+from widen.linalg.spectrum import all_decided, symmetric_values
 
 linalg = widen.linalg
 PARTS = {name: fmt for name, fmt in {**BINARY, **WORDS}.items() if fmt.precision >= 24}
@@ -141,3 +144,22 @@ def test_fractions_decide_few_values_of_random_matrices(function, name, monkeypa
     *_, info = getattr(linalg, function)(a + a.T, dtype=name, info=True)
     assert info.decided.all()
     assert len(seen) <= 3
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("vectors", [False, True])
+def test_tensors_have_the_values_of_arrays(kind, vectors):
+    """What runs on GPUs, on tensors of a CPU, which calls would turn into arrays."""
+    rng, fmt = np.random.default_rng(4), WORDS["float64x2"]
+    a = rng.standard_normal((12, 12)) + (
+        1j * rng.standard_normal((12, 12)) if kind != "real" else 0
+    )
+    for matrix, function in ((a + a.conj().T, symmetric_values), (a[:, :9].copy(), decomposed)):
+        one, other = (
+            function(x, all_decided(fmt), fmt, vectors=vectors).intervals.rounded(fmt)
+            for x in (matrix, torch.from_numpy(matrix))
+        )
+        assert one[1].all()
+        assert other[1].all()
+        for x, y in zip(one[0], other[0], strict=True):
+            assert x.tolist() == y.tolist()
