@@ -31,8 +31,10 @@ For sm_90 that is 0.3 CPU seconds and 48 registers for two words, 10 s and 72 re
 complex numbers has 8 bytes of stack.
 """
 BLOCK = 64
-"""Rows of a program of `eliminate`, and columns of one of `substitute`: one for each thread."""
+"""Rows of a program of `eliminate`: one for each thread."""
 WARPS = 2
+COLUMNS = 2
+"""Columns of a program of `substitute`, which is one warp: rows are summed without a barrier."""
 GROUPS = 8
 """Programs that share the columns behind a pivot."""
 MOST_BLOCKS = 4096
@@ -85,15 +87,18 @@ def eliminate(panel: Words) -> Any:
 def substitute(t: Words, w: Words, *, upper: bool) -> None:
     """Overwrite w with T^-1 w for a small triangle, the upper one or the unit lower one."""
     size, width = w.shape
+    if not size or not width:
+        return
     sides = torch.stack(w.planes)
     with _on(sides):
         launch(
-            panels.substitute, (-(-width // BLOCK),),
+            panels.substitute, (-(-width // COLUMNS),),
             {
                 "t": torch.stack(t.planes), "w": sides, "size": size, "width": width,
-                "UPPER": upper, "PARTS": w.format.parts, "COUNT": len(w.planes), "BLOCK": BLOCK,
+                "UPPER": upper, "PARTS": w.format.parts, "COUNT": len(w.planes),
+                "ROWS": 1 << (size - 1).bit_length(), "BLOCK": COLUMNS,
             },
-            warps=WARPS, exact=True,
+            warps=1, exact=True,
         )  # fmt: skip
     for plane, found in zip(w.planes, sides, strict=True):
         plane[...] = found

@@ -214,31 +214,60 @@ def eliminate(
                 )  # fmt: skip
 
 
+@triton.jit
+def row_of(x, row, j, shape: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Row j of numbers in registers, in all rows: a sum of bits, all but one of which are 0."""
+    new = ()
+    for part in tl.static_range(PARTS):
+        words = ()
+        for l in tl.static_range(COUNT):
+            bits = tl.where(row == j, x[part][l].to(tl.int64, bitcast=True), 0)
+            line = tl.sum(bits, 0)[None, :].to(tl.float64, bitcast=True)
+            words = words + (tl.broadcast_to(line, shape),)
+        new = new + (words,)
+    return new
+
+
+@triton.jit
+def in_all(x, shape: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Numbers of a row or column, in all of a block."""
+    new = ()
+    for part in tl.static_range(PARTS):
+        words = ()
+        for l in tl.static_range(COUNT):
+            words = words + (tl.broadcast_to(x[part][l], shape),)
+        new = new + (words,)
+    return new
+
+
 @triton.jit(do_not_specialize=["size", "width"])
 def substitute(
     t, w, size, width, UPPER: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr,
-    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Overwrite w (words, parts, size, width) with T^-1 w; a program has some of its columns.
 
-    T (words, parts, size, size) is upper triangular, or lower with ones on the diagonal.
+    T (words, parts, size, size) is upper triangular, or lower with ones on the diagonal. Columns
+    stay in registers, a thread has some rows of them: a step is one row that all read, and one
+    number less of every row behind. Nothing waits for memory but what T has.
     """
-    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < width
-    same = at * 0
+    row = tl.arange(0, ROWS)[:, None]
+    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (row < size) & (at < width)
+    shape: tl.constexpr = (ROWS, BLOCK)
     length, square = wide(size) * width, wide(size) * size
+    place = wide(row) * width + at
+    z = load_number(w, place, length, inside, PARTS, COUNT)
     for step in range(size):
-        tl.debug_barrier()  # rows are read by other threads than wrote them, should layouts differ
         j = size - 1 - step if UPPER else step + 0
-        row = wide(j) * width + at
-        y = load_number(w, row, length, inside, PARTS, COUNT)
+        y = row_of(z, row, j, shape, PARTS, COUNT)
         if UPPER:
-            p = load_number(t, same + wide(j) * (size + 1), square, inside, PARTS, COUNT)
-            y = over(y, p, PARTS, COUNT)
-            store_number(w, row, length, inside, y, PARTS, COUNT)
-        for i in range(0 if UPPER else j + 1, j if UPPER else size):
-            x = load_number(t, same + wide(i) * size + j, square, inside, PARTS, COUNT)
-            other = wide(i) * width + at
-            z = load_number(w, other, length, inside, PARTS, COUNT)
-            z = less(z, times(x, y, PARTS, COUNT), PARTS, COUNT)
-            store_number(w, other, length, inside, z, PARTS, COUNT)
+            diagonal = row * 0 + wide(j) * (size + 1)
+            p = load_number(t, diagonal, square, diagonal < square, PARTS, COUNT)
+            y = over(y, in_all(p, shape, PARTS, COUNT), PARTS, COUNT)
+            z = chosen(row == j, y, z, PARTS, COUNT)
+        x = load_number(t, wide(row) * size + j, square, row < size, PARTS, COUNT)
+        product = times(in_all(x, shape, PARTS, COUNT), y, PARTS, COUNT)
+        left = row < j if UPPER else row > j
+        z = chosen(left, less(z, product, PARTS, COUNT), z, PARTS, COUNT)
+    store_number(w, place, length, inside, z, PARTS, COUNT)
