@@ -13,6 +13,7 @@ from widen.linalg.bounds import first_words
 from widen.linalg.scaling import each_plane
 from widen.words import Words, elementwise_panels
 from widen.words.arithmetic import plane_times_power
+from widen.words.exchanges import Exchanges
 
 BLOCK = 64
 """Columns of a panel, and rows of a triangle that is not halved any more: bits depend on it.
@@ -22,8 +23,8 @@ CPU milliseconds of `lu_factor`, one thread, float64x2, n = 100, 200, 400: 8.9, 
 """
 
 
-def factor_words(w: Words) -> Any:
-    """Overwrite a matrix (m, n) with both triangles; row i was exchanged with row pivots[i].
+def factor_words(w: Words) -> Exchanges:
+    """Overwrite a matrix (m, n) with both triangles, and tell how rows were exchanged.
 
     Pivots are the largest first words of their columns, the first of them: the same everywhere.
     The left half of the columns goes first: so most of the work is in products of long rows.
@@ -33,38 +34,38 @@ def factor_words(w: Words) -> Any:
         return eliminated(w)
     half = m if m < n else -(-n // (2 * BLOCK)) * BLOCK
     left, right = w[:, :half], w[:, half:]
-    pivots = factor_words(left)
-    _reorder(right, pivots)
+    exchanges = factor_words(left)
+    exchanges.apply(right)
     solve_lower(w[:half, :half], right[:half])
     if half == m:
-        return pivots
+        return exchanges
     take_off(right[half:], left[half:], right[:half])
     more = factor_words(right[half:])
-    _reorder(left[half:], more)
-    return np.concatenate([pivots, half + more])
+    more.apply(left[half:])
+    return exchanges.then(more)
 
 
-def eliminated(panel: Words) -> Any:
+def eliminated(panel: Words) -> Exchanges:
     """Overwrite a panel (m, b) with both triangles, and tell its exchanges of rows."""
     if elementwise_panels.are_served(panel):
         return elementwise_panels.eliminate(panel)
     return eliminated_by_columns(panel)
 
 
-def eliminated_by_columns(w: Words) -> Any:
+def eliminated_by_columns(w: Words) -> Exchanges:
     """The same in elementwise operations, two for every column: these are the bits."""
     m, n = w.shape
     pivots = np.arange(min(m, n))
     for j in range(len(pivots)):
         pivots[j] = _pivot(w, j)
-        _reorder(w[j:], pivots[j : j + 1] - j)
+        Exchanges.of(pivots[j : j + 1] - j, m - j).apply(w[j:])
         if not float(abs(first_words(w[j, j]))):
             continue  # a column of zeros: nothing to take off
         below = slice(j + 1, None)
         w[below, j : j + 1] = _over(w[below, j : j + 1], w[j : j + 1, j : j + 1])
         rest = (below, slice(j + 1, n))
         w[rest] = w[rest] - w[below, j : j + 1] * w[j : j + 1, j + 1 :]
-    return pivots
+    return Exchanges.of(pivots, m)
 
 
 def _pivot(w: Words, j: int) -> int:
@@ -96,26 +97,9 @@ def _over(x: Words, p: Words) -> Words:
     return result
 
 
-def _reorder(w: Words, pivots: Any) -> None:
-    """Exchange row i with row pivots[i], in order."""
-    order = _order(w.shape[0], pivots)
-    moved = np.flatnonzero(order != np.arange(len(order)))
-    for plane in w.planes if moved.size else ():
-        to, come = (moved_like(x, plane) for x in (moved, order[moved]))
-        plane[:, to] = plane[:, come]
-
-
 def permuted(a: Any, pivots: Any) -> Any:
     """The rows of a matrix in the order to which exchanges brought them."""
-    return a[moved_like(_order(a.shape[0], pivots), first_words(a))]
-
-
-def _order(rows: int, pivots: Any) -> Any:
-    """Where rows come from when row i is exchanged with row pivots[i], one after the other."""
-    order = np.arange(rows)
-    for i, j in enumerate(pivots.tolist()):
-        order[[i, j]] = order[[j, i]]
-    return order
+    return a[moved_like(Exchanges.of(pivots, a.shape[0]).order, first_words(a))]
 
 
 def solve_lower(t: Words, w: Words) -> None:

@@ -19,6 +19,7 @@ import torch
 
 from widen.gpu.kernels.triton import panels
 from widen.gpu.replay.launch import launch
+from widen.words.exchanges import Exchanges
 
 if TYPE_CHECKING:
     from widen.words.array import Words
@@ -47,8 +48,8 @@ def are_served(*given: Words) -> bool:
     return all(len(x.planes) <= most and x.shape[0] <= BLOCK * MOST_BLOCKS for x in given)
 
 
-def eliminate(panel: Words) -> Any:
-    """Overwrite a panel (m, b) with both triangles; its exchanges, which the host waits for."""
+def eliminate(panel: Words) -> Exchanges:
+    """Overwrite a panel (m, b) with both triangles; its exchanges, which stay on the GPU."""
     (rows, columns), count, parts = panel.shape, len(panel.planes), panel.format.parts
     steps, blocks = min(rows, columns), -(-rows // BLOCK)
     w = torch.stack([plane.mT for plane in panel.planes]).contiguous()
@@ -81,7 +82,7 @@ def eliminate(panel: Words) -> Any:
     below = torch.arange(columns, device=w.device)[:, None] < places[steps % 2]
     for plane, mixed in zip(panel.planes, torch.where(below, lower, w), strict=True):
         plane[...] = mixed[..., order].mT
-    return pivots.cpu().numpy()
+    return Exchanges(pivots, order)
 
 
 def substitute(t: Words, w: Words, *, upper: bool) -> None:
