@@ -62,10 +62,38 @@ def test_a_substitution_has_a_cpu_s_bits(shape, parts, count, upper):
     assert_same(one, fetched(other))
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(("parts", "count"), [(1, 2), (1, 3), (2, 2)])
+def test_one_launch_has_the_bits_of_many(parts, count, together, monkeypatch):
+    """One program, which meets itself: in the interpreter, no two can wait for one another."""
+    monkeypatch.setattr(elementwise_panels_gpu, "_shape", lambda blocks, device: (1, together))
+    w = matrix_of("random", (40, 7), parts, count)
+    one, other = w.copy(), moved(w)
+    exchanges = elementwise_panels.eliminate(one)
+    assert exchanges.order.tolist() == elementwise_panels_gpu.eliminate(other).order.tolist()
+    assert_same(one, fetched(other))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("together", [False, True])
+def test_many_programs_meet_and_have_a_cpu_s_bits(together, monkeypatch):
+    shape = elementwise_panels_gpu._shape
+    monkeypatch.setattr(
+        elementwise_panels_gpu, "_shape", lambda *given: (shape(*given)[0], together)
+    )
+    w = matrix_of("random", (8192, 128), 1, 2)
+    one, other = w.copy(), moved(w)
+    exchanges = elementwise_panels.eliminate(one)
+    found = elementwise_panels_gpu.eliminate(other)
+    assert exchanges.pivots.tolist() == found.pivots.tolist()
+    assert_same(one, fetched(other))
+
+
 @pytest.mark.parametrize(("shape", "parts", "count"), [((11, 9), 1, 2), ((6, 11), 2, 2)])
 def test_several_panels_have_a_cpu_s_bits(shape, parts, count, monkeypatch):
     """Exchanges stay where the rows are, and are put together there."""
     monkeypatch.setattr(triangles, "BLOCK", 3)
+    monkeypatch.setattr(triangles, "TRIANGLE", 2)
     w = matrix_of("random", shape, parts, count)
     one, other = w.copy(), moved(w)
     wanted = triangles.factor_words(one)

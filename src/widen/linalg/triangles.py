@@ -15,11 +15,17 @@ from widen.words import Words, elementwise_panels
 from widen.words.arithmetic import plane_times_power
 from widen.words.exchanges import Exchanges
 
-BLOCK = 64
-"""Columns of a panel, and rows of a triangle that is not halved any more: bits depend on it.
+BLOCK = 128
+"""Columns of a panel: bits depend on it.
 
 CPU milliseconds of `lu_factor`, one thread, float64x2, n = 100, 200, 400: 8.9, 36, 123 with 32, and
-4.2, 18, 84 with 64; float64x4 n = 400: 384 and 442.
+4.2, 18, 84 with 64. On a busy machine, n = 100, 400, 800 with 64 and triangles of 64: 2.4, 150 or
+more, 530; with 128 and triangles of 256: 1.1, 65, 409.
+"""
+TRIANGLE = 256
+"""Rows of a triangle that is not halved any more: bits depend on it. The fewer, the more products,
+each of which takes a GPU as long as its launches: at n = 8192, 448 of them with 64 and 64 rows, 112
+with 128 and 256.
 """
 
 
@@ -105,7 +111,7 @@ def permuted(a: Any, pivots: Any) -> Any:
 def solve_lower(t: Words, w: Words) -> None:
     """Overwrite w with T^-1 w for the unit lower triangle of T: by halves, most of it products."""
     n = t.shape[0]
-    if n <= BLOCK:
+    if n <= TRIANGLE:
         return _solved(t, w, upper=False)
     half = n // 2
     solve_lower(t[:half, :half], w[:half])
@@ -116,7 +122,7 @@ def solve_lower(t: Words, w: Words) -> None:
 def solve_upper(t: Words, w: Words) -> None:
     """Overwrite w with T^-1 w for the upper triangle of T, by halves."""
     n = t.shape[0]
-    if n <= BLOCK:
+    if n <= TRIANGLE:
         return _solved(t, w, upper=True)
     half = n // 2
     solve_upper(t[half:, half:], w[half:])

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from widen.gpu.kernels.triton import panels
+from widen.gpu.replay import driver
+from widen.gpu.replay.driver import processors
 from widen.gpu.replay.launch import launch
 from widen.words.exchanges import Exchanges
 
@@ -35,9 +37,14 @@ BLOCK = 64
 """Rows of a program of `eliminate`: one for each thread."""
 WARPS = 2
 COLUMNS = 2
-"""Columns of a program of `substitute`, which is one warp: rows are summed without a barrier."""
+"""Columns of a program of `substitute`, a warp for each 64 rows: one warp has no barriers."""
 GROUPS = 8
 """Programs that share the columns behind a pivot."""
+ACROSS = 4
+"""Columns of a program of `eliminate` at a time, of two real words: more fill the registers."""
+RESIDENT = 8
+"""Programs of `eliminate` for which a multiprocessor has room, at least: they meet behind every
+step. With 2 warps each, 8 have 128 registers a thread, and need 72 or fewer."""
 MOST_BLOCKS = 4096
 """The largest of so many blocks are looked at by every program."""
 
@@ -60,22 +67,20 @@ def eliminate(panel: Words) -> Exchanges:
 
     places = torch.arange(rows, device=w.device).repeat(2, 1)
     pivots = integers(steps)
+    groups, together = _shape(blocks, w.device)
     arguments = {
         "w": w, "lower": lower, "places": places, "keys": integers(2, blocks),
-        "spots": integers(2, blocks), "lines": integers(2, blocks), "pivots": pivots, "rows": rows,
-        "columns": columns, "blocks": blocks, "groups": GROUPS, "PARTS": parts, "COUNT": count,
-        "ALL": 1 << (blocks - 1).bit_length() if blocks else 1, "BLOCK": BLOCK,
+        "spots": integers(2, blocks), "lines": integers(2, blocks), "pivots": pivots,
+        "arrivals": torch.zeros(1, dtype=torch.int32, device=w.device), "first": -1, "steps": steps,
+        "rows": rows, "columns": columns, "blocks": blocks, "groups": groups, "TOGETHER": together,
+        "PARTS": parts, "COUNT": count, "ALL": 1 << (blocks - 1).bit_length() if blocks else 1,
+        "BLOCK": BLOCK, "ACROSS": ACROSS if parts * count == 2 else 1,
     }  # fmt: skip
     with _on(w):
-        if steps:
-            before = {**arguments, "j": 0, "BEFORE": True}
-            launch(panels.eliminate, (blocks, 1), before, warps=WARPS, exact=True)
-        for j in range(steps):
-            groups = max(1, min(GROUPS, columns - 1 - j))
+        for first in range(-1, 0 if together else steps) if steps else ():
             launch(
-                panels.eliminate, (blocks, groups),
-                {**arguments, "groups": groups, "j": j, "BEFORE": False}, warps=WARPS,
-                exact=True,
+                panels.eliminate, (blocks, groups), {**arguments, "first": first}, warps=WARPS,
+                exact=True, together=together,
             )  # fmt: skip
     order = torch.empty_like(places[0])
     order[places[steps % 2]] = torch.arange(rows, device=w.device)
@@ -85,21 +90,28 @@ def eliminate(panel: Words) -> Exchanges:
     return Exchanges(pivots, order)
 
 
+def _shape(blocks: int, device: Any) -> tuple[int, bool]:
+    """Programs that share the columns of a block, and whether all have room at once."""
+    most = RESIDENT * processors(device)
+    together = driver.is_gpu(device) and torch.version.hip is None and blocks <= most
+    return max(1, min(GROUPS, most // max(1, blocks))) if together else GROUPS, together
+
+
 def substitute(t: Words, w: Words, *, upper: bool) -> None:
     """Overwrite w with T^-1 w for a small triangle, the upper one or the unit lower one."""
     size, width = w.shape
     if not size or not width:
         return
-    sides = torch.stack(w.planes)
+    sides, columns = torch.stack(w.planes), torch.stack([plane.mT for plane in t.planes])
     with _on(sides):
         launch(
             panels.substitute, (-(-width // COLUMNS),),
             {
-                "t": torch.stack(t.planes), "w": sides, "size": size, "width": width,
+                "t": columns.contiguous(), "w": sides, "size": size, "width": width,
                 "UPPER": upper, "PARTS": w.format.parts, "COUNT": len(w.planes),
                 "ROWS": 1 << (size - 1).bit_length(), "BLOCK": COLUMNS,
             },
-            warps=1, exact=True,
+            warps=max(1, min(4, size // 64)), exact=True,
         )  # fmt: skip
     for plane, found in zip(w.planes, sides, strict=True):
         plane[...] = found
