@@ -20,7 +20,7 @@ from widen.linalg.intervals import Intervals
 from widen.linalg.progress import part as progress_part
 from widen.linalg.scaling import is_equal, times_powers
 
-WIDTHS = (2, 4, 8, 16)
+WIDTHS = (2, 3, 4, 8, 16)
 """Words of the eigenvectors, one after the other until all values are decided."""
 SPARE = 28
 """Bits beyond a format that nearly always decide: values are within 2^-20 of half a unit rarely."""
