@@ -1,13 +1,10 @@
 """Panels and small triangles of `Words` on a GPU: launches of Triton kernels, a CPU's bits.
 
-No GPU has run them yet. What LU in float64x2 at n = 8192 may take on an H200, from counts:
-- Panels: 8320 launches, which write and read 34 GB, 7 ms of the memory's time. A launch takes 2 or
-  3 us of the GPU, together 20 ms, and the host about 10 us, together 90 ms: so the host decides.
-- Triangles: 448 launches. A program goes through 2016 steps, one after the other, each of which
-  waits for memory: at half a microsecond each that is 0.4 s. This is what to make faster first, by
-  programs that share the rows behind a pivot.
-- Products: 448 of them, which `bench/words_gpu.py` measures.
-1.5 TFLOP/s would be 0.24 s in all, so 0.5 TFLOP/s or so is likely, not more.
+Neither form has been measured on a GPU yet. What the one before did, in float64x2 at n = 8192 on an
+H200: 3.16 s, with a launch for every column of 128 panels, whose pivots the host read, and 448
+triangles whose rows went through memory 2016 times. Now a panel of 128 columns is one launch, and
+a triangle of 256 rows stays in registers. With sm_90, `eliminate` has 78 registers for two words, 72
+for four, 70 for two of complex numbers; `substitute` 80 to 168 with 256 rows.
 """
 
 from __future__ import annotations
@@ -29,9 +26,9 @@ if TYPE_CHECKING:
 MOST_WORDS = {1: 4, 2: 2}
 """Words of real and of complex numbers, at most: more take the compiler long.
 
-For sm_90 that is 0.3 CPU seconds and 48 registers for two words, 10 s and 72 registers for four,
-1 s and 62 registers for two of complex numbers, 36 s for three. No kernel has local memory; that of
-complex numbers has 8 bytes of stack.
+For sm_90 that is 0.7 CPU seconds for two words, 13 s for four, 1 s for two of complex numbers, and
+was 36 s for three. No kernel has local memory; those of four words and of complex numbers have 8 or
+16 bytes of stack.
 """
 BLOCK = 64
 """Rows of a program of `eliminate`: one for each thread."""
@@ -44,7 +41,7 @@ ACROSS = 4
 """Columns of a program of `eliminate` at a time, of two real words: more fill the registers."""
 RESIDENT = 8
 """Programs of `eliminate` for which a multiprocessor has room, at least: they meet behind every
-step. With 2 warps each, 8 have 128 registers a thread, and need 72 or fewer."""
+step. With 2 warps each, 8 have 128 registers a thread, and need 78 or fewer."""
 MOST_BLOCKS = 4096
 """The largest of so many blocks are looked at by every program."""
 
