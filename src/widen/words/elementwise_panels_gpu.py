@@ -3,8 +3,8 @@
 Neither form has been measured on a GPU yet. What the one before did, in float64x2 at n = 8192 on an
 H200: 3.16 s, with a launch for every column of 128 panels, whose pivots the host read, and 448
 triangles whose rows went through memory 2016 times. Now a panel of 128 columns is one launch, and
-a triangle of 256 rows stays in registers. With sm_90, `eliminate` has 78 registers for two words, 72
-for four, 70 for two of complex numbers; `substitute` 80 to 168 with 256 rows.
+a triangle of 256 rows stays in registers. With sm_90, `eliminate` has 78 registers for two words,
+72 for four, 70 for two of complex numbers; `substitute` 80 to 168 with 256 rows.
 """
 
 from __future__ import annotations
