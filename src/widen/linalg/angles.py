@@ -20,7 +20,7 @@ import numpy as np
 
 from widen.formats import Part
 from widen.linalg.bounds import above
-from widen.linalg.intervals import Interval, Intervals
+from widen.linalg.intervals import Interval, Intervals, gaps
 
 NARROW = 2.0**-30
 """Largest |I - X'X| of vectors whose angles are bounded."""
@@ -32,7 +32,7 @@ def clusters(x: Intervals) -> tuple[list[int], Any]:
     Middles are in ascending order. A gap is the distance of a middle from all values of other
     clusters, infinite where there is one cluster alone; the power of two of the intervals is 1.
     """
-    n, apart = len(x), x.gaps()
+    n, apart = len(x), gaps(x.middles)
     widest = float(x.radii.max(initial=0.0))
     if not (apart > above(2 * widest)).all():
         return _clusters_of_ends(x)

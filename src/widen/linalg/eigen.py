@@ -7,25 +7,33 @@ is. X' is the adjoint. docs/linalg.md has the inequalities.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from widen import api
 from widen.formats.arrays import library_of
-from widen.linalg.arrays import adjoint, diagonal_of, eye_like, moved_like, on_host
+from widen.linalg.arrays import (
+    adjoint,
+    diagonal_of,
+    eye_like,
+    is_complex,
+    moved_like,
+    on_host,
+)
 from widen.linalg.bounds import (
     PRECISION,
     above,
     as_words,
     first_words,
+    format_name,
     magnitudes,
     product,
     product_above,
     row_sums,
 )
-from widen.linalg.intervals import Intervals, in_order
+from widen.linalg.intervals import Intervals, gaps, in_order
 from widen.linalg.progress import report
 from widen.words import Words
 
@@ -199,9 +207,12 @@ def groups_of(near: Any) -> list[Any]:
     return [group for group in groups if len(group) > 1]
 
 
-def enclose(a: Any, x: Words) -> Enclosed | None:
-    """Proven eigenvalues from any X; None if its columns are not nearly orthonormal."""
-    n, fmt = x.shape[1], x.format
+def enclose(a: Any, x: Words, count: int = 0) -> Enclosed | None:
+    """Proven eigenvalues from any X; None if its columns are not nearly orthonormal.
+
+    Products have so many words, or as many as X if these are more.
+    """
+    n, fmt = x.shape[1], format_name(max(count, len(x.planes)), is_complex(x))
     identity = eye_like(first_words(x), n)
     g, about_g = api.gemm(adjoint(x), x, identity, alpha=-1.0, beta=1.0, dtype=fmt, info=True)
     ax, about_ax = api.matmul(a, x, dtype=fmt, info=True)
@@ -211,22 +222,87 @@ def enclose(a: Any, x: Words) -> Enclosed | None:
     if not phi < 0.5:
         return None
     error = above(about_s.bound + product_above(abs_adjoint(x), about_ax.bound))
-    own = diagonal_of(error)
-    apart = library_of(own).where(identity == 0, above(magnitudes(s) + error), 0.0)
-    entries = apart + library_of(own).diag(own)
-    diagonal = diagonal_of(s.real)
-    sizes = above(abs(first_words(diagonal)))
+    known = _Known.of(s, error)
     # X'(A x_i - d_i x_i) = S e_i - d_i (I - G) e_i, and |y| <= |X'y| / sqrt(1 - phi).
-    norms = on_host(column_norms(above(entries + off * sizes)))
-    middles = on_host(diagonal)
-    order = in_order(middles)
-    middles, about = middles[order], _Rows.of(apart, own, order)
-    radii = _radii(about, Intervals(middles, about.rows).gaps())
-    radii = above((radii + phi * above(abs(first_words(middles)) + radii)) / (1 - phi))
-    return Enclosed(
-        Intervals(middles, radii), x[:, moved_like(order, first_words(x))],
-        above(norms / (1 - phi))[order], phi,
-    )  # fmt: skip
+    whole = known.apart + library_of(off).diag(known.own)
+    norms = on_host(column_norms(above(whole + off * known.sizes)))
+    intervals, order = known.values()
+    radii = intervals.radii
+    radii = above((radii + phi * above(abs(first_words(intervals.middles)) + radii)) / (1 - phi))
+    intervals, residuals = replace(intervals, radii=radii), norms[order] / (1 - phi)
+    turn = known.diagonal * diagonal_of(g.real)
+    turned = known.turned(turn, off, diagonal_of(about_g.bound))
+    others, same = turned.values()
+    if (order == same).all():
+        others = replace(others, radii=above(others.radii + known.second_order(phi)))
+        nearer = others.radii < intervals.radii
+        intervals = intervals.replaced(nearer, others)
+        moved = above((abs(first_words(turn)) + turned.own) * (1 + phi))
+        residuals = residuals + np.where(nearer, on_host(moved)[order], 0.0)
+    vectors = x[:, moved_like(order, first_words(x))]
+    return Enclosed(intervals, vectors, above(residuals), phi)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a Hermitian matrix M that is nearly diagonal.
+
+    `diagonal` is its diagonal in words, `own` are upper bounds of their errors, `sizes` of theirs
+    and the exact one's magnitudes, `apart` of those of the rest.
+
+    With N = X'X = I - R and T = N^(-1/2), XT is unitary, so that TMT has the eigenvalues of A for
+    M = X'AX. T = I + R/2 + E, |E| <= (3/8 + 5/16 phi + ...) phi^2 <= 3/4 phi^2 for phi <= 1/2. Let
+    m and M0 be the diagonal of M and the rest of it. Then TMT is the sum of
+    - the diagonal m_i (1 + r_ii);
+    - off it, m_ij + r_ij (m_i + m_j) / 2;
+    - (R M0 + M0 R) / 2, at most phi |M0|;
+    - R M R / 4 + E M + M E + (E M R + R M E) / 2 + E M E, at most
+      (1/4 + 3/2 + 3/4 phi + 9/16 phi^2) phi^2 |M| < 2.5 phi^2 |M|.
+    So errors of X count squared. Norms are at most the largest sums of rows.
+    """
+
+    diagonal: Words
+    own: Any
+    sizes: Any
+    apart: Any
+
+    @classmethod
+    def of(cls, s: Any, error: Any) -> _Known:
+        """The same of what S is within the errors of."""
+        library, own, diagonal = library_of(error), diagonal_of(error), diagonal_of(s.real)
+        apart = _without_diagonal(above(magnitudes(s) + error), library)
+        return cls(diagonal, own, above(abs(first_words(diagonal)) + own), apart)
+
+    def values(self) -> tuple[Intervals, Any]:
+        """Its eigenvalues, and the order of its diagonal."""
+        diagonal = on_host(self.diagonal)
+        order = in_order(diagonal)
+        middles = diagonal[order]
+        about = _Rows.of(self.apart, self.own, order)
+        return Intervals(middles, _radii(about, gaps(middles))), order
+
+    def turned(self, turn: Words, off: Any, bound: Any) -> _Known:
+        """The first two terms: `turn` is s_i g_ii in words, g_ii within `bound` of r_ii.
+
+        m_i (1 + r_ii) - s_i (1 + g_ii) = (m_i - s_i) (1 + r_ii) + s_i (r_ii - g_ii), and words are
+        rounded twice.
+        """
+        sizes, grown = self.sizes, 1 + diagonal_of(off)
+        unit = 2.0 ** (5 - PRECISION[len(turn.planes)])
+        own = above(self.own * grown + sizes * bound + unit * sizes * grown)
+        apart = above(self.apart + off * (sizes[:, None] + sizes[None, :]) / 2)
+        apart = _without_diagonal(apart, library_of(apart))
+        return _Known(self.diagonal + turn, own, above(sizes * grown), apart)
+
+    def second_order(self, phi: float) -> float:
+        """Upper bound of the norm of the other two."""
+        rows = row_sums(self.apart)
+        rest, whole = float(rows.max()), float(above(rows + self.sizes).max())
+        return float(above(phi * rest + 2.5 * phi * phi * whole))
+
+
+def _without_diagonal(x: Any, library: Any) -> Any:
+    return library.where(eye_like(x, x.shape[0]) == 0, x, 0.0)
 
 
 def abs_adjoint(x: Any) -> Any:
@@ -265,16 +341,17 @@ class _Rows:
         return cls(*(on_host(line)[order] for line in (rows, columns, own)))
 
 
-def _radii(about: _Rows, gaps: Any) -> Any:
+def _radii(about: _Rows, apart: Any) -> Any:
     """Radii around the diagonal of S for the eigenvalues of X'AX, in order.
 
     Weyl's for all; Gershgorin's with row i times tau, where its gap is large: the disc of any other
-    row grows by an entry of column i over tau, half of the gap at most. `gaps` are lower bounds.
+    row grows by an entry of column i over tau, half of the gap at most. `apart` are lower bounds of
+    the differences of the diagonal in order.
     """
     most, worst = float(about.rows.max()), float(about.own.max())
-    if not len(gaps):
+    if not len(apart):
         return np.array([most])
-    gap = np.minimum(np.concatenate([gaps[:1], gaps]), np.concatenate([gaps, gaps[-1:]]))
+    gap = np.minimum(np.concatenate([apart[:1], apart]), np.concatenate([apart, apart[-1:]]))
     wide = gap > 8 * most
     safe = np.where(wide, gap, 1.0)
     tau = np.maximum(above(2 * about.columns / safe), 2.0**-200)

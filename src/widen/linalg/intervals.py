@@ -89,6 +89,15 @@ class Intervals:
         """The same, with ends of some that are narrower."""
         return replace(self, given={**self.given, **given})
 
+    def replaced(self, where: Any, others: Intervals) -> Intervals:
+        """The same, with others in some places."""
+        pairs = zip(self.middles.planes, others.middles.planes, strict=True)
+        planes = [np.where(where, other, own) for own, other in pairs]
+        return replace(
+            self, middles=Words.of(self.middles.format, planes),
+            radii=np.where(where, others.radii, self.radii),
+        )  # fmt: skip
+
     def after_zero(self) -> Intervals:
         """Zero, and these in the other order."""
         n = len(self)
@@ -103,12 +112,6 @@ class Intervals:
         )  # fmt: skip
 
     # ── all at once ──────────────────────────────────────────────────────────
-
-    def gaps(self) -> Any:
-        """Lower bounds of the differences of middles in ascending order, without the power."""
-        x = self.middles
-        difference = first_words(x[1:] - x[:-1])  # relative errors are far below 2^-50
-        return np.where(difference > LEAST, difference * (1 - 2.0**-50), 0.0)
 
     def may_hold_zero(self) -> Any:
         """Where zero may be inside: at all others it is not."""
@@ -200,6 +203,12 @@ def radius_of(value: tuple[float, ...], low: Fraction, high: Fraction) -> float:
     middle = sum((Fraction(float(word)) for word in value), Fraction(0))
     reach = max(high - middle, middle - low)
     return float(np.nextafter(round_once(reach, FLOAT64), np.inf)) if reach else 0.0
+
+
+def gaps(x: Words) -> Any:
+    """Lower bounds of the differences of numbers in ascending order."""
+    difference = first_words(x[1:] - x[:-1])  # relative errors are far below 2^-50
+    return np.where(difference > LEAST, difference * (1 - 2.0**-50), 0.0)
 
 
 def in_order(x: Words, *, descending: bool = False) -> Any:
