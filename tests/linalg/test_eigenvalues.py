@@ -98,11 +98,11 @@ def test_enclosures_hold_for_any_vectors(family, noise, count):
 def test_errors_of_vectors_count_squared():
     """Not only those of their angles: their lengths and products among each other are off, too."""
     a = MATRICES["random"]()
-    for noise, most in ((0.0, 1e-26), (1e-12, 1e-20), (1e-8, 1e-12)):
+    for noise in (0.0, 1e-12, 1e-8):
         x = eigen.start(a) + noise * rng_of(7).standard_normal(a.shape)
         found = eigen.enclose(a, x, 4)
         assert found.phi > noise
-        assert found.intervals.radii.max() < most
+        assert found.intervals.radii.max() < 200 * found.phi**2
         with mpmath.workdps(100):
             for ends, exact in zip(found.intervals.pairs(), exact_eigenvalues(a), strict=True):
                 low, high = (mpmath.mpf(end.numerator) / end.denominator for end in ends)
