@@ -349,7 +349,9 @@ def architecture_of(device: int) -> int:
 class _Issue:
     """What launches a compiled kernel."""
 
-    def __init__(self, loaded: Loaded, grid: tuple[int, ...], device: int, together: bool) -> None:
+    def __init__(
+        self, loaded: Loaded, grid: tuple[int, ...], device: int, together: bool = False
+    ) -> None:
         x, y, z = (*grid, 1, 1)[:3]
         self._code, self._function, self._device = loaded.code, loaded.function, device
         self._grid, self._together = (x, y, z), together
