@@ -33,6 +33,7 @@ def test_numbers_are_those_of_the_header():
     for name, ours in {
         "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES": driver.MAX_DYNAMIC_SHARED_SIZE_BYTES,
         "CU_FUNC_CACHE_PREFER_SHARED": driver.PREFER_SHARED,
+        "CU_LAUNCH_ATTRIBUTE_COOPERATIVE": driver.LAUNCH_ATTRIBUTE_COOPERATIVE,
         "CUDA_ERROR_INVALID_CONTEXT": driver.INVALID_CONTEXT,
         "CU_TENSOR_MAP_DATA_TYPE_UINT8": driver.UINT8,
         "CU_TENSOR_MAP_SWIZZLE_128B": driver.SWIZZLE_128B,
@@ -64,6 +65,26 @@ def test_a_tensor_map_is_what_the_driver_writes(monkeypatch):
         [0, 3, address, [100, 30, 4], [112, 3360], [128, 64, 1], [1, 1, 1], 0, 3, 3, 0],
         [8, 8, 4, 4],
     ]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_launch_says_whether_programs_wait_for_one_another(together, monkeypatch):
+    """As cuda.h has it: a number, bytes up to the eighth, and a value of 64 bytes."""
+    seen = []
+
+    def run(config, *_):
+        config = config._obj
+        seen.append((list(config.grid), config.attribute_count))
+        if config.attributes:
+            seen.append(list((ctypes.c_uint32 * 18).from_address(config.attributes)))
+        return 0
+
+    monkeypatch.setattr(driver, "calls", lambda: SimpleNamespace(cuLaunchKernelEx=run))
+    monkeypatch.setattr(driver, "stream", lambda device: 5)
+    driver.start(7, (3, 2, 1), 64, 0, arguments=[1, 2], long={}, device=0, together=together)
+    assert seen[0] == ([3, 2, 1], int(together))
+    assert seen[1:] == [[2, 0, 1, *[0] * 15]] * together
+    assert ctypes.sizeof(driver._Attribute) == 72
 
 
 def test_a_kernel_is_loaded_with_its_shared_memory(monkeypatch):

@@ -80,20 +80,33 @@ def test_zeros_are_proven_by_the_rank():
 
 
 @pytest.mark.parametrize("family", ["random", "clusters", "Wilkinson", "hilbert"])
-@pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-6, 1e-3])
-def test_enclosures_hold_for_any_vectors(family, noise):
+@pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-6, 1e-3, 1e-2])
+@pytest.mark.parametrize("count", [2, 4])
+def test_enclosures_hold_for_any_vectors(family, noise, count):
     """The proof does not ask where X comes from."""
     a = MATRICES[family]()
     x = eigen.start(a)
     x = x + noise * rng_of(7).standard_normal(a.shape)
-    found = eigen.enclose(a, x)
+    found = eigen.enclose(a, x, count)
     assert found is not None
     with mpmath.workdps(100):
-        for middle, radius, exact in zip(
-            found.middles, found.radii, exact_eigenvalues(a), strict=True
-        ):
-            centre = mpmath.mpf(middle.numerator) / middle.denominator
-            assert abs(centre - exact) <= mpmath.mpf(radius.numerator) / radius.denominator
+        for ends, exact in zip(found.intervals.pairs(), exact_eigenvalues(a), strict=True):
+            low, high = (mpmath.mpf(end.numerator) / end.denominator for end in ends)
+            assert low <= exact <= high
+
+
+def test_errors_of_vectors_count_squared():
+    """Not only those of their angles: their lengths and products among each other are off, too."""
+    a = MATRICES["random"]()
+    for noise in (0.0, 1e-12, 1e-8):
+        x = eigen.start(a) + noise * rng_of(7).standard_normal(a.shape)
+        found = eigen.enclose(a, x, 4)
+        assert found.phi > noise
+        assert found.intervals.radii.max() < 200 * found.phi**2
+        with mpmath.workdps(100):
+            for ends, exact in zip(found.intervals.pairs(), exact_eigenvalues(a), strict=True):
+                low, high = (mpmath.mpf(end.numerator) / end.denominator for end in ends)
+                assert low <= exact <= high
 
 
 def test_gaps_below_the_first_word_are_seen():
@@ -103,8 +116,8 @@ def test_gaps_below_the_first_word_are_seen():
     x = widen.Words([[Fraction(24, 25), Fraction(-7, 25)], [Fraction(7, 25), Fraction(24, 25)]],
                     "float64x4")  # fmt: skip
     found = eigen.enclose(a, x)
-    assert abs(found.middles[0] - low) <= found.radii[0]
-    assert abs(found.middles[1] - high) <= found.radii[1]
+    for (start, end), value in zip(found.intervals.pairs(), (low, high), strict=True):
+        assert start <= value <= end
 
 
 def test_vectors_that_are_not_orthonormal_prove_nothing():

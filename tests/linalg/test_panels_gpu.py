@@ -11,6 +11,7 @@ from device import ON, moved
 from panel_cases import assert_same, matrix_of
 from widen.linalg import triangles
 from widen.words import elementwise_panels, elementwise_panels_gpu
+from widen.words.exchanges import Exchanges
 
 pytestmark = pytest.mark.device
 
@@ -42,8 +43,10 @@ def test_a_panel_has_a_cpu_s_bits(kind, shape, parts, count):
     w = matrix_of(kind, shape, parts, count)
     one, other = w.copy(), moved(w)
     with np.errstate(all="ignore"):
-        pivots = elementwise_panels.eliminate(one)
-    assert pivots.tolist() == elementwise_panels_gpu.eliminate(other).tolist()
+        exchanges = elementwise_panels.eliminate(one)
+    found = elementwise_panels_gpu.eliminate(other)
+    assert exchanges.pivots.tolist() == found.pivots.tolist()
+    assert exchanges.order.tolist() == found.order.tolist()
     assert_same(one, fetched(other))
 
 
@@ -57,6 +60,59 @@ def test_a_substitution_has_a_cpu_s_bits(shape, parts, count, upper):
     elementwise_panels.substitute(t, one, upper=upper)
     elementwise_panels_gpu.substitute(moved(t), other, upper=upper)
     assert_same(one, fetched(other))
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(("parts", "count"), [(1, 2), (1, 3), (2, 2)])
+def test_one_launch_has_the_bits_of_many(parts, count, together, monkeypatch):
+    """One program, which meets itself: in the interpreter, no two can wait for one another."""
+    monkeypatch.setattr(elementwise_panels_gpu, "_shape", lambda blocks, device: (1, together))
+    w = matrix_of("random", (40, 7), parts, count)
+    one, other = w.copy(), moved(w)
+    exchanges = elementwise_panels.eliminate(one)
+    assert exchanges.order.tolist() == elementwise_panels_gpu.eliminate(other).order.tolist()
+    assert_same(one, fetched(other))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("together", [False, True])
+def test_many_programs_meet_and_have_a_cpu_s_bits(together, monkeypatch):
+    shape = elementwise_panels_gpu._shape
+    monkeypatch.setattr(
+        elementwise_panels_gpu, "_shape", lambda *given: (shape(*given)[0], together)
+    )
+    w = matrix_of("random", (8192, 128), 1, 2)
+    one, other = w.copy(), moved(w)
+    exchanges = elementwise_panels.eliminate(one)
+    found = elementwise_panels_gpu.eliminate(other)
+    assert exchanges.pivots.tolist() == found.pivots.tolist()
+    assert_same(one, fetched(other))
+
+
+@pytest.mark.parametrize(("shape", "parts", "count"), [((11, 9), 1, 2), ((6, 11), 2, 2)])
+def test_several_panels_have_a_cpu_s_bits(shape, parts, count, monkeypatch):
+    """Exchanges stay where the rows are, and are put together there."""
+    monkeypatch.setattr(triangles, "BLOCK", 3)
+    monkeypatch.setattr(triangles, "TRIANGLE", 2)
+    w = matrix_of("random", shape, parts, count)
+    one, other = w.copy(), moved(w)
+    wanted = triangles.factor_words(one)
+    monkeypatch.setattr(elementwise_panels, "are_served", lambda *given: True)
+    found = triangles.factor_words(other)
+    assert isinstance(found.pivots, torch.Tensor)
+    assert found.pivots.tolist() == wanted.pivots.tolist()
+    assert found.order.tolist() == wanted.order.tolist()
+    assert_same(one, fetched(other))
+
+
+def test_exchanges_of_a_cpu_move_rows_of_tensors():
+    rows = np.arange(6.0)[:, None]
+    exchanges = Exchanges.of(np.array([3, 3]), 6).then(Exchanges.of(np.array([2, 1]), 4))
+    assert exchanges.pivots.tolist() == [3, 3, 4, 3]
+    assert exchanges.order.tolist() == [3, 0, 4, 1, 2, 5]
+    x = moved(widen.Words(rows, "float64x2"))
+    exchanges.apply(x)
+    assert x.planes[0][0, :, 0].tolist() == exchanges.order.tolist()
 
 
 def test_which_numbers_are_served_on_a_gpu():

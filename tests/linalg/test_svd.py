@@ -183,7 +183,7 @@ def test_enclosures_hold_for_any_vectors(family, noise):
     found = core.enclose(a, core.Pair(widen.Words(u, kind), widen.Words(v, kind)))
     assert found is not None
     with mpmath.workdps(DIGITS):
-        for low, high, exact in zip(found.lows, found.highs, exact_svd(a)[1], strict=True):
+        for (low, high), exact in zip(found.intervals.pairs(), exact_svd(a)[1], strict=True):
             assert mpmath.mpf(low.numerator) / low.denominator <= exact
             assert exact <= mpmath.mpf(high.numerator) / high.denominator
 

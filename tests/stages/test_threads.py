@@ -153,7 +153,8 @@ class Driver:
             raise MemoryError("no room for a kernel")
         return 7
 
-    def start(self, function, grid, threads, shared_bytes, *, arguments, long, device):
+    def start(self, function, grid, threads, shared_bytes, *, arguments, long, device, together):
+        assert not together
         self.started.append((function, grid, threads, arguments))
 
 

@@ -11,70 +11,73 @@ nothing is known of one alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from widen.formats import Part
 from widen.linalg.bounds import above
+from widen.linalg.intervals import Interval, Intervals, gaps
 
 NARROW = 2.0**-30
 """Largest |I - X'X| of vectors whose angles are bounded."""
 
 
-def clusters(lows: Sequence[Fraction], highs: Sequence[Fraction]) -> list[int]:
-    """The first member of every value's cluster, for intervals in ascending order of value.
+def clusters(x: Intervals) -> tuple[list[int], Any]:
+    """The first member of every value's cluster, and lower bounds of gaps behind these.
 
-    >>> clusters([Fraction(0), Fraction(1), Fraction(4)], [Fraction(2), Fraction(3), Fraction(5)])
-    [0, 0, 2]
+    Middles are in ascending order. A gap is the distance of a middle from all values of other
+    clusters, infinite where there is one cluster alone; the power of two of the intervals is 1.
     """
+    n, apart = len(x), gaps(x.middles)
+    widest = float(x.radii.max(initial=0.0))
+    if not (apart > above(2 * widest)).all():
+        return _clusters_of_ends(x)
+    # No other interval reaches into a gap; the differences are at least half of what is taken from.
+    distances = np.full(n, np.inf)
+    distances[1:] = apart - x.radii[:-1]
+    distances[:-1] = np.minimum(distances[:-1], apart - x.radii[1:])
+    return list(range(n)), distances * (1 - 2.0**-50)
+
+
+def _clusters_of_ends(x: Intervals) -> tuple[list[int], Any]:
+    """The same by fractions."""
+    pairs = x.pairs()
     labels: list[int] = []
     reach = None
-    for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
+    for i, (low, high) in enumerate(pairs):
         labels.append(labels[-1] if reach is not None and low <= reach else i)
         reach = high if reach is None else max(reach, high)
-    return labels
-
-
-def gaps(
-    middles: Sequence[Fraction], lows: Sequence[Fraction], highs: Sequence[Fraction],
-    labels: Sequence[int],
-) -> list[Fraction | None]:  # fmt: skip
-    """Lower bounds of the distance of every middle from all values of other clusters.
-
-    None where there is one cluster alone. Clusters are in order, so that the next ones are nearest.
-    """
-    distances: list[Fraction | None] = []
-    ends: dict[int, Fraction] = {}
-    starts: dict[int, Fraction] = {}
-    for label, low, high in zip(labels, lows, highs, strict=True):
-        ends[label] = max(ends.get(label, high), high)
-        starts[label] = min(starts.get(label, low), low)
+    starts = {label: min(low for low, _ in group) for label, group in _groups(labels, pairs)}
+    ends = {label: max(high for _, high in group) for label, group in _groups(labels, pairs)}
     names = sorted(starts)
     place = {label: k for k, label in enumerate(names)}
-    for middle, label in zip(middles, labels, strict=True):
-        at = place[label]
+    distances = np.full(len(x), np.inf)
+    for i, label in enumerate(labels):
+        at, middle = place[label], x.middle(i)
         beside = [middle - ends[names[k]] for k in (at - 1,) if k >= 0]
         beside += [starts[names[k]] - middle for k in (at + 1,) if k < len(names)]
-        distances.append(min(beside) if beside else None)
-    return distances
+        if beside:
+            distances[i] = float(min(beside)) * (1 - 2.0**-50)
+    return labels, distances
 
 
-def sines(residuals: Any, distances: Sequence[Fraction | None], phi: float) -> Any:
+def _groups(labels: list[int], pairs: list[Interval]) -> Iterator[tuple[int, list[Interval]]]:
+    """The intervals of every cluster."""
+    for label, group in groupby(zip(labels, pairs, strict=True), key=itemgetter(0)):
+        yield label, [pair for _, pair in group]
+
+
+def sines(residuals: Any, distances: Any, phi: float) -> Any:
     """Upper bounds of the sines of the angles between vectors and their clusters' spaces."""
-    bounds = np.ones(len(distances))
     if not phi <= NARROW:
-        return bounds
-    for i, distance in enumerate(distances):
-        if distance is None:
-            bounds[i] = 0.0
-        elif distance > 0:
-            least = float(distance) * (1 - 2.0**-50)
-            if least > 0:
-                bounds[i] = float(above(float(residuals[i]) / least * (1 + phi)))
-    return np.minimum(bounds, 1.0)
+        return np.ones(len(distances))
+    safe = np.where(distances > 0, distances, 1.0)
+    bounds = np.where(distances > 0, above(residuals / safe * (1 + phi)), 1.0)
+    return np.minimum(np.where(np.isinf(distances), 0.0, bounds), 1.0)
 
 
 def rounded_sines(sines: Any, rows: int, fmt: Part) -> Any:

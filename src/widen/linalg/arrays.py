@@ -16,9 +16,15 @@ def eye_like(x: Any, n: int) -> Any:
     """The identity in float64, where x is."""
     whole = empty((n, n), "float64", place_of(x))
     whole[...] = 0
-    diagonal = range(n)
-    whole[diagonal, diagonal] = 1
+    whole.reshape(-1)[:: n + 1] = 1  # a view of it
     return whole
+
+
+def diagonal_of(x: Any) -> Any:
+    """The diagonal of a matrix of numbers or of words."""
+    if isinstance(x, Words):
+        return Words.of(x.format, [library_of(p).diagonal(p, 0, -2, -1) for p in x.planes])
+    return library_of(x).diagonal(x)
 
 
 def filled(like: Any, shape: tuple[int, ...], value: float) -> Any:

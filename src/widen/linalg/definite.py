@@ -26,6 +26,7 @@ from widen.linalg.bounds import (
 )
 from widen.linalg.errors import NotProvenError
 from widen.linalg.integers import WORK, integer_rows, row_lengths
+from widen.linalg.intervals import Intervals
 from widen.linalg.null_vectors import null_vector
 from widen.linalg.records import DefiniteInfo
 from widen.linalg.spectrum import check_symmetric, scaled_by_two, symmetric_values
@@ -113,17 +114,24 @@ def _answer(a: Any) -> _Answer:
         return answer
 
 
+def _has_sign(intervals: Intervals) -> bool:
+    """Whether the smallest value is positive, or is not."""
+    low, high = intervals.ends(0)
+    return low > 0 or high <= 0
+
+
 def _by_eigenvalue(a: Any) -> _Answer:
     """The answer by the smallest eigenvalue and its vector."""
-    enclosures = symmetric_values(a, lambda lows, highs: lows[0] > 0 or highs[0] <= 0)
-    if enclosures.lows[0] > 0:
+    enclosures = symmetric_values(a, _has_sign, vectors=True)
+    low, high = enclosures.intervals.ends(0)
+    if low > 0:
         return _Answer(True, None, "the enclosure of the smallest eigenvalue is positive")
-    if enclosures.highs[0] > 0:
+    if high > 0:
         raise NotProvenError(
-            f"the smallest eigenvalue is within {float(enclosures.highs[0]):.1e} of zero, and 16 "
+            f"the smallest eigenvalue is within {float(high):.1e} of zero, and 16 "
             "words do not tell on which side"
         )
-    if enclosures.highs[0] == 0:
+    if high == 0:
         vector, how = null_vector(a)
         return _Answer(False, vector, f"{ZERO}; {how}")
     assert enclosures.vectors is not None

@@ -7,28 +7,35 @@ is. X' is the adjoint. docs/linalg.md has the inequalities.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from widen import api
 from widen.formats.arrays import library_of
-from widen.linalg.arrays import adjoint, eye_like, moved_like, on_host
+from widen.linalg.arrays import (
+    adjoint,
+    diagonal_of,
+    eye_like,
+    is_complex,
+    moved_like,
+    on_host,
+)
 from widen.linalg.bounds import (
     PRECISION,
     above,
     as_words,
     first_words,
+    format_name,
     magnitudes,
     product,
     product_above,
     row_sums,
 )
+from widen.linalg.intervals import Intervals, gaps, in_order
 from widen.linalg.progress import report
 from widen.words import Words
-from widen.words.conversions import to_fraction
 
 STEPS = 16
 """Steps of refinement in a format at most: an error is squared, or loses the 53 bits that a
@@ -41,13 +48,12 @@ NEAR = 2.0**-7
 
 @dataclass(frozen=True)
 class Enclosed:
-    """Eigenvalues in order, as middles and radii, and the vectors that belong to them.
+    """Eigenvalues in ascending order of their middles, and the vectors that belong to them.
 
     `residuals` are upper bounds of the 2-norms of A x - (middle) x, `phi` one of I - X'X.
     """
 
-    middles: list[Fraction]
-    radii: list[Fraction]
+    intervals: Intervals
     vectors: Words
     residuals: Any
     phi: float
@@ -59,9 +65,9 @@ def start(a: Any) -> Words:
     return as_words(vectors, 2)
 
 
-def refine(a: Any, x: Words) -> Words:
-    """Eigenvectors refined as far as the words of x go."""
-    progress = Progress(len(x.planes))
+def refine(a: Any, x: Words, bits: int | None = None) -> Words:
+    """Eigenvectors refined as far as the words of x go, or to errors of about 2^-bits."""
+    progress = Progress(len(x.planes), bits)
     while progress.goes_on:
         x, size = _refined(a, x)
         progress.report(size)
@@ -71,8 +77,8 @@ def refine(a: Any, x: Words) -> Words:
 class Progress:
     """Whether another step of refinement is worth it."""
 
-    def __init__(self, count: int) -> None:
-        bits = PRECISION[count]
+    def __init__(self, count: int, wanted: int | None = None) -> None:
+        bits = PRECISION[count] if wanted is None else min(wanted, PRECISION[count])
         self.done = 2.0 ** -max(bits // 2 + 6, bits - 47)  # behind which the words hold no more
         self.steps, self.before, self.goes_on = 0, 1.0, True
 
@@ -90,10 +96,10 @@ def _refined(a: Any, x: Words) -> tuple[Words, float]:
     """One step, and the size of its correction."""
     n, fmt = x.shape[1], x.format
     library = library_of(first_words(x))
-    identity, at = eye_like(first_words(x), n), range(n)
+    identity = eye_like(first_words(x), n)
     r_words = api.gemm(adjoint(x), x, identity, alpha=-1.0, beta=1.0, dtype=fmt)
     s_words = api.matmul(adjoint(x), api.matmul(a, x, dtype=fmt), dtype=fmt)
-    values = s_words.real[at, at] / (1 - r_words.real[at, at])
+    values = diagonal_of(s_words.real) / (1 - diagonal_of(r_words.real))
     row, column = values.reshape(1, n), values.reshape(n, 1)
     r = first_words(r_words)
     rest, gap = first_words(s_words + r_words * row), first_words(row - column)
@@ -107,7 +113,7 @@ def _refined(a: Any, x: Words) -> tuple[Words, float]:
     e = upper + library.tril(whole - adjoint(upper), -1) + library.diag(library.diagonal(whole) / 2)
     correction = product(first_words(x), e) if len(x.planes) == 2 else api.matmul(x, e, dtype=fmt)
     x = x + correction
-    turned = _turned_groups(a, x, (values, noise), on_host(near))
+    turned = _turned_groups(a, x, (values, noise), on_host(near)) if bool(near.any()) else 0.0
     return x, max(size_of(e), turned)
 
 
@@ -137,8 +143,6 @@ def size_of(x: Any) -> float:
 
 def _turned_groups(a: Any, x: Words, known: tuple[Words, float], near: Any) -> float:
     """Rotate the vectors of every cluster to eigenvectors, in place; the size of the rotations."""
-    if not near.any():
-        return 0.0
     (values, noise), fmt, turned = known, x.format, 0.0
     for group in groups_of(near):
         at = moved_like(group, first_words(x))
@@ -203,9 +207,12 @@ def groups_of(near: Any) -> list[Any]:
     return [group for group in groups if len(group) > 1]
 
 
-def enclose(a: Any, x: Words) -> Enclosed | None:
-    """Proven eigenvalues from any X; None if its columns are not nearly orthonormal."""
-    n, fmt = x.shape[1], x.format
+def enclose(a: Any, x: Words, count: int = 0) -> Enclosed | None:
+    """Proven eigenvalues from any X; None if its columns are not nearly orthonormal.
+
+    Products have so many words, or as many as X if these are more.
+    """
+    n, fmt = x.shape[1], format_name(max(count, len(x.planes)), is_complex(x))
     identity = eye_like(first_words(x), n)
     g, about_g = api.gemm(adjoint(x), x, identity, alpha=-1.0, beta=1.0, dtype=fmt, info=True)
     ax, about_ax = api.matmul(a, x, dtype=fmt, info=True)
@@ -215,22 +222,87 @@ def enclose(a: Any, x: Words) -> Enclosed | None:
     if not phi < 0.5:
         return None
     error = above(about_s.bound + product_above(abs_adjoint(x), about_ax.bound))
-    diagonal = to_fraction(s.real[range(n), range(n)]).tolist()
-    order = sorted(range(n), key=diagonal.__getitem__)
-    share = Fraction(phi)
-    entries = _entries(s, error)
-    radii = [
-        (radius + share * (abs(diagonal[i]) + radius)) / (1 - share)
-        for i, radius in zip(order, _radii(entries, diagonal, order), strict=True)
-    ]
+    known = _Known.of(s, error)
     # X'(A x_i - d_i x_i) = S e_i - d_i (I - G) e_i, and |y| <= |X'y| / sqrt(1 - phi).
-    sizes = np.array([abs(float(value)) for value in diagonal])
-    norms = column_norms(above(entries + on_host(off) * above(sizes)))
-    at = np.array(order)
-    return Enclosed(
-        [diagonal[i] for i in order], radii, x[:, moved_like(at, first_words(x))],
-        above(norms / (1 - phi))[at], phi,
-    )  # fmt: skip
+    whole = known.apart + library_of(off).diag(known.own)
+    norms = on_host(column_norms(above(whole + off * known.sizes)))
+    intervals, order = known.values()
+    radii = intervals.radii
+    radii = above((radii + phi * above(abs(first_words(intervals.middles)) + radii)) / (1 - phi))
+    intervals, residuals = replace(intervals, radii=radii), norms[order] / (1 - phi)
+    turn = known.diagonal * diagonal_of(g.real)
+    turned = known.turned(turn, off, diagonal_of(about_g.bound))
+    others, same = turned.values()
+    if (order == same).all():
+        others = replace(others, radii=above(others.radii + known.second_order(phi)))
+        nearer = others.radii < intervals.radii
+        intervals = intervals.replaced(nearer, others)
+        moved = above((abs(first_words(turn)) + turned.own) * (1 + phi))
+        residuals = residuals + np.where(nearer, on_host(moved)[order], 0.0)
+    vectors = x[:, moved_like(order, first_words(x))]
+    return Enclosed(intervals, vectors, above(residuals), phi)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a Hermitian matrix M that is nearly diagonal.
+
+    `diagonal` is its diagonal in words, `own` are upper bounds of their errors, `sizes` of theirs
+    and the exact one's magnitudes, `apart` of those of the rest.
+
+    With N = X'X = I - R and T = N^(-1/2), XT is unitary, so that TMT has the eigenvalues of A for
+    M = X'AX. T = I + R/2 + E, |E| <= (3/8 + 5/16 phi + ...) phi^2 <= 3/4 phi^2 for phi <= 1/2. Let
+    m and M0 be the diagonal of M and the rest of it. Then TMT is the sum of
+    - the diagonal m_i (1 + r_ii);
+    - off it, m_ij + r_ij (m_i + m_j) / 2;
+    - (R M0 + M0 R) / 2, at most phi |M0|;
+    - R M R / 4 + E M + M E + (E M R + R M E) / 2 + E M E, at most
+      (1/4 + 3/2 + 3/4 phi + 9/16 phi^2) phi^2 |M| < 2.5 phi^2 |M|.
+    So errors of X count squared. Norms are at most the largest sums of rows.
+    """
+
+    diagonal: Words
+    own: Any
+    sizes: Any
+    apart: Any
+
+    @classmethod
+    def of(cls, s: Any, error: Any) -> _Known:
+        """The same of what S is within the errors of."""
+        library, own, diagonal = library_of(error), diagonal_of(error), diagonal_of(s.real)
+        apart = _without_diagonal(above(magnitudes(s) + error), library)
+        return cls(diagonal, own, above(abs(first_words(diagonal)) + own), apart)
+
+    def values(self) -> tuple[Intervals, Any]:
+        """Its eigenvalues, and the order of its diagonal."""
+        diagonal = on_host(self.diagonal)
+        order = in_order(diagonal)
+        middles = diagonal[order]
+        about = _Rows.of(self.apart, self.own, order)
+        return Intervals(middles, _radii(about, gaps(middles))), order
+
+    def turned(self, turn: Words, off: Any, bound: Any) -> _Known:
+        """The first two terms: `turn` is s_i g_ii in words, g_ii within `bound` of r_ii.
+
+        m_i (1 + r_ii) - s_i (1 + g_ii) = (m_i - s_i) (1 + r_ii) + s_i (r_ii - g_ii), and words are
+        rounded twice.
+        """
+        sizes, grown = self.sizes, 1 + diagonal_of(off)
+        unit = 2.0 ** (5 - PRECISION[len(turn.planes)])
+        own = above(self.own * grown + sizes * bound + unit * sizes * grown)
+        apart = above(self.apart + off * (sizes[:, None] + sizes[None, :]) / 2)
+        apart = _without_diagonal(apart, library_of(apart))
+        return _Known(self.diagonal + turn, own, above(sizes * grown), apart)
+
+    def second_order(self, phi: float) -> float:
+        """Upper bound of the norm of the other two."""
+        rows = row_sums(self.apart)
+        rest, whole = float(rows.max()), float(above(rows + self.sizes).max())
+        return float(above(phi * rest + 2.5 * phi * phi * whole))
+
+
+def _without_diagonal(x: Any, library: Any) -> Any:
+    return library.where(eye_like(x, x.shape[0]) == 0, x, 0.0)
 
 
 def abs_adjoint(x: Any) -> Any:
@@ -243,40 +315,46 @@ def column_norms(x: Any) -> Any:
 
     They are brought near 1 first: squares of what 16 words leave would underflow.
     """
-    power = 2.0 ** -int(np.frexp(float(x.max(initial=0.0)))[1])
+    power = 2.0 ** -int(np.frexp(float(x.max()) if 0 not in x.shape else 0.0)[1])
     near = x * power
     return above(above((near * near).sum(0), x.shape[0] + 2) ** 0.5) / power
 
 
-def _entries(s: Any, error: Any) -> Any:
-    """Upper bounds of what is off the diagonal of X'AX; on it, of the error of S."""
-    n = error.shape[0]
-    entries = on_host(above(magnitudes(s) + error))
-    entries[range(n), range(n)] = on_host(error)[range(n), range(n)]
-    return entries
+@dataclass(frozen=True)
+class _Rows:
+    """What is known of every row of S, on the host, in the order of the eigenvalues.
+
+    `own` are upper bounds of the errors of the diagonal, `rows` of these and the sums of what is
+    apart from it, `columns` of the largest of that in a row and its column.
+    """
+
+    rows: Any
+    columns: Any
+    own: Any
+
+    @classmethod
+    def of(cls, apart: Any, own: Any, order: Any) -> _Rows:
+        """The same from upper bounds of all entries that are apart from the diagonal."""
+        library = library_of(apart)
+        columns = library.maximum(library.amax(apart, 0), library.amax(apart, 1))
+        rows = above(row_sums(apart) + own)
+        return cls(*(on_host(line)[order] for line in (rows, columns, own)))
 
 
-def _radii(entries: Any, diagonal: list[Fraction], order: list[int]) -> list[Fraction]:
+def _radii(about: _Rows, apart: Any) -> Any:
     """Radii around the diagonal of S for the eigenvalues of X'AX, in order.
 
-    Weyl's for all; Gershgorin's with row i times tau, where its gap is large.
+    Weyl's for all; Gershgorin's with row i times tau, where its gap is large: the disc of any other
+    row grows by an entry of column i over tau, half of the gap at most. `apart` are lower bounds of
+    the differences of the diagonal in order.
     """
-    n = len(diagonal)
-    rows = on_host(row_sums(entries))
-    most, own = Fraction(float(rows.max())), float(np.diagonal(entries).max())
-    off = entries.copy()
-    off[range(n), range(n)] = 0
-    columns = np.maximum(off.max(axis=0), off.max(axis=1))
-    radii = []
-    for place, i in enumerate(order):
-        beside = [abs(diagonal[i] - diagonal[order[k]]) for k in (place - 1, place + 1)
-                  if 0 <= k < n]  # fmt: skip
-        gap = min(beside, default=None)
-        radius = most
-        if gap is not None and gap > 8 * most:
-            tau = max(2 * Fraction(float(columns[i])) / gap, Fraction(1, 2**200))
-            disc = tau * Fraction(float(rows[i]))
-            if gap - 2 * Fraction(own) > disc + most + gap / 2:
-                radius = min(most, disc + Fraction(float(entries[i, i])))
-        radii.append(radius)
-    return radii
+    most, worst = float(about.rows.max()), float(about.own.max())
+    if not len(apart):
+        return np.array([most])
+    gap = np.minimum(np.concatenate([apart[:1], apart]), np.concatenate([apart, apart[-1:]]))
+    wide = gap > 8 * most
+    safe = np.where(wide, gap, 1.0)
+    tau = np.maximum(above(2 * about.columns / safe), 2.0**-200)
+    disc = above(tau * about.rows)
+    wide &= 0.5 * gap > above(disc + most + 2 * worst)
+    return np.where(wide, np.minimum(most, above(disc + about.own)), most)

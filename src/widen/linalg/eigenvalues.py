@@ -10,7 +10,7 @@ from widen.linalg import operands, results
 from widen.linalg.bounds import first_words
 from widen.linalg.progress import Progress, reported
 from widen.linalg.progress import part as progress_part
-from widen.linalg.spectrum import Values, all_decided, check_symmetric, symmetric_values
+from widen.linalg.spectrum import all_decided, check_symmetric, symmetric_values
 
 
 @taking("a")
@@ -103,11 +103,7 @@ def _solved(a: Any, dtype: Any, with_vectors: bool) -> tuple[Any, Any, Any]:
         check_symmetric(matrix)
         with progress_part(at * share, share):
             enclosures = symmetric_values(matrix, all_decided(part), part, vectors=with_vectors)
-        each.append(
-            enclosures
-            if with_vectors
-            else Values(enclosures.lows, enclosures.highs, enclosures.words)
-        )
+        each.append(enclosures)
     value, record = results.collected(call, each, tuple(array.shape[:-1]), started)
     if not with_vectors:
         return value, None, record

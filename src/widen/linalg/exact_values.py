@@ -31,6 +31,7 @@ from widen.linalg.bounds import first_words
 from widen.linalg.decide import decide_exactly
 from widen.linalg.eigen import labels_of
 from widen.linalg.integers import to_integers
+from widen.linalg.intervals import Interval, Intervals
 from widen.linalg.lifting import candidate
 from widen.linalg.modular import planes_of
 from widen.linalg.singular import (
@@ -42,6 +43,7 @@ from widen.linalg.singular import (
     shifted_rank,
     work_of,
 )
+from widen.words import Words
 
 RANK_WORK = 700
 """Rows up to which the rank is asked for where a value may be zero."""
@@ -51,8 +53,6 @@ MANY = 128
 """Values from which on their sizes are not looked at: that would take hundreds of words."""
 SURE = 20
 """Bits between a unit and the width of an enclosure before a rank is asked for."""
-
-Interval = tuple[Fraction, Fraction]
 
 
 class ExactValues:
@@ -70,20 +70,27 @@ class ExactValues:
         self.a, self.part, self.singular = a, part, singular
         self.spent = 0.0
         self.counts: dict[Fraction, int | None] = {}
-        planes = [plane for x in _real_parts(a) for plane in planes_of(x)]
-        self.unit = min(int(last_exponents(plane).min(initial=NONE)) for plane in planes)
+        planes = [plane for x in _real_parts(a) for plane in _planes(x)]
+        self.unit = min(int(last_exponents(p).min()) if 0 not in p.shape else NONE for p in planes)
         self.blocks: list[Any] | None = None
         self.short: Counter[Fraction] = Counter()
 
-    def settled(self, pairs: list[Interval]) -> list[Interval]:
+    def settled(self, intervals: Intervals) -> Intervals:
         """The same enclosures, with single numbers in place of those that are proven to be such."""
-        ends = list(pairs)
-        for c in {c for pair in pairs if (c := self._candidate(*pair)) is not None}:
-            inside = [i for i, (low, high) in enumerate(pairs) if low <= c <= high]
-            if self._is_small(pairs, inside, c) or self._count(c) == len(inside):
-                for i in inside:
-                    ends[i] = (c, c)
-        return ends
+        ends: dict[int, Interval] = {}
+        for c in self._candidates(intervals):
+            inside = intervals.holding(c)
+            if self._is_small(intervals, inside, c) or self._count(c) == len(inside):
+                ends.update(dict.fromkeys(inside, (c, c)))
+        return intervals.with_ends(ends)
+
+    def _candidates(self, intervals: Intervals) -> set[Fraction]:
+        """The candidates of all intervals: most have none, which is seen of all at once."""
+        where = intervals.may_hold_zero()
+        if self.part is not None:
+            where |= intervals.may_hold_multiple(self.unit, SURE) & intervals.open(self.part)
+        found = (self._candidate(*intervals.ends(i)) for i in np.flatnonzero(where).tolist())
+        return {c for c in found if c is not None}
 
     def _candidate(self, low: Fraction, high: Fraction) -> Fraction | None:
         """A number that may be the value, and if so stays undecided for ever."""
@@ -97,11 +104,11 @@ class ExactValues:
         c = candidate(low, high, self.part)
         return c if c is not None and low <= c <= high and (c / unit).denominator == 1 else None
 
-    def _is_small(self, pairs: list[Interval], inside: list[int], c: Fraction) -> bool:
+    def _is_small(self, intervals: Intervals, inside: list[int], c: Fraction) -> bool:
         """Whether the sizes of all eigenvalues prove it."""
-        if len(pairs) > MANY or self.unit == NONE or (self.singular and not c):
+        if len(intervals) > MANY or self.unit == NONE or (self.singular and not c):
             return False
-        scale = Fraction(2) ** -self.unit
+        scale, pairs = Fraction(2) ** -self.unit, intervals.pairs()
         sizes = [max(abs(low - c), abs(high - c)) * scale for low, high in pairs]
         most = max(sizes[i] for i in inside)
         if most > 1:
@@ -150,6 +157,11 @@ class ExactValues:
 def _log2(x: Fraction) -> float:
     """At least the logarithm."""
     return math.log2(x.numerator) - math.log2(x.denominator) + 2.0**-20
+
+
+def _planes(x: Any) -> list[Any]:
+    """The words of real numbers, where they are."""
+    return [plane[0] for plane in x.planes] if isinstance(x, Words) else [x]
 
 
 def _real_parts(a: Any) -> list[Any]:

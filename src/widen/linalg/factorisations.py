@@ -161,7 +161,7 @@ def lu_factor(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
     planes, pivots = [], []
     for matrix in results.each_matrix(call):
         w = _complex_if(as_words(matrix, count), call.fmt)
-        pivots.append(triangles.factor_words(w))
+        pivots.append(on_host(triangles.factor_words(w).pivots))
         planes.append(results.planes_for(w, call.fmt))
     lu = operands.assembled(planes, (*batch, m, n), call, like)
     order = np.array(pivots, int).reshape(*batch, min(m, n))

@@ -16,11 +16,12 @@ from widen.formats.arrays import library_of
 from widen.linalg import operands, results
 from widen.linalg.decide import decide_exactly, rounded
 from widen.linalg.integers import to_integers
+from widen.linalg.intervals import Interval, Intervals
 from widen.linalg.modular import planes_of
 from widen.linalg.powers import power_mean, root_ends
 from widen.linalg.singular import row_exponents
 from widen.linalg.singular_values import values_of
-from widen.linalg.spectrum import Values, all_decided
+from widen.linalg.spectrum import Values
 from widen.words import Words
 
 OF_MATRICES = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
@@ -113,12 +114,12 @@ def rounded_norm(x: Any, ord: Any, part: Part, *, of_matrix: bool = False) -> tu
     (7.0,)
     """
     enclosures = (_matrix_norm if of_matrix else _vector_norm)(ord)(operands.widened(x), part)
-    (low,), (high,) = enclosures.lows, enclosures.highs
+    low, high = enclosures.intervals.ends(0)
     return decide_exactly(low, high, part) or rounded((low + high) / 2, part)
 
 
 def _exactly(value: Fraction) -> Values:
-    return Values([value], [value], 0)
+    return Values.of(value, value)
 
 
 def _numbers(x: Any) -> tuple[list[Any], Fraction]:
@@ -147,11 +148,7 @@ def _vector_norm(ord: Any) -> Norm:
     exponent = Fraction(float(ord))
     if not Fraction(1, 10**6) <= abs(exponent) <= 10**6:
         raise ValueError(f"ord={ord!r}: powers between 1e-6 and 1e6 have norms here")
-    return lambda x, part: Values(*_lists(power_mean(*_squares(x), exponent, part)), 0)
-
-
-def _lists(ends: tuple[Fraction, Fraction]) -> tuple[list[Fraction], list[Fraction]]:
-    return [ends[0]], [ends[1]]
+    return lambda x, part: Values.of(*power_mean(*_squares(x), exponent, part))
 
 
 def _squares(x: Any) -> tuple[list[int], Fraction]:
@@ -163,7 +160,7 @@ def _squares(x: Any) -> tuple[list[int], Fraction]:
 
 def _two_norm(x: Any, part: Part) -> Values:
     squares, unit = _squares(x)
-    return Values(*_lists(root_ends(sum(squares) * unit, 2, part)), 0)
+    return Values.of(*root_ends(sum(squares) * unit, 2, part))
 
 
 def _extreme_of(rows: list[list[int]], unit: Fraction, part: Part, largest: bool) -> Values:
@@ -171,7 +168,7 @@ def _extreme_of(rows: list[list[int]], unit: Fraction, part: Part, largest: bool
     (squares,) = rows
     if not squares:
         raise ValueError("nothing has no largest or smallest number; give vectors that hold some")
-    return Values(*_lists(root_ends((max if largest else min)(squares) * unit, 2, part)), 0)
+    return Values.of(*root_ends((max if largest else min)(squares) * unit, 2, part))
 
 
 def _largest_sum(rows: list[list[int]], unit: Fraction, part: Part, largest: bool) -> Values:
@@ -196,7 +193,7 @@ def _largest_sum(rows: list[list[int]], unit: Fraction, part: Part, largest: boo
             high.append(sum(roots) + len(roots) - sum(exact))
         ends = [choose(side) * scale / 2**shift for side in (low, high)]
         if ends[0] == ends[1] or (bits and decide_exactly(ends[0], ends[1], part) is not None):
-            return Values([ends[0]], [ends[1]], 0)
+            return Values.of(*ends)
         bits = max(2 * bits, part.precision + 64)
 
 
@@ -226,15 +223,17 @@ def _sums(x: Any, part: Part, axis: int, largest: bool) -> Values:
 def _singular(x: Any, part: Part, at: int) -> Values:
     """One singular value."""
     results.check_not_empty(x)
-    check = all_decided(part)
-    enclosures = values_of(x, lambda lows, highs: check([lows[at]], [highs[at]]), part)
-    return Values([enclosures.lows[at]], [enclosures.highs[at]], enclosures.words)
+    enclosures = values_of(x, lambda found: decide_exactly(*found.ends(at), part) is not None, part)
+    return Values.of(*enclosures.intervals.ends(at), enclosures.words)
 
 
 def _nuclear(x: Any, part: Part) -> Values:
     """The sum of all singular values."""
-    check, zero = all_decided(part), Fraction(0)
-    enclosures = values_of(
-        x, lambda lows, highs: check([sum(lows, zero)], [sum(highs, zero)]), part
-    )
-    return Values([sum(enclosures.lows, zero)], [sum(enclosures.highs, zero)], enclosures.words)
+    enclosures = values_of(x, lambda found: decide_exactly(*_sum(found), part) is not None, part)
+    return Values.of(*_sum(enclosures.intervals), enclosures.words)
+
+
+def _sum(found: Intervals) -> Interval:
+    """Both ends of the sum of all values."""
+    pairs, zero = found.pairs(), Fraction(0)
+    return sum((low for low, _ in pairs), zero), sum((high for _, high in pairs), zero)

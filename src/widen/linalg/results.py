@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from widen.formats import BINARY, PLAIN, Format, Part, complex_of
+from widen.formats import PLAIN, Format, Part, complex_of
 from widen.formats.arrays import cast
 from widen.linalg import angles, operands
 from widen.linalg.arrays import is_complex, moved_like, on_host
 from widen.linalg.bounds import PRECISION, first_words
-from widen.linalg.decide import decide_exactly, rounded
 from widen.linalg.operands import Given
 from widen.linalg.records import EigenInfo
 from widen.linalg.scaling import each_plane
 from widen.linalg.spectrum import Values
-from widen.stages.rounding import round_once
 from widen.words import Words
 
-FLOAT64 = BINARY["float64"]
 TURNED = 256.0
 """Units of words, more than `turned_columns` loses of complex numbers: real operations lose at most
 30 of them (`words.bounds`), a modulus 15, a complex quotient 80, a complex product 23."""
@@ -60,20 +56,13 @@ def each_matrix(call: Given) -> list[Any]:
 def collected(call: Given, each: list[Values], shape: tuple[int, ...], since: float) -> Any:
     """Values of all matrices in a shape, and a record."""
     part = call.fmt.part
-    words, radii, decided = [], [], []
-    for enclosures in each:
-        for low, high in zip(enclosures.lows, enclosures.highs, strict=True):
-            sure = decide_exactly(low, high, part)
-            value = rounded((low + high) / 2, part) if sure is None else sure
-            decided.append(sure is not None)
-            words.append(value)
-            radii.append(radius_of(value, low, high))
+    found = [enclosures.intervals.rounded(part) for enclosures in each]
     like = first_words(operands.real(call.arrays[0]))
 
     def placed(line: Any, name: str) -> Any:
         return moved_like(np.array(line, name).reshape(shape), like)
 
-    planes = [placed([word[k] for word in words], w.name) for k, w in enumerate(part.words)]
+    planes = [placed([words[k] for words, _, _ in found], w.name) for k, w in enumerate(part.words)]
     if call.fmt.name in PLAIN:
         result: Any = planes[0]
     else:
@@ -83,8 +72,8 @@ def collected(call: Given, each: list[Values], shape: tuple[int, ...], since: fl
     else:
         result = operands.returned(result, call)
     record = EigenInfo(
-        operands.returned(placed(radii, "float64"), call),
-        operands.returned(placed(decided, "bool"), call),
+        operands.returned(placed([radii for _, _, radii in found], "float64"), call),
+        operands.returned(placed([decided for _, decided, _ in found], "bool"), call),
         max((enclosures.words for enclosures in each), default=0),
         perf_counter() - since,
         **_of_vectors(call, each, shape),
@@ -114,15 +103,6 @@ def _of_vectors(call: Given, each: list[Values], shape: tuple[int, ...]) -> dict
         return operands.returned(moved_like(np.array(line).reshape(shape), like), call)
 
     return {"angle": placed(sines), "cluster": placed(labels), "orthogonality": worst}
-
-
-def radius_of(value: tuple[float, ...], low: Fraction, high: Fraction) -> float:
-    """The distance of a result from the ends, rounded up."""
-    if not np.isfinite(value[0]):
-        return float("inf")
-    middle = sum((Fraction(float(word)) for word in value), Fraction(0))
-    reach = max(high - middle, middle - low)
-    return float(np.nextafter(round_once(reach, FLOAT64), np.inf)) if reach else 0.0
 
 
 # ── vectors ──────────────────────────────────────────────────────────────────

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from widen.formats.arrays import cast, library_of
 from widen.linalg.arrays import is_complex
 from widen.linalg.errors import NotProvenError, SingularMatrixError
 from widen.linalg.holding import WHOLE, Holding
@@ -31,10 +32,11 @@ WORK = 2.0**34
 
 def last_exponents(plane: Any) -> Any:
     """The exponent of the last bit of every number; a large one for zeros."""
-    mantissa, exponent = np.frexp(plane)
-    integers = np.abs(mantissa * 2.0**53).astype(np.int64)
-    low = np.frexp((integers & -integers).astype(float))[1] - 1
-    return np.where(plane == 0, NONE, exponent.astype(np.int64) - 53 + low)
+    library = library_of(plane)
+    mantissa, exponent = library.frexp(plane)
+    integers = cast(mantissa * 2.0**53, "int64")
+    low = library.frexp(cast(integers & -integers, "float64"))[1] - 1
+    return library.where(plane == 0, NONE, cast(exponent, "int64") - 53 + low)
 
 
 def row_exponents(*parts: Any) -> Any:

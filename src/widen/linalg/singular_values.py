@@ -17,10 +17,11 @@ from widen.linalg.arrays import adjoint
 from widen.linalg.bounds import LARGEST, first_words
 from widen.linalg.decide import decide_exactly
 from widen.linalg.errors import NotProvenError
+from widen.linalg.intervals import Interval, Intervals
 from widen.linalg.spectrum import (
-    WIDTHS,
     Done,
     Look,
+    Stop,
     Values,
     Vectors,
     all_decided,
@@ -167,17 +168,16 @@ def cond(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
     part = call.fmt.part
     infinite = Fraction(2) ** (part.highest + 2)  # rounds to infinity
 
-    def quotient(lows: list[Fraction], highs: list[Fraction]) -> tuple[Fraction, Fraction]:
-        low = infinite if highs[-1] <= 0 else lows[0] / highs[-1]
-        return low, infinite if lows[-1] <= 0 else highs[0] / lows[-1]
+    def quotient(found: Intervals) -> Interval:
+        (low, high), (least, most) = found.ends(0), found.ends(-1)
+        return infinite if most <= 0 else low / most, infinite if least <= 0 else high / least
 
     each = []
     for matrix in results.each_matrix(call):
         enclosures = values_of(
-            matrix, lambda *ends: decide_exactly(*quotient(*ends), part) is not None, part
+            matrix, lambda found: decide_exactly(*quotient(found), part) is not None, part
         )
-        low, high = quotient(enclosures.lows, enclosures.highs)
-        each.append(Values([low], [high], enclosures.words))
+        each.append(Values.of(*quotient(enclosures.intervals), enclosures.words))
     value, record = results.collected(call, each, tuple(array.shape[:-2]), started)
     return (value, record) if info else value
 
@@ -187,8 +187,7 @@ def cond(a: Any, *, dtype: Any = None, info: bool = False) -> Any:
 
 def values_of(a: Any, done: Done, part: Part) -> Values:
     """Intervals of the singular values of a matrix, in descending order."""
-    enclosures = decomposed(a, done, part)
-    return Values(enclosures.lows, enclosures.highs, enclosures.words)
+    return decomposed(a, done, part)
 
 
 def decomposed(a: Any, done: Done, part: Part, *, vectors: bool = False) -> Values:
@@ -197,51 +196,46 @@ def decomposed(a: Any, done: Done, part: Part, *, vectors: bool = False) -> Valu
     A wide matrix is taken by its adjoint, a tall one by the triangle of its QR in words.
     """
     if min(a.shape) == 0:
-        return Values([], [], 0)
+        return Values(Intervals.of([]), 0)
     if max(a.shape) > LARGEST:
         raise NotProvenError(
             f"singular values of up to {LARGEST} rows or columns are proven; a has {max(a.shape)}"
         )
     if a.shape[0] < a.shape[1]:
         enclosures = decomposed(adjoint(a), done, part, vectors=vectors)
-        assert enclosures.vectors is not None
         kept = enclosures.vectors
-        turned = Vectors(kept.sides[::-1], kept.sines, kept.labels, kept.phi)
-        return Values(enclosures.lows, enclosures.highs, enclosures.words, turned)
+        turned = None if kept is None else replace(kept, sides=kept.sides[::-1])
+        return replace(enclosures, vectors=turned)
     return narrowed(a, done, part, _looks, vectors=vectors, singular=True)
 
 
-def _looks(near: Any) -> Iterator[Look]:
+def _looks(near: Any, way: list[Stop]) -> Iterator[Look]:
     """At singular vectors of more and more words; where they are not nearly orthonormal, none."""
-    pair = None
-    for width in WIDTHS:
-        q, triangle = None, near
-        if near.shape[0] > near.shape[1]:
-            q, triangle = householder.factor(near, width)
+    pair, width, q, triangle = None, 0, None, near
+    for stop in way:
+        if near.shape[0] > near.shape[1] and stop.width > width:
+            q, triangle = householder.factor(near, stop.width)
+        width = stop.width
         pair = singular_vectors.start(triangle) if pair is None else pair
-        pair = singular_vectors.refine(triangle, pair.as_words(width))
+        pair = singular_vectors.refine(triangle, pair.as_words(width), stop.bits)
+        if not stop.looks:
+            continue
         whole = pair
         if q is not None:
             whole = singular_vectors.Pair(api.matmul(q, pair.u, dtype=q.format), pair.v)
         enclosed = singular_vectors.enclose(near, whole)
         if enclosed is not None:
-            ends = list(zip(enclosed.lows, enclosed.highs, strict=True))
-            yield Look(width, ends, partial(_vectors, enclosed))
+            yield Look(width, enclosed.intervals, partial(_vectors, enclosed))
 
 
-def _vectors(
-    enclosed: singular_vectors.Enclosed, lows: list[Fraction], highs: list[Fraction]
-) -> Vectors:
+def _vectors(enclosed: singular_vectors.Enclosed, intervals: Intervals) -> Vectors:
     """Angles by the eigenvectors (u, v) of [[0, A], [A', 0]], whose eigenvalues are +-s and 0.
 
     Zero stands first among the intervals: the negative ones are farther away.
     """
-    zero = [Fraction(0)]
-    ascending = (zero + lows[::-1], zero + highs[::-1])
-    labels = angles.clusters(*ascending)
-    distances = angles.gaps(zero + enclosed.middles[::-1], *ascending, labels)[1:][::-1]
-    sines = angles.sines(enclosed.residuals, distances, enclosed.phi)
-    count = len(lows)
+    labels, distances = angles.clusters(intervals.after_zero())
+    sines = angles.sines(enclosed.residuals, distances[1:][::-1], enclosed.phi)
+    count = len(intervals)
     names = [max(label, 1) for label in labels[1:]]  # from the smallest value, which is 1
     last = {name: count - place - 1 for place, name in enumerate(names)}
     return Vectors(

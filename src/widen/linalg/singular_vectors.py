@@ -16,7 +16,14 @@ import numpy as np
 
 from widen import api
 from widen.formats.arrays import library_of
-from widen.linalg.arrays import adjoint, eye_like, is_complex, moved_like, on_host
+from widen.linalg.arrays import (
+    adjoint,
+    diagonal_of,
+    eye_like,
+    is_complex,
+    moved_like,
+    on_host,
+)
 from widen.linalg.bounds import (
     PRECISION,
     above,
@@ -39,9 +46,9 @@ from widen.linalg.eigen import (
     turn_of,
     unsure,
 )
+from widen.linalg.intervals import Intervals, in_order
 from widen.linalg.scaling import each_plane
 from widen.words import Words
-from widen.words.conversions import to_fraction
 
 
 @dataclass
@@ -67,9 +74,9 @@ def start(a: Any) -> Pair:
     return Pair(as_words(u, 2), as_words(adjoint(vh), 2))
 
 
-def refine(a: Any, pair: Pair) -> Pair:
-    """Singular vectors of a square matrix, refined as far as their words go."""
-    progress = Progress(len(pair.u.planes))
+def refine(a: Any, pair: Pair, bits: int | None = None) -> Pair:
+    """Singular vectors of a square matrix, refined as far as their words go, or to such bits."""
+    progress = Progress(len(pair.u.planes), bits)
     while progress.goes_on:
         pair, size = _refined(a, pair)
         progress.report(size)
@@ -199,9 +206,7 @@ class Enclosed:
     `phi` one of I - U'U and of I - V'V.
     """
 
-    middles: list[Fraction]
-    lows: list[Fraction]
-    highs: list[Fraction]
+    intervals: Intervals
     pair: Pair
     residuals: Any
     phi: float
@@ -220,27 +225,17 @@ def enclose(a: Any, pair: Pair) -> Enclosed | None:
     image, about = api.matmul(a, pair.v, dtype=fmt, info=True)
     s, about_s = api.matmul(adjoint(pair.u), image, dtype=fmt, info=True)
     error = above(about_s.bound + product_above(abs_adjoint(pair.u), about.bound))
-    diagonal = to_fraction(s.real[range(n), range(n)]).tolist()
+    diagonal = on_host(diagonal_of(s.real))
     off = _off_diagonal(s, error)
-    reach = Fraction(_two_norm(off))
-    outside = 0.0
-    if m > n:
-        outside = _outside(pair.u, s, image, about.bound)
-    order = sorted(range(n), key=lambda i: -abs(diagonal[i]))
-    lows, highs = [], []
-    for i in order:
-        low, high = _interval(abs(diagonal[i]), reach, outside, (phi, psi))
-        lows.append(low)
-        highs.append(high)
-    sizes = np.array([abs(float(value)) for value in diagonal])
-    norms = _residuals(off, grams, sizes, (max(phi, psi), outside))
-    at = np.array(order)
-    signs = moved_like(np.where([value < 0 for value in diagonal], -1.0, 1.0), first_words(pair.v))
+    outside = _outside(pair.u, s, image, about.bound) if m > n else 0.0
+    order = in_order(abs(diagonal), descending=True)
+    intervals = _intervals(abs(diagonal)[order], _two_norm(off), outside, (phi, psi))
+    signs, sizes = np.sign(first_words(diagonal)), abs(first_words(diagonal))
+    norms = _residuals(off, grams, moved_like(sizes, off), (max(phi, psi), outside))
+    signs = moved_like(np.where(signs < 0, -1.0, 1.0), first_words(pair.v))
     turned = Pair(each_plane(pair.u, lambda plane: plane * signs), pair.v)
-    return Enclosed(
-        [abs(diagonal[i]) for i in order], lows, highs,
-        turned.take(moved_like(at, first_words(pair.v))), norms[at], max(phi, psi),
-    )  # fmt: skip
+    at = moved_like(order, first_words(pair.v))
+    return Enclosed(intervals, turned.take(at), norms[order], max(phi, psi))
 
 
 def defect(x: Any) -> float:
@@ -259,11 +254,11 @@ def _defect(x: Any) -> Any:
 
 def _off_diagonal(s: Any, error: Any) -> Any:
     """Upper bounds of the entries of U'AV less the real part of the computed diagonal."""
-    n = error.shape[0]
-    entries = on_host(above(magnitudes(s) + error))
-    phases = abs(on_host(first_words(s.imag))[range(n), range(n)]) if s.format.parts == 2 else 0.0
-    entries[range(n), range(n)] = above(on_host(error)[range(n), range(n)] + above(phases))
-    return entries
+    library, own = library_of(error), diagonal_of(error)
+    if s.format.parts == 2:
+        own = above(own + above(abs(diagonal_of(first_words(s.imag)))))
+    apart = eye_like(error, error.shape[0]) == 0
+    return library.where(apart, above(magnitudes(s) + error), 0.0) + library.diag(own)
 
 
 def _two_norm(x: Any) -> float:
@@ -275,25 +270,32 @@ def _two_norm(x: Any) -> float:
 def _outside(u: Any, s: Any, image: Any, bound: Any) -> float:
     """Upper bound of the Frobenius norm of AV outside the space of U: of AV - UY for any Y."""
     rest, about = api.gemm(u, s, image, alpha=-1.0, beta=1.0, dtype=u.format, info=True)
-    entries = on_host(above(magnitudes(rest) + about.bound + bound))
+    entries = above(magnitudes(rest) + about.bound + bound)
     return float(column_norms(entries.reshape(-1, 1))[0])
 
 
-def _interval(
-    middle: Fraction, reach: Fraction, outside: float, defects: tuple[float, float]
-) -> tuple[Fraction, Fraction]:
-    """Both ends of a singular value of A, from one of U'AV that is within reach of the middle.
+def _intervals(
+    middles: Words, reach: float, outside: float, defects: tuple[float, float]
+) -> Intervals:
+    """Singular values of A, from those of U'AV, which are within reach of the middles.
 
-    1 - x/2 <= (1 + x)^(-1/2) and (1 - x)^(-1/2) <= 1 + x/2 + x^2 for 0 <= x <= 1/2.
+    1 - x/2 <= (1 + x)^(-1/2) and (1 - x)^(-1/2) <= 1 + x/2 + x^2 for 0 <= x <= 1/2. So the lower
+    end falls by (phi + psi) / 2 of itself at most, and the upper one, h = middle + reach, goes to
+    (h (1 + p) + r) (1 + q), p = phi/2 + phi^2 and q likewise. r is at most what is outside, and its
+    square over twice the rest: the root of x^2 + r^2 is at most x + r, and x + r^2 / (2 x). Where
+    the lower end is negative, it is 0 instead.
     """
-    low, high = max(middle - reach, Fraction(0)), middle + reach
-    phi, psi = map(Fraction, defects)
-    low = low * (1 - phi / 2) * (1 - psi / 2)
-    high = high * (1 + phi / 2 + phi * phi)
-    rest = Fraction(outside)
-    if rest:  # the root of x^2 + r^2 is at most x + r, and x + r^2 / (2 x)
-        high += min(rest, rest * rest / (2 * high)) if high else rest
-    return low, high * (1 + psi / 2 + psi * psi)
+    phi, psi = defects
+    p, q = (0.5 * x + x * x for x in defects)
+    sizes = above(abs(first_words(middles)))
+    least = (abs(first_words(middles)) + reach) * (1 - 2.0**-40)  # no more than what x may be
+    with np.errstate(all="ignore"):
+        rest = np.minimum(outside, above(outside * (outside / (2 * least))))
+    grown = above(sizes * (p + q + p * q) + reach * (1 + p) * (1 + q) + rest * (1 + q))
+    found = Intervals(middles, np.maximum(grown, above(reach + sizes * 0.5 * (phi + psi))))
+    below = np.flatnonzero(abs(first_words(middles)) * (1 - 2.0**-50) <= found.radii).tolist()
+    ends = {i: found.ends(i) for i in below}
+    return found.with_ends({i: (Fraction(0), high) for i, (low, high) in ends.items() if low < 0})
 
 
 def _residuals(off: Any, grams: list[Any], sizes: Any, rest: tuple[float, float]) -> Any:
@@ -303,7 +305,8 @@ def _residuals(off: Any, grams: list[Any], sizes: Any, rest: tuple[float, float]
     and what is outside of the space of U has the norm `outside` at most.
     """
     phi, outside = rest
-    r, q = (on_host(gram) for gram in grams)
+    r, q = grams
     left = column_norms(above(off + r * above(sizes)))
     right = column_norms(above(off.T + q * above(sizes)))
-    return above(above(np.hypot(left, right)) / (1 - phi) + outside)
+    sizes = library_of(left).hypot(left, right)
+    return on_host(above(above(sizes) / (1 - phi) + outside))

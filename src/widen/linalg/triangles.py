@@ -13,17 +13,24 @@ from widen.linalg.bounds import first_words
 from widen.linalg.scaling import each_plane
 from widen.words import Words, elementwise_panels
 from widen.words.arithmetic import plane_times_power
+from widen.words.exchanges import Exchanges
 
-BLOCK = 64
-"""Columns of a panel, and rows of a triangle that is not halved any more: bits depend on it.
+BLOCK = 128
+"""Columns of a panel: bits depend on it.
 
 CPU milliseconds of `lu_factor`, one thread, float64x2, n = 100, 200, 400: 8.9, 36, 123 with 32, and
-4.2, 18, 84 with 64; float64x4 n = 400: 384 and 442.
+4.2, 18, 84 with 64. On a busy machine, n = 100, 400, 800 with 64 and triangles of 64: 2.4, 150 or
+more, 530; with 128 and triangles of 256: 1.1, 65, 409.
+"""
+TRIANGLE = 256
+"""Rows of a triangle that is not halved any more: bits depend on it. The fewer, the more products,
+each of which takes a GPU as long as its launches: at n = 8192, 448 of them with 64 and 64 rows, 112
+with 128 and 256.
 """
 
 
-def factor_words(w: Words) -> Any:
-    """Overwrite a matrix (m, n) with both triangles; row i was exchanged with row pivots[i].
+def factor_words(w: Words) -> Exchanges:
+    """Overwrite a matrix (m, n) with both triangles, and tell how rows were exchanged.
 
     Pivots are the largest first words of their columns, the first of them: the same everywhere.
     The left half of the columns goes first: so most of the work is in products of long rows.
@@ -33,38 +40,38 @@ def factor_words(w: Words) -> Any:
         return eliminated(w)
     half = m if m < n else -(-n // (2 * BLOCK)) * BLOCK
     left, right = w[:, :half], w[:, half:]
-    pivots = factor_words(left)
-    _reorder(right, pivots)
+    exchanges = factor_words(left)
+    exchanges.apply(right)
     solve_lower(w[:half, :half], right[:half])
     if half == m:
-        return pivots
+        return exchanges
     take_off(right[half:], left[half:], right[:half])
     more = factor_words(right[half:])
-    _reorder(left[half:], more)
-    return np.concatenate([pivots, half + more])
+    more.apply(left[half:])
+    return exchanges.then(more)
 
 
-def eliminated(panel: Words) -> Any:
+def eliminated(panel: Words) -> Exchanges:
     """Overwrite a panel (m, b) with both triangles, and tell its exchanges of rows."""
     if elementwise_panels.are_served(panel):
         return elementwise_panels.eliminate(panel)
     return eliminated_by_columns(panel)
 
 
-def eliminated_by_columns(w: Words) -> Any:
+def eliminated_by_columns(w: Words) -> Exchanges:
     """The same in elementwise operations, two for every column: these are the bits."""
     m, n = w.shape
     pivots = np.arange(min(m, n))
     for j in range(len(pivots)):
         pivots[j] = _pivot(w, j)
-        _reorder(w[j:], pivots[j : j + 1] - j)
+        Exchanges.of(pivots[j : j + 1] - j, m - j).apply(w[j:])
         if not float(abs(first_words(w[j, j]))):
             continue  # a column of zeros: nothing to take off
         below = slice(j + 1, None)
         w[below, j : j + 1] = _over(w[below, j : j + 1], w[j : j + 1, j : j + 1])
         rest = (below, slice(j + 1, n))
         w[rest] = w[rest] - w[below, j : j + 1] * w[j : j + 1, j + 1 :]
-    return pivots
+    return Exchanges.of(pivots, m)
 
 
 def _pivot(w: Words, j: int) -> int:
@@ -96,32 +103,15 @@ def _over(x: Words, p: Words) -> Words:
     return result
 
 
-def _reorder(w: Words, pivots: Any) -> None:
-    """Exchange row i with row pivots[i], in order."""
-    order = _order(w.shape[0], pivots)
-    moved = np.flatnonzero(order != np.arange(len(order)))
-    for plane in w.planes if moved.size else ():
-        to, come = (moved_like(x, plane) for x in (moved, order[moved]))
-        plane[:, to] = plane[:, come]
-
-
 def permuted(a: Any, pivots: Any) -> Any:
     """The rows of a matrix in the order to which exchanges brought them."""
-    return a[moved_like(_order(a.shape[0], pivots), first_words(a))]
-
-
-def _order(rows: int, pivots: Any) -> Any:
-    """Where rows come from when row i is exchanged with row pivots[i], one after the other."""
-    order = np.arange(rows)
-    for i, j in enumerate(pivots.tolist()):
-        order[[i, j]] = order[[j, i]]
-    return order
+    return a[moved_like(Exchanges.of(pivots, a.shape[0]).order, first_words(a))]
 
 
 def solve_lower(t: Words, w: Words) -> None:
     """Overwrite w with T^-1 w for the unit lower triangle of T: by halves, most of it products."""
     n = t.shape[0]
-    if n <= BLOCK:
+    if n <= TRIANGLE:
         return _solved(t, w, upper=False)
     half = n // 2
     solve_lower(t[:half, :half], w[:half])
@@ -132,7 +122,7 @@ def solve_lower(t: Words, w: Words) -> None:
 def solve_upper(t: Words, w: Words) -> None:
     """Overwrite w with T^-1 w for the upper triangle of T, by halves."""
     n = t.shape[0]
-    if n <= BLOCK:
+    if n <= TRIANGLE:
         return _solved(t, w, upper=True)
     half = n // 2
     solve_upper(t[half:, half:], w[half:])

@@ -10,6 +10,7 @@ from widen.cpu import kernels
 from widen.cpu.threads import launch
 from widen.formats.arrays import dtype_name, is_tensor
 from widen.gpu.replay.private import pytorch_and_triton
+from widen.words.exchanges import Exchanges
 
 if TYPE_CHECKING:
     from widen.words.array import Words
@@ -36,15 +37,16 @@ def _of_gpus() -> Any:
     return elementwise_panels_gpu
 
 
-def eliminate(panel: Words) -> Any:
-    """Overwrite a panel (m, b) with both triangles; row i was exchanged with row pivots[i]."""
+def eliminate(panel: Words) -> Exchanges:
+    """Overwrite a panel (m, b) with both triangles, and tell how rows were exchanged."""
     if is_tensor(panel.planes[0]):
-        return _of_gpus().eliminate(panel)
+        exchanges: Exchanges = _of_gpus().eliminate(panel)
+        return exchanges
     lines = _columns(panel)
     pivots = np.arange(min(panel.shape))
     launch(kernels.panels.eliminate, 1, 0, PANEL, lines, panel.format.parts, pivots, lines)
     _put_back(lines.transpose(1, 2, 0), panel)
-    return pivots
+    return Exchanges.of(pivots, panel.shape[0])
 
 
 def substitute(t: Words, w: Words, *, upper: bool) -> None:

@@ -1,13 +1,10 @@
 """Panels and small triangles of `Words` on a GPU: launches of Triton kernels, a CPU's bits.
 
-No GPU has run them yet. What LU in float64x2 at n = 8192 may take on an H200, from counts:
-- Panels: 8320 launches, which write and read 34 GB, 7 ms of the memory's time. A launch takes 2 or
-  3 us of the GPU, together 20 ms, and the host about 10 us, together 90 ms: so the host decides.
-- Triangles: 448 launches. A program goes through 2016 steps, one after the other, each of which
-  waits for memory: at half a microsecond each that is 0.4 s. This is what to make faster first, by
-  programs that share the rows behind a pivot.
-- Products: 448 of them, which `bench/words_gpu.py` measures.
-1.5 TFLOP/s would be 0.24 s in all, so 0.5 TFLOP/s or so is likely, not more.
+Neither form has been measured on a GPU yet. What the one before did, in float64x2 at n = 8192 on an
+H200: 3.16 s, with a launch for every column of 128 panels, whose pivots the host read, and 448
+triangles whose rows went through memory 2016 times. Now a panel of 128 columns is one launch, and
+a triangle of 256 rows stays in registers. With sm_90, `eliminate` has 78 registers for two words,
+72 for four, 70 for two of complex numbers; `substitute` 80 to 168 with 256 rows.
 """
 
 from __future__ import annotations
@@ -18,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from widen.gpu.kernels.triton import panels
+from widen.gpu.replay import driver
+from widen.gpu.replay.driver import processors
 from widen.gpu.replay.launch import launch
+from widen.words.exchanges import Exchanges
 
 if TYPE_CHECKING:
     from widen.words.array import Words
@@ -26,15 +26,22 @@ if TYPE_CHECKING:
 MOST_WORDS = {1: 4, 2: 2}
 """Words of real and of complex numbers, at most: more take the compiler long.
 
-For sm_90 that is 0.3 CPU seconds and 48 registers for two words, 10 s and 72 registers for four,
-1 s and 62 registers for two of complex numbers, 36 s for three. No kernel has local memory; that of
-complex numbers has 8 bytes of stack.
+For sm_90 that is 0.7 CPU seconds for two words, 13 s for four, 1 s for two of complex numbers, and
+was 36 s for three. No kernel has local memory; those of four words and of complex numbers have 8 or
+16 bytes of stack.
 """
 BLOCK = 64
-"""Rows of a program of `eliminate`, and columns of one of `substitute`: one for each thread."""
+"""Rows of a program of `eliminate`: one for each thread."""
 WARPS = 2
+COLUMNS = 2
+"""Columns of a program of `substitute`, a warp for each 64 rows: one warp has no barriers."""
 GROUPS = 8
 """Programs that share the columns behind a pivot."""
+ACROSS = 4
+"""Columns of a program of `eliminate` at a time, of two real words: more fill the registers."""
+RESIDENT = 8
+"""Programs of `eliminate` for which a multiprocessor has room, at least: they meet behind every
+step. With 2 warps each, 8 have 128 registers a thread, and need 78 or fewer."""
 MOST_BLOCKS = 4096
 """The largest of so many blocks are looked at by every program."""
 
@@ -45,8 +52,8 @@ def are_served(*given: Words) -> bool:
     return all(len(x.planes) <= most and x.shape[0] <= BLOCK * MOST_BLOCKS for x in given)
 
 
-def eliminate(panel: Words) -> Any:
-    """Overwrite a panel (m, b) with both triangles; its exchanges, which the host waits for."""
+def eliminate(panel: Words) -> Exchanges:
+    """Overwrite a panel (m, b) with both triangles; its exchanges, which stay on the GPU."""
     (rows, columns), count, parts = panel.shape, len(panel.planes), panel.format.parts
     steps, blocks = min(rows, columns), -(-rows // BLOCK)
     w = torch.stack([plane.mT for plane in panel.planes]).contiguous()
@@ -57,43 +64,51 @@ def eliminate(panel: Words) -> Any:
 
     places = torch.arange(rows, device=w.device).repeat(2, 1)
     pivots = integers(steps)
+    groups, together = _shape(blocks, w.device)
     arguments = {
         "w": w, "lower": lower, "places": places, "keys": integers(2, blocks),
-        "spots": integers(2, blocks), "lines": integers(2, blocks), "pivots": pivots, "rows": rows,
-        "columns": columns, "blocks": blocks, "groups": GROUPS, "PARTS": parts, "COUNT": count,
-        "ALL": 1 << (blocks - 1).bit_length() if blocks else 1, "BLOCK": BLOCK,
+        "spots": integers(2, blocks), "lines": integers(2, blocks), "pivots": pivots,
+        "arrivals": torch.zeros(1, dtype=torch.int32, device=w.device), "first": -1, "steps": steps,
+        "rows": rows, "columns": columns, "blocks": blocks, "groups": groups, "TOGETHER": together,
+        "PARTS": parts, "COUNT": count, "ALL": 1 << (blocks - 1).bit_length() if blocks else 1,
+        "BLOCK": BLOCK, "ACROSS": ACROSS if parts * count == 2 else 1,
     }  # fmt: skip
     with _on(w):
-        if steps:
-            before = {**arguments, "j": 0, "BEFORE": True}
-            launch(panels.eliminate, (blocks, 1), before, warps=WARPS, exact=True)
-        for j in range(steps):
-            groups = max(1, min(GROUPS, columns - 1 - j))
+        for first in range(-1, 0 if together else steps) if steps else ():
             launch(
-                panels.eliminate, (blocks, groups),
-                {**arguments, "groups": groups, "j": j, "BEFORE": False}, warps=WARPS,
-                exact=True,
+                panels.eliminate, (blocks, groups), {**arguments, "first": first}, warps=WARPS,
+                exact=True, together=together,
             )  # fmt: skip
     order = torch.empty_like(places[0])
     order[places[steps % 2]] = torch.arange(rows, device=w.device)
     below = torch.arange(columns, device=w.device)[:, None] < places[steps % 2]
     for plane, mixed in zip(panel.planes, torch.where(below, lower, w), strict=True):
         plane[...] = mixed[..., order].mT
-    return pivots.cpu().numpy()
+    return Exchanges(pivots, order)
+
+
+def _shape(blocks: int, device: Any) -> tuple[int, bool]:
+    """Programs that share the columns of a block, and whether all have room at once."""
+    most = RESIDENT * processors(device)
+    together = driver.is_gpu(device) and torch.version.hip is None and blocks <= most
+    return max(1, min(GROUPS, most // max(1, blocks))) if together else GROUPS, together
 
 
 def substitute(t: Words, w: Words, *, upper: bool) -> None:
     """Overwrite w with T^-1 w for a small triangle, the upper one or the unit lower one."""
     size, width = w.shape
-    sides = torch.stack(w.planes)
+    if not size or not width:
+        return
+    sides, columns = torch.stack(w.planes), torch.stack([plane.mT for plane in t.planes])
     with _on(sides):
         launch(
-            panels.substitute, (-(-width // BLOCK),),
+            panels.substitute, (-(-width // COLUMNS),),
             {
-                "t": torch.stack(t.planes), "w": sides, "size": size, "width": width,
-                "UPPER": upper, "PARTS": w.format.parts, "COUNT": len(w.planes), "BLOCK": BLOCK,
+                "t": columns.contiguous(), "w": sides, "size": size, "width": width,
+                "UPPER": upper, "PARTS": w.format.parts, "COUNT": len(w.planes),
+                "ROWS": 1 << (size - 1).bit_length(), "BLOCK": COLUMNS,
             },
-            warps=WARPS, exact=True,
+            warps=max(1, min(4, size // 64)), exact=True,
         )  # fmt: skip
     for plane, found in zip(w.planes, sides, strict=True):
         plane[...] = found

@@ -31,6 +31,16 @@ class _Config(ctypes.Structure):
     )
 
 
+class _Attribute(ctypes.Structure):
+    """`CUlaunchAttribute`: a number, and a union of 64 bytes which begins at the eighth."""
+
+    _fields_ = (
+        ("id", ctypes.c_uint64),
+        ("value", ctypes.c_int32),
+        ("rest", ctypes.c_uint8 * 60),
+    )
+
+
 _PLACE = (
     ("x", ctypes.c_size_t), ("y", ctypes.c_size_t), ("memory", ctypes.c_uint32),
     ("host", ctypes.c_void_p), ("address", ctypes.c_uint64), ("array", ctypes.c_void_p),
@@ -176,6 +186,7 @@ def processors(device: Any) -> int:
 # Numbers of cuda.h, which a test compares with it.
 MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 PREFER_SHARED = 1
+LAUNCH_ATTRIBUTE_COOPERATIVE = 2
 UINT8, SWIZZLE_128B, L2_128B, L2_256B = 0, 3, 2, 3
 INVALID_CONTEXT = 201
 
@@ -230,11 +241,12 @@ def word(value: float) -> int:
 
 def start(
     function: int, grid: tuple[int, int, int], threads: int, shared_bytes: int, *,
-    arguments: Sequence[int], long: Mapping[int, bytes], device: int,
+    arguments: Sequence[int], long: Mapping[int, bytes], device: int, together: bool = False,
 ) -> None:  # fmt: skip
     """Launch a kernel on the current stream of the current device.
 
-    Arguments are words, but for those that are longer, by their places.
+    Arguments are words, but for those that are longer, by their places. Blocks that run `together`
+    all have room at once, or the driver refuses: they may wait for one another.
     """
     count = len(arguments)
     words = (ctypes.c_uint64 * count)(*arguments)
@@ -244,6 +256,9 @@ def start(
     for at, room in rooms:
         pointers[at] = ctypes.addressof(room)
     config = _Config(grid, (threads, 1, 1), shared_bytes, stream(device))
+    attribute = _Attribute(LAUNCH_ATTRIBUTE_COOPERATIVE, 1)
+    if together:
+        config.attributes, config.attribute_count = ctypes.addressof(attribute), 1
     given = ctypes.byref(config), ctypes.c_void_p(function), pointers, None
     run = calls().cuLaunchKernelEx
     status = run(*given)

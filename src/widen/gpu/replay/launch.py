@@ -106,7 +106,8 @@ def _parameters_of(kernel: Any) -> Parameters:
 class Launching(NamedTuple):
     """A launch that is yet to be made: arguments and constants in the kernel's order.
 
-    `plain` says of which arguments code may take nothing for granted.
+    `plain` says of which arguments code may take nothing for granted, `together` that programs
+    wait for one another.
     """
 
     kernel: Any
@@ -115,6 +116,7 @@ class Launching(NamedTuple):
     constants: tuple[Any, ...]
     how: Compilation
     plain: tuple[bool, ...]
+    together: bool = False
 
     @property
     def variant(self) -> Variant:
@@ -174,7 +176,7 @@ class How(TypedDict, total=False):
 
     `exact`: no product and sum are contracted into one operation. `registers`: a thread's, at most,
     on NVIDIA's GPUs. `loose`: names of integers whose value, 1 or a multiple of 16, is of no use to
-    the kernel, which is not compiled anew for it.
+    the kernel, which is not compiled anew for it. `together`: programs wait for one another.
     """
 
     warps: int
@@ -182,6 +184,7 @@ class How(TypedDict, total=False):
     exact: bool
     registers: int | None
     loose: frozenset[str]
+    together: bool
 
 
 def prepared(
@@ -199,7 +202,7 @@ def prepared(
     )
     return Launching(
         kernel, grid, values[: known.given], values[known.given :], compiled,
-        known.plain(how.get("loose", NOTHING)),
+        known.plain(how.get("loose", NOTHING)), how.get("together", False),
     )  # fmt: skip
 
 
@@ -262,10 +265,11 @@ _interpreting = Lock()
 
 def _by_triton(launching: Launching) -> Any:
     """What runs a kernel in Triton's own way: interpreted, or where that alone is known to work."""
-    kernel, grid, given, constants, how, _ = launching
+    kernel, grid, given, constants, how, _, together = launching
     named = dict(zip(kernel.arg_names[len(given) :], constants, strict=True))
     if isinstance(kernel, JITFunction):
         options = (how._replace(registers=None) if torch.version.hip else how).options
+        options["launch_cooperative_grid"] = together
         return lambda *arguments: kernel[grid](*arguments, **named, **options)
 
     def interpret(*arguments: Any) -> None:
@@ -305,7 +309,7 @@ def _loaded(launching: Launching) -> Any:
         variant = launching.variant
         # By turns: what is compiled for one key may serve others.
         loaded = _compiled.made(key, lambda: ready(variant, device), turn=id(launching.kernel))
-    return _Issue(loaded, launching.grid, device)
+    return _Issue(loaded, launching.grid, device, launching.together)
 
 
 def ready(variant: Variant, device: int) -> Loaded:
@@ -345,10 +349,12 @@ def architecture_of(device: int) -> int:
 class _Issue:
     """What launches a compiled kernel."""
 
-    def __init__(self, loaded: Loaded, grid: tuple[int, ...], device: int) -> None:
+    def __init__(
+        self, loaded: Loaded, grid: tuple[int, ...], device: int, together: bool = False
+    ) -> None:
         x, y, z = (*grid, 1, 1)[:3]
         self._code, self._function, self._device = loaded.code, loaded.function, device
-        self._grid = (x, y, z)
+        self._grid, self._together = (x, y, z), together
 
     def __call__(self, *given: Any) -> None:
         """Launch it with these arguments; addresses will do for tensors."""
@@ -356,7 +362,7 @@ class _Issue:
         words, maps = code.words(given)
         driver.start(
             self._function, self._grid, code.threads, code.shared_bytes, arguments=words, long=maps,
-            device=self._device,
+            device=self._device, together=self._together,
         )  # fmt: skip
 
     def bind(
@@ -364,7 +370,7 @@ class _Issue:
     ) -> Launch | None:
         """The same for arguments that stay but for addresses; None if some are descriptors."""
         code = self._code
-        if not code.plain:
+        if not code.plain or self._together:
             return None
         words, _ = code.words(arguments)
         places = {at: place for place, (at, _) in enumerate(code.passed)}

@@ -136,10 +136,8 @@ def chosen(mask, x, y, PARTS: tl.constexpr, COUNT: tl.constexpr):
 
 
 @triton.jit
-def leave_largest(
-    x, places, at, fit, keys, spots, lines, block, PARTS: tl.constexpr
-):  # fmt: skip
-    """Store the largest |x| of a block of rows that fit, as bits, its place and its row.
+def size_key(x, fit, PARTS: tl.constexpr):
+    """|x| as bits where numbers fit, which are in the order of the sizes, and -1 elsewhere.
 
     Of complex numbers |re| + |im| is compared. Any NaN is larger than infinity.
     """
@@ -148,7 +146,12 @@ def leave_largest(
         size += tl.abs(x[1][0])
     key = size.to(tl.int64, bitcast=True)
     key = tl.where(size == size, key, NOT_A_NUMBER)
-    key = tl.where(fit, key, -1)
+    return tl.where(fit, key, -1)
+
+
+@triton.jit
+def leave_largest(key, places, at, fit, keys, spots, lines, block):
+    """Store the largest key of a block of rows that fit, its place and its row."""
     largest = tl.max(key, 0)
     place = tl.min(tl.where(fit & (key == largest), places, FAR), 0)
     row = tl.min(tl.where(fit & (places == place), at, FAR), 0)
@@ -157,13 +160,51 @@ def leave_largest(
     tl.store(lines + block, row)
 
 
-@triton.jit(do_not_specialize=["j", "rows", "columns", "blocks", "groups"])
-def eliminate(
-    w, lower, places, keys, spots, lines, pivots, j, rows, columns, blocks, groups,
-    BEFORE: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr, ALL: tl.constexpr,
+@triton.jit
+def in_all(x, shape: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Numbers of a row or column, in all of a block."""
+    new = ()
+    for part in tl.static_range(PARTS):
+        words = ()
+        for l in tl.static_range(COUNT):
+            words = words + (tl.broadcast_to(x[part][l], shape),)
+        new = new + (words,)
+    return new
+
+
+@triton.jit
+def as_column(x, shape: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Numbers of every row, in all columns of a block."""
+    new = ()
+    for part in tl.static_range(PARTS):
+        words = ()
+        for l in tl.static_range(COUNT):
+            words = words + (tl.broadcast_to(x[part][l][:, None], shape),)
+        new = new + (words,)
+    return new
+
+
+@triton.jit
+def survey(
+    w, places, keys, spots, lines, rows, columns, PARTS: tl.constexpr, COUNT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One step of elimination; BEFORE the first, the largest numbers of its column.
+    """The largest numbers of every block of the first column."""
+    block = tl.program_id(0)
+    at = wide(block) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < rows
+    place = tl.load(places + at, mask=inside, other=0)
+    x = load_number(w, at, wide(columns) * rows, inside, PARTS, COUNT)
+    leave_largest(size_key(x, inside, PARTS), place, at, inside, keys, spots, lines, block)
+
+
+@triton.jit
+def take_step(
+    w, lower, places, keys, spots, lines, pivots, j, rows, columns, blocks, groups,
+    PARTS: tl.constexpr, COUNT: tl.constexpr, ALL: tl.constexpr, BLOCK: tl.constexpr,
+    ACROSS: tl.constexpr,
+):  # fmt: skip
+    """One step of elimination; ACROSS columns at a time, which do not wait for one another.
 
     Matrices are (words, parts, columns, rows). The multipliers of column j go to `lower`, and
     `places`, `keys`, `spots` and `lines` have a copy for even steps and one for odd ones.
@@ -172,73 +213,130 @@ def eliminate(
     at = wide(block) * BLOCK + tl.arange(0, BLOCK)
     inside = at < rows
     length = wide(columns) * rows
+    own, following = (j % 2) * blocks, ((j + 1) % 2) * blocks
     place = tl.load(places + (j % 2) * rows + at, mask=inside, other=0)
-    if BEFORE:
-        x = load_number(w, at, length, inside, PARTS, COUNT)
-        leave_largest(x, place, at, inside, keys, spots, lines, block, PARTS)
+    each = tl.arange(0, ALL)
+    key = tl.load(keys + own + each, mask=each < blocks, other=-1)
+    spot = tl.load(spots + own + each, mask=each < blocks, other=FAR)
+    line = tl.load(lines + own + each, mask=each < blocks, other=FAR)
+    largest = tl.max(key, 0)
+    pivot_place = tl.min(tl.where(key == largest, spot, FAR), 0)
+    pivot = tl.min(tl.where(spot == pivot_place, line, FAR), 0)
+    place = tl.where(place == j, pivot_place, place)
+    place = tl.where(at == pivot, j, place)
+    if group == 0:
+        tl.store(places + ((j + 1) % 2) * rows + at, place, mask=inside)
+        if block == 0:
+            tl.store(pivots + j, pivot_place)
+    left = inside & (place > j)
+    is_zero = largest == 0
+    there = pivot + at * 0
+    column = wide(j) * rows
+    x = load_number(w, column + at, length, inside, PARTS, COUNT)
+    p = load_number(w, column + there, length, inside, PARTS, COUNT)
+    x = chosen(is_zero, x, over(x, p, PARTS, COUNT), PARTS, COUNT)
+    if group == 0:
+        store_number(lower, column + at, length, left, x, PARTS, COUNT)
+    shape: tl.constexpr = (BLOCK, ACROSS)
+    x = as_column(x, shape, PARTS, COUNT)
+    for start in range(j + 1 + group * ACROSS, columns, groups * ACROSS):
+        c = start + tl.arange(0, ACROSS)[None, :]
+        top = wide(c) * rows
+        here = top + at[:, None]
+        y = load_number(w, top + pivot, length, c < columns, PARTS, COUNT)
+        z = load_number(w, here, length, inside[:, None] & (c < columns), PARTS, COUNT)
+        product = times(x, in_all(y, shape, PARTS, COUNT), PARTS, COUNT)
+        z = chosen(is_zero, z, less(z, product, PARTS, COUNT), PARTS, COUNT)
+        store_number(w, here, length, left[:, None] & (c < columns), z, PARTS, COUNT)
+        if start == j + 1:
+            sizes = tl.max(size_key(z, left[:, None] & (c == j + 1), PARTS), 1)
+            leave_largest(
+                sizes, place, at, left, keys + following, spots + following, lines + following,
+                block,
+            )  # fmt: skip
+
+
+@triton.jit
+def meet(arrivals, count):
+    """Wait until programs have arrived `count` times: what each wrote before, all read behind."""
+    tl.debug_barrier()
+    tl.atomic_add(arrivals, 1, sem="release")
+    while tl.atomic_add(arrivals, 0, sem="acquire") < count:
+        pass
+    tl.debug_barrier()
+
+
+@triton.jit(do_not_specialize=["first", "steps", "rows", "columns", "blocks", "groups"])
+def eliminate(
+    w, lower, places, keys, spots, lines, pivots, arrivals, first, steps, rows, columns, blocks,
+    groups, TOGETHER: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr, ALL: tl.constexpr,
+    BLOCK: tl.constexpr, ACROSS: tl.constexpr,
+):  # fmt: skip
+    """Steps of elimination from `first` on; -1 is the survey of the first column.
+
+    Programs that run TOGETHER take many steps, and meet behind each. Others take one.
+    """
+    if first < 0 and tl.program_id(1) == 0:
+        survey(w, places, keys, spots, lines, rows, columns, PARTS, COUNT, BLOCK)
+    if TOGETHER:
+        programs = blocks * groups
+        meet(arrivals, programs)
+        for j in range(steps):
+            take_step(
+                w, lower, places, keys, spots, lines, pivots, j, rows, columns, blocks, groups,
+                PARTS, COUNT, ALL, BLOCK, ACROSS,
+            )  # fmt: skip
+            meet(arrivals, programs * (j + 2))
     else:
-        own, following = (j % 2) * blocks, ((j + 1) % 2) * blocks
-        each = tl.arange(0, ALL)
-        key = tl.load(keys + own + each, mask=each < blocks, other=-1)
-        spot = tl.load(spots + own + each, mask=each < blocks, other=FAR)
-        line = tl.load(lines + own + each, mask=each < blocks, other=FAR)
-        largest = tl.max(key, 0)
-        pivot_place = tl.min(tl.where(key == largest, spot, FAR), 0)
-        pivot = tl.min(tl.where(spot == pivot_place, line, FAR), 0)
-        place = tl.where(place == j, pivot_place, place)
-        place = tl.where(at == pivot, j, place)
-        if group == 0:
-            tl.store(places + ((j + 1) % 2) * rows + at, place, mask=inside)
-            if block == 0:
-                tl.store(pivots + j, pivot_place)
-        left = inside & (place > j)
-        is_zero = largest == 0
-        there = pivot + at * 0
-        column = wide(j) * rows
-        x = load_number(w, column + at, length, inside, PARTS, COUNT)
-        p = load_number(w, column + there, length, inside, PARTS, COUNT)
-        x = chosen(is_zero, x, over(x, p, PARTS, COUNT), PARTS, COUNT)
-        if group == 0:
-            store_number(lower, column + at, length, left, x, PARTS, COUNT)
-        for c in range(j + 1 + group, columns, groups):
-            column = wide(c) * rows
-            y = load_number(w, column + there, length, inside, PARTS, COUNT)
-            z = load_number(w, column + at, length, inside, PARTS, COUNT)
-            rest = less(z, times(x, y, PARTS, COUNT), PARTS, COUNT)
-            z = chosen(is_zero, z, rest, PARTS, COUNT)
-            store_number(w, column + at, length, left, z, PARTS, COUNT)
-            if c == j + 1:
-                leave_largest(
-                    z, place, at, left, keys + following, spots + following, lines + following,
-                    block, PARTS,
-                )  # fmt: skip
+        if first >= 0:
+            take_step(
+                w, lower, places, keys, spots, lines, pivots, first, rows, columns, blocks, groups,
+                PARTS, COUNT, ALL, BLOCK, ACROSS,
+            )  # fmt: skip
+
+
+@triton.jit
+def row_of(x, row, j, shape: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Row j of numbers in registers, in all rows: a sum of bits, all but one of which are 0."""
+    new = ()
+    for part in tl.static_range(PARTS):
+        words = ()
+        for l in tl.static_range(COUNT):
+            bits = tl.where(row == j, x[part][l].to(tl.int64, bitcast=True), 0)
+            line = tl.sum(bits, 0)[None, :].to(tl.float64, bitcast=True)
+            words = words + (tl.broadcast_to(line, shape),)
+        new = new + (words,)
+    return new
 
 
 @triton.jit(do_not_specialize=["size", "width"])
 def substitute(
     t, w, size, width, UPPER: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr,
-    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Overwrite w (words, parts, size, width) with T^-1 w; a program has some of its columns.
 
-    T (words, parts, size, size) is upper triangular, or lower with ones on the diagonal.
+    T (words, parts, columns, rows) is upper triangular, or lower with ones on the diagonal. Columns
+    stay in registers, a thread has some rows of them: a step is one row that all read, and one
+    number less of every row behind. Nothing waits for memory but what T has.
     """
-    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < width
-    same = at * 0
+    row = tl.arange(0, ROWS)[:, None]
+    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (row < size) & (at < width)
+    shape: tl.constexpr = (ROWS, BLOCK)
     length, square = wide(size) * width, wide(size) * size
+    place = wide(row) * width + at
+    z = load_number(w, place, length, inside, PARTS, COUNT)
     for step in range(size):
-        tl.debug_barrier()  # rows are read by other threads than wrote them, should layouts differ
         j = size - 1 - step if UPPER else step + 0
-        row = wide(j) * width + at
-        y = load_number(w, row, length, inside, PARTS, COUNT)
+        y = row_of(z, row, j, shape, PARTS, COUNT)
         if UPPER:
-            p = load_number(t, same + wide(j) * (size + 1), square, inside, PARTS, COUNT)
-            y = over(y, p, PARTS, COUNT)
-            store_number(w, row, length, inside, y, PARTS, COUNT)
-        for i in range(0 if UPPER else j + 1, j if UPPER else size):
-            x = load_number(t, same + wide(i) * size + j, square, inside, PARTS, COUNT)
-            other = wide(i) * width + at
-            z = load_number(w, other, length, inside, PARTS, COUNT)
-            z = less(z, times(x, y, PARTS, COUNT), PARTS, COUNT)
-            store_number(w, other, length, inside, z, PARTS, COUNT)
+            diagonal = row * 0 + wide(j) * (size + 1)
+            p = load_number(t, diagonal, square, diagonal < square, PARTS, COUNT)
+            y = over(y, in_all(p, shape, PARTS, COUNT), PARTS, COUNT)
+            z = chosen(row == j, y, z, PARTS, COUNT)
+        x = load_number(t, wide(j) * size + row, square, row < size, PARTS, COUNT)
+        product = times(in_all(x, shape, PARTS, COUNT), y, PARTS, COUNT)
+        left = row < j if UPPER else row > j
+        z = chosen(left, less(z, product, PARTS, COUNT), z, PARTS, COUNT)
+    store_number(w, place, length, inside, z, PARTS, COUNT)
