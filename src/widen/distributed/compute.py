@@ -12,8 +12,6 @@ import torch
 from torch.distributed.tensor import Replicate, Shard
 
 from widen.calls import dispatch
-from widen.cpu.operands import Operand
-from widen.cpu.partial import piece
 from widen.distributed import exact
 from widen.distributed.boxes import Placements, boxes, dims, places
 from widen.distributed.exact import Members, Task, Whole
@@ -222,27 +220,26 @@ def _by_panels(job: Job, wire: Wire) -> Any:
     sizes = dims(owned[wire.me])
     task = _task(job, wire, sizes, _addend(job, wire, plan.result), sizes)
     starts = [x.boxes()[wire.me] for x in (job.left, job.right)]
-    pieces = (
-        piece(exact.operand(task, job.left.local, "left"), starts[0][1][0]),
-        piece(exact.operand(task, job.right.local, "right"), starts[1][0][0]),
+    way = _exact(job)
+    held = (
+        way.operand(task, job.left.local, "left"),
+        way.operand(task, job.right.local, "right"),
     )
-    seen = exact.surveys(task, pieces, ((columns,), (rows,)))
-    quantised, ran = exact.planned(task, seen, ())
-    sums = exact.partial_sums(task, quantised, ran)
     widest = max(x + y for x, y in map(dims, owned))
     item = max(shapes.bytes[:2])
     step = max(1, call.workspace // (4 * item * max(widest, 1)))
 
-    def panels() -> Iterator[tuple[Operand, Operand]]:
+    def panels() -> Iterator[tuple[Any, Any]]:
         for start in range(0, call.k, step):
             inner = (start, min(start + step, call.k))
             ours = tuple((box[0], inner) for box in boxes(shapes.left, plan.left, mesh))
             theirs = tuple((inner, box[1]) for box in boxes(shapes.right, plan.right, mesh))
             left = job.left.fetched(wire, "left operand", ours)
             right = job.right.fetched(wire, "right operand", theirs)
-            yield exact.operand(task, left, "left"), exact.operand(task, right, "right")
+            yield way.operand(task, left, "left"), way.operand(task, right, "right")
 
-    answer = exact.panel_product(task, sums, panels())
+    begin = starts[0][1][0], starts[1][0][0]
+    answer = way.panel_product(task, held, begin, ((columns,), (rows,)), panels())
     sides = (
         _stretches(job.left, wire, columns, 1, _merged(job.left.local, ())),
         _stretches(job.right, wire, rows, 0, _merged(job.right.local, ())),

@@ -325,10 +325,18 @@ def _to_owners(wire: Wire, packed: Array, members: Members, cut: slice) -> Array
 
 
 def panel_product(
-    task: Task, whole: PartialSums, panels: Iterator[tuple[Operand, Operand]]
-) -> Answer:
-    """A process's block of a product, from panels of the inner dimension one after the other."""
+    task: Task, held: tuple[Operand, Operand], starts: tuple[int, int],
+    axes: tuple[Sequence[int], Sequence[int]], panels: Iterator[tuple[Operand, Operand]],
+) -> Answer:  # fmt: skip
+    """A process's block of a product, from panels of the inner dimension one after the other.
+
+    Scales are agreed on first, from stretches of its rows and columns that it and those along
+    `axes` hold. Its own begin at `starts`.
+    """
     batch, m, _, n = task.problem.shape
+    seen = surveys(task, (piece(held[0], starts[0]), piece(held[1], starts[1])), axes)
+    quantised, plan = planned(task, seen, ())
+    whole = partial_sums(task, quantised, plan)
     answer = new_answer(task, (batch, m, n))
     sums: Sums = whole.start((batch, m, n))
     for left, right in panels:

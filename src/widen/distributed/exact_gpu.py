@@ -21,19 +21,17 @@ from widen.distributed.wire import Wire
 from widen.formats.arrays import format_of_array
 from widen.gpu.batches import addend_lines, bits_of, is_half, lines_of, room_for
 from widen.gpu.operands import Lines, cut, halves_of
-from widen.gpu.partial import (
+from widen.gpu.partial import PartialSums, Sides, Tables
+from widen.gpu.scaling import Scaling
+from widen.gpu.whole_lines import (
     HIGHEST_ROWS,
     LARGEST_ROWS,
     SUMMED_ROWS,
-    PartialSums,
-    Sides,
-    Tables,
     look_for_largest,
     look_for_norms,
     new_tables,
     scaled,
 )
-from widen.gpu.scaling import Scaling
 
 Tensor = torch.Tensor
 Axes = Sequence[int]
@@ -140,6 +138,34 @@ def _inner_product(task: Task, sides: Sides, members: Members) -> Answer:
                   slice(mine.start - columns.start, mine.stop - columns.start))  # fmt: skip
             room.round(whole.cut(items, rows, mine), received, at)
     return room.answer()
+
+
+def panel_product(
+    task: Task, held: Sides, _starts: tuple[int, int], axes: tuple[Axes, Axes],
+    panels: Iterator[tuple[Lines, Lines]],
+) -> Answer:  # fmt: skip
+    """A process's block of a product, from panels of the inner dimension one after the other.
+
+    Scales are agreed on first, from stretches of its rows and columns that it and those along
+    `axes` hold; where these begin does not matter.
+    """
+    batch, m, _, n = task.problem.shape
+    with _on(held[0]):
+        room = _Room(task, (batch, m, n), held[0])
+        tables = tables_of(task, held, axes)
+        if batch * m * n == 0:
+            list(panels)  # others need what is sent with them
+            return room.answer()
+        whole = planned(task, held, tables, ())
+        sums = whole.start()
+        for left, right in panels:
+            whole.add(sums, left, right)
+        for items, columns in _panels(task, whole):
+            own = whole.cut(items, slice(0, m), columns)
+            packed = own.pack(sums.cut(items, columns))
+            if packed.numel():
+                room.round(own, [packed], (items, slice(0, m), columns))
+        return room.answer()
 
 
 class _Room:

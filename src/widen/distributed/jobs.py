@@ -103,7 +103,7 @@ def job_of(
     plan = DistributedPlan(
         shapes, words, held, lefts, rights, result, wanted, False, likely
     )  # fmt: skip
-    plan = replace(plan, panels=_in_panels(call, plan, on_gpu=is_on_gpu(left)))
+    plan = replace(plan, panels=_in_panels(call, plan))
     return Job(call, left, right, addend, scalars, options, plan)
 
 
@@ -189,13 +189,13 @@ def _likely(call: Call) -> Plan:
     )  # fmt: skip
 
 
-def _in_panels(call: Call, plan: DistributedPlan, *, on_gpu: bool) -> bool:
+def _in_panels(call: Call, plan: DistributedPlan) -> bool:
     """Whether gathered operands would not fit the workspace, and can pass in panels instead.
 
     On a mesh of two axes, both operands cut by both.
     """
     shapes = plan.shapes
-    if shapes.packed is None or on_gpu or sorted(plan.forms) != ["columns", "rows"]:
+    if shapes.packed is None or sorted(plan.forms) != ["columns", "rows"]:
         return False
     rows, columns = plan.forms.index("rows"), plan.forms.index("columns")
     nd = len(shapes.left), len(shapes.right)

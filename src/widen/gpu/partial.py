@@ -1,10 +1,8 @@
-"""A product whose inner dimension is cut, on GPUs: tables of whole lines, residues of parts of X.
+"""A product whose inner dimension is cut, on GPUs: residues of parts of X, added up modulo p.
 
-The twin of `cpu/partial.py`. Pieces may lie on different processes; how they meet is not said here.
-First pieces' tables of lines are merged: largest magnitudes by maxima, then norms, which count
-from these, by sums (`LARGEST_ROWS`, `SUMMED_ROWS`, `HIGHEST_ROWS`). All of it is integers, so that
-the tables are those of whole lines, in any order. Then every piece is multiplied to residues of its
-part of X. Whoever has those of all pieces adds them up modulo p and rounds once (`PartialSums`).
+The twin of `cpu/partial.py`. Pieces may lie on different processes; how they meet is not said here,
+and what they know of whole lines is in `whole_lines`. Every piece is multiplied to residues of its
+part of X. Whoever has those of all pieces adds them up and rounds once.
 
 What is marked as open has to be computed in another way. Marks may be on elements that one device
 would certify, and never the other way round.
@@ -13,7 +11,7 @@ would certify, and never the other way round.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,37 +20,13 @@ from widen.bounds import Certificate
 from widen.formats import BINARY
 from widen.gpu import constants, units
 from widen.gpu.kernels.triton.multiply import NEAR
-from widen.gpu.kernels.triton.numbers import (
-    DEPTH,
-    DISTANCES,
-    FLAGS,
-    INEXACT,
-    LARGEST,
-    NONZEROS,
-    REACH,
-    SQUARES,
-    STEP,
-    SUM,
-    WEIGHT,
-)
-from widen.gpu.lines import (
-    MAGNITUDES,
-    NEEDS,
-    ROWS_OF_TABLE,
-    find_largest,
-    find_norms,
-    leads_again,
-    quantise,
-)
+from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, NONZEROS, REACH, STEP, WEIGHT
+from widen.gpu.lines import MAGNITUDES, leads_again
 from widen.gpu.multiply import products
 from widen.gpu.operands import Lines, Target, Tensor, cut_table
-from widen.gpu.planning import question_of
 from widen.gpu.reconstruct import ResultBlock, reconstruct
 from widen.gpu.scaling import Scaling
-from widen.gpu.stages import MORE_BITS
-from widen.gpu.units import name_of
 from widen.plan import Plan
-from widen.planner import first_cap
 from widen.stages.problem import Problem
 from widen.systems import Residues
 
@@ -60,92 +34,6 @@ Sides = tuple[Lines, Lines]
 Tables = tuple[Tensor, Tensor]
 Counts = tuple[tuple[int, int], tuple[int, int]]
 """(batch, lines) of both sides. A batch of 1 serves every item of the other side."""
-
-UNIT = "int8"
-"""The unit whose residues are bytes, so that parts of X can be added up as they come."""
-
-LARGEST_ROWS = [int(LARGEST)]
-"""Rows of tables that are merged first, by maxima."""
-
-SUMMED_ROWS = [int(row) for row in (SUM, SQUARES, NONZEROS, DISTANCES)]
-HIGHEST_ROWS = [int(row) for row in (DEPTH, REACH)]
-"""Rows that are merged next, by sums and by maxima."""
-
-
-# ── what is known of whole lines ─────────────────────────────────────────────────────────────────
-
-
-def new_tables(sides: Sides) -> Tables:
-    """Tables of lines of which nothing is known."""
-    left, right = (
-        torch.zeros((ROWS_OF_TABLE, x.count), dtype=torch.int64, device=x.bits.device)
-        for x in sides
-    )
-    return left, right
-
-
-def look_for_largest(sides: Sides, tables: Tables) -> None:
-    """`LARGEST_ROWS` of stretches of lines, which may be empty."""
-    for at, x in enumerate(sides):
-        if x.shape[2]:
-            find_largest([x], [tables[at]])
-
-
-def look_for_norms(sides: Sides, tables: Tables) -> None:
-    """The other rows, once `LARGEST_ROWS` are those of whole lines."""
-    for at, x in enumerate(sides):
-        if x.shape[2]:
-            find_norms([x], [tables[at]], None, 0)
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """Whole lines scaled to every goal that a problem may have.
-
-    `needs`, (goals, 2, numbers), is what the choice depends on. Some of it comes from logarithms,
-    which unlike machines may round differently, so those who choose together agree on it.
-    """
-
-    problem: Problem[Any]
-    caps: tuple[int | None, ...]
-    tables: tuple[Tables, ...]
-    counts: Counts
-    needs: Tensor
-
-    def choose(self, needs: Sequence[Any]) -> PartialSums:
-        """What to do with stretches of the lines."""
-        problem = self.problem
-        gpu = name_of(self.needs.device.index)
-        question = question_of(problem, self.caps, gpu, wide=False, fewest=0)
-        question = replace(question, unit=UNIT)
-        if problem.contract.name == "bits":
-            taken, plan = 0, question.widest()
-        else:
-            choice = question.decide([[list(side) for side in pair] for pair in needs])
-            taken, plan = choice.taken, choice.plan
-        inexact = any(int(side[2]) & int(INEXACT) for side in needs[taken])
-        test = problem.test_of(plan.layout.dropped) if inexact else None  # else X is the product
-        return PartialSums(problem, plan, self.tables[taken], self.counts, test)
-
-
-def scaled(problem: Problem[Any], sides: Sides, tables: Tables) -> Scaled:
-    """Scale lines whose tables are known up to their norms; `sides` are stretches of them."""
-    precision, k = problem.work.precision, problem.shape[2]
-    caps: tuple[int | None, ...] = (None,)
-    if problem.contract.correct:
-        caps = (None, first_cap(precision, k) + MORE_BITS)
-    needs = torch.zeros((len(caps), 2, NEEDS), dtype=torch.int64, device=tables[0].device)
-    choices = []
-    for at, cap in enumerate(caps):
-        rows, columns = (table.clone() if at > 0 else table for table in tables)
-        goal = problem.goal(cap)
-        quantise(sides, (rows, columns), goal, problem.test, needs[at].unbind(), k=k)
-        choices.append((rows, columns))
-    counts = sides[0].shape[:2], sides[1].shape[:2]
-    return Scaled(problem, caps, tuple(choices), counts, needs)
-
-
-# ── parts of X ───────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass
@@ -158,7 +46,14 @@ class Sums:
 
     shape: tuple[int, int, int]
     total: Tensor | None
-    residues: Tensor | None = field(default=None)
+    residues: Tensor | None = None
+
+    def cut(self, items: slice, columns: slice) -> Sums:
+        """The same of some batch items and columns."""
+        shape = items.stop - items.start, self.shape[1], columns.stop - columns.start
+        total = None if self.total is None else self.total[items, :, columns]
+        residues = None if self.residues is None else self.residues[:, items, :, columns]
+        return Sums(shape, total, residues)
 
 
 CERTAIN = 254
