@@ -19,17 +19,6 @@ pytestmark = [
 ]
 
 
-def agree(results, *, most_open=1.0):
-    """All cases are alike in all ranks; exact parts were exchanged, and few elements left open."""
-    taken = [result for result in results if result[0] is not None]
-    assert taken
-    for found, shares in taken:
-        assert len(found) > 0
-        assert [name for name in found if name is not None] == []
-        assert len(shares) > 0
-        assert min(shares) <= most_open
-
-
 @pytest.mark.parametrize(
     ("mesh", "dtype", "accuracy"),
     [((1,), "float64", "standard"), ((2,), "complex128", "standard"), ((3,), "float32", "fast"),
@@ -39,11 +28,13 @@ def agree(results, *, most_open=1.0):
 def test_formats_and_contracts(four, mesh, dtype, accuracy):
     given = (mesh, (dtype,), (accuracy,))
     results = four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.contracts, *given)
-    agree(results, most_open=0.5)
+    cases.agree_by_exact_parts(results, most_open=0.5)
 
 
 def test_halves(four):
-    agree(four.run(cases.as_if_on_gpus, cases.contracts, (3,), ("bfloat16",), ("standard", 30)))
+    cases.agree_by_exact_parts(
+        four.run(cases.as_if_on_gpus, cases.contracts, (3,), ("bfloat16",), ("standard", 30))
+    )
 
 
 def test_numbers_of_similar_magnitudes_are_all_certified(four):
@@ -51,29 +42,46 @@ def test_numbers_of_similar_magnitudes_are_all_certified(four):
     for accuracy in ("fast", "standard"):
         given = ((2,), ("plain",), (accuracy,), "float64", (19, 200, 23))
         results = four.run(cases.as_if_on_gpus, cases.inner_cut, *given)
-        agree(results, most_open=0.0)
+        cases.agree_by_exact_parts(results, most_open=0.0)
 
 
 def test_hard_data(four):
     names = ("cancellation", "graded inner", "extremes", "zero lines")
     given = ((9, 40, 8), (3,), names, ("standard", "correct"))
-    agree(four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.inner_families, *given))
+    cases.agree_by_exact_parts(
+        four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.inner_families, *given)
+    )
 
 
 def test_scalars_and_stretches_of_nothing(four):
     """c of every kind; of five entries the fourth of four processes has none."""
-    agree(four.run(cases.as_if_on_gpus, cases.scaled_and_short, (4,)))
+    cases.agree_by_exact_parts(four.run(cases.as_if_on_gpus, cases.scaled_and_short, (4,)))
+
+
+def test_bytes_are_those_of_the_plan(four):
+    """14 moduli and a share for the certificate; scales take less."""
+    placements = ((cases.S(1),), (cases.S(0),))
+    given = ((4,), (40, 300, 36), placements, {})
+    results = four.run(cases.as_if_on_gpus, cases.bytes_sent, *given)
+    for (foreseen, sent, text, own), _ in results:
+        assert foreseen == sent == {"exact parts": 4 * 40 * 36 * 15 * 3 // 4}
+        assert "axis 0 cuts inner" in text
+        assert own["scales"] == 7 * 8 * (40 + 36) * 2 * 3 // 4
 
 
 def test_panels_pass_on_a_grid(four):
     given = ((2, 2), {"workspace": 1 << 16}, None, "float64", (13, 200, 11))
-    agree(four.run(cases.as_if_on_gpus, cases.cut_by, "panels", cases.grid, *given))
+    cases.agree_by_exact_parts(
+        four.run(cases.as_if_on_gpus, cases.cut_by, "panels", cases.grid, *given)
+    )
 
 
 def test_little_workspace(four):
     """Panels of columns, and stretches of a process's own stretch, one after the other."""
     given = ((2,), ("plain",), ("standard",), "complex64", (7, 90, 30), {"workspace": 1 << 16})
-    agree(four.run(cases.as_if_on_gpus, cases.inner_cut, *given), most_open=0.5)
+    cases.agree_by_exact_parts(
+        four.run(cases.as_if_on_gpus, cases.inner_cut, *given), most_open=0.5
+    )
 
 
 # ── the rest, slow ───────────────────────────────────────────────────────────
@@ -84,22 +92,26 @@ def test_little_workspace(four):
 def test_all_formats_and_contracts(four, mesh):
     formats = ("float64", "float32", "float16", "bfloat16", "complex128", "complex64")
     given = (mesh, formats, ("fast", "standard", "correct", 30))
-    agree(four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.contracts, *given))
+    cases.agree_by_exact_parts(
+        four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.contracts, *given)
+    )
 
 
 @pytest.mark.slow
 def test_every_placement(four):
-    agree(four.run(cases.as_if_on_gpus, cases.all_placements, (13, 70, 11), (3,), "float64", {}))
+    cases.agree_by_exact_parts(
+        four.run(cases.as_if_on_gpus, cases.all_placements, (13, 70, 11), (3,), "float64", {})
+    )
 
 
 @pytest.mark.slow
 def test_shapes_and_scalars(four):
-    agree(four.run(cases.as_if_on_gpus, cases.shapes_and_scalars, (3,)))
+    cases.agree_by_exact_parts(four.run(cases.as_if_on_gpus, cases.shapes_and_scalars, (3,)))
 
 
 @pytest.mark.slow
 def test_gradients(four):
-    agree(four.run(cases.as_if_on_gpus, cases.gradients, (2,), "standard"))
+    cases.agree_by_exact_parts(four.run(cases.as_if_on_gpus, cases.gradients, (2,), "standard"))
 
 
 @pytest.mark.slow
@@ -107,4 +119,6 @@ def test_gradients(four):
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 def test_all_families(four, name, dtype):
     given = ((9, 40, 8), (3,), (name,), ("fast", "standard", "correct"), dtype)
-    agree(four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.inner_families, *given))
+    cases.agree_by_exact_parts(
+        four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.inner_families, *given)
+    )

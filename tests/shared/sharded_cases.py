@@ -294,6 +294,20 @@ def on_gpus(case, *arguments):
         return case(*arguments), shares
 
 
+def agree_by_exact_parts(results, *, most_open=1.0):
+    """Whether cases of `as_if_on_gpus` or `on_gpus` are alike in all ranks, by exact parts.
+
+    The best of them left no more than so many elements open.
+    """
+    taken = [result for result in results if result[0] is not None]
+    assert taken
+    for found, shares in taken:
+        assert len(found) > 0
+        assert [name for name in found if name is not None] == []
+        assert len(shares) > 0
+        assert min(shares) <= most_open
+
+
 @contextmanager
 def opened():
     """What share of its elements every product of exact parts on GPUs leaves open."""
