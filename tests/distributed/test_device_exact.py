@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("triton")
 import sharded_cases as cases
 from device import ON
+from sharded_cases import agree
 from widen.testing import matrices
 
 pytestmark = [
@@ -28,13 +29,11 @@ pytestmark = [
 def test_formats_and_contracts(four, mesh, dtype, accuracy):
     given = (mesh, (dtype,), (accuracy,))
     results = four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.contracts, *given)
-    cases.agree_by_exact_parts(results, most_open=0.5)
+    agree(results, most_open=0.5)
 
 
 def test_halves(four):
-    cases.agree_by_exact_parts(
-        four.run(cases.as_if_on_gpus, cases.contracts, (3,), ("bfloat16",), ("standard", 30))
-    )
+    agree(four.run(cases.as_if_on_gpus, cases.contracts, (3,), ("bfloat16",), ("standard", 30)))
 
 
 def test_numbers_of_similar_magnitudes_are_all_certified(four):
@@ -42,20 +41,18 @@ def test_numbers_of_similar_magnitudes_are_all_certified(four):
     for accuracy in ("fast", "standard"):
         given = ((2,), ("plain",), (accuracy,), "float64", (19, 200, 23))
         results = four.run(cases.as_if_on_gpus, cases.inner_cut, *given)
-        cases.agree_by_exact_parts(results, most_open=0.0)
+        agree(results, most_open=0.0)
 
 
 def test_hard_data(four):
     names = ("cancellation", "graded inner", "extremes", "zero lines")
     given = ((9, 40, 8), (3,), names, ("standard", "correct"))
-    cases.agree_by_exact_parts(
-        four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.inner_families, *given)
-    )
+    agree(four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.inner_families, *given))
 
 
 def test_scalars_and_stretches_of_nothing(four):
     """c of every kind; of five entries the fourth of four processes has none."""
-    cases.agree_by_exact_parts(four.run(cases.as_if_on_gpus, cases.scaled_and_short, (4,)))
+    agree(four.run(cases.as_if_on_gpus, cases.scaled_and_short, (4,)))
 
 
 def test_bytes_are_those_of_the_plan(four):
@@ -71,17 +68,13 @@ def test_bytes_are_those_of_the_plan(four):
 
 def test_panels_pass_on_a_grid(four):
     given = ((2, 2), {"workspace": 1 << 16}, None, "float64", (13, 200, 11))
-    cases.agree_by_exact_parts(
-        four.run(cases.as_if_on_gpus, cases.cut_by, "panels", cases.grid, *given)
-    )
+    agree(four.run(cases.as_if_on_gpus, cases.cut_by, "panels", cases.grid, *given))
 
 
 def test_little_workspace(four):
     """Panels of columns, and stretches of a process's own stretch, one after the other."""
     given = ((2,), ("plain",), ("standard",), "complex64", (7, 90, 30), {"workspace": 1 << 16})
-    cases.agree_by_exact_parts(
-        four.run(cases.as_if_on_gpus, cases.inner_cut, *given), most_open=0.5
-    )
+    agree(four.run(cases.as_if_on_gpus, cases.inner_cut, *given), most_open=0.5)
 
 
 # ── the rest, slow ───────────────────────────────────────────────────────────
@@ -92,26 +85,22 @@ def test_little_workspace(four):
 def test_all_formats_and_contracts(four, mesh):
     formats = ("float64", "float32", "float16", "bfloat16", "complex128", "complex64")
     given = (mesh, formats, ("fast", "standard", "correct", 30))
-    cases.agree_by_exact_parts(
-        four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.contracts, *given)
-    )
+    agree(four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.contracts, *given))
 
 
 @pytest.mark.slow
 def test_every_placement(four):
-    cases.agree_by_exact_parts(
-        four.run(cases.as_if_on_gpus, cases.all_placements, (13, 70, 11), (3,), "float64", {})
-    )
+    agree(four.run(cases.as_if_on_gpus, cases.all_placements, (13, 70, 11), (3,), "float64", {}))
 
 
 @pytest.mark.slow
 def test_shapes_and_scalars(four):
-    cases.agree_by_exact_parts(four.run(cases.as_if_on_gpus, cases.shapes_and_scalars, (3,)))
+    agree(four.run(cases.as_if_on_gpus, cases.shapes_and_scalars, (3,)))
 
 
 @pytest.mark.slow
 def test_gradients(four):
-    cases.agree_by_exact_parts(four.run(cases.as_if_on_gpus, cases.gradients, (2,), "standard"))
+    agree(four.run(cases.as_if_on_gpus, cases.gradients, (2,), "standard"))
 
 
 @pytest.mark.slow
@@ -119,6 +108,4 @@ def test_gradients(four):
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 def test_all_families(four, name, dtype):
     given = ((9, 40, 8), (3,), (name,), ("fast", "standard", "correct"), dtype)
-    cases.agree_by_exact_parts(
-        four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.inner_families, *given)
-    )
+    agree(four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.inner_families, *given))

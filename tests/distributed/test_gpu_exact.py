@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("triton")
 import sharded_cases as cases
 from ranks import ranks
+from sharded_cases import agree
 
 pytestmark = pytest.mark.gpu
 
@@ -27,46 +28,42 @@ def four():
 def test_formats_and_contracts(four, mesh, accuracy):
     given = (mesh, FORMATS, (accuracy,), (130, 700, 110))
     results = four.run(cases.on_gpus, cases.cut_by, "inner", cases.contracts, *given)
-    cases.agree_by_exact_parts(results, most_open=0.5)
+    agree(results, most_open=0.5)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 def test_numbers_of_similar_magnitudes_are_all_certified(four, dtype):
     for accuracy in ("fast", "standard"):
         given = ((4,), ("plain",), (accuracy,), dtype, (300, 2000, 500))
-        cases.agree_by_exact_parts(four.run(cases.on_gpus, cases.inner_cut, *given), most_open=0.0)
+        agree(four.run(cases.on_gpus, cases.inner_cut, *given), most_open=0.0)
 
 
 def test_hard_data(four):
     names = ("cancellation", "graded inner", "extremes", "complementary sparsity", "zero lines")
     given = ((40, 300, 35), (4,), names, ("standard", "correct"))
-    cases.agree_by_exact_parts(
-        four.run(cases.on_gpus, cases.cut_by, "inner", cases.inner_families, *given)
-    )
+    agree(four.run(cases.on_gpus, cases.cut_by, "inner", cases.inner_families, *given))
 
 
 def test_scalars_and_stretches_of_nothing(four):
-    cases.agree_by_exact_parts(four.run(cases.on_gpus, cases.scaled_and_short, (4,)))
+    agree(four.run(cases.on_gpus, cases.scaled_and_short, (4,)))
 
 
 def test_shapes_and_scalars(four):
-    cases.agree_by_exact_parts(four.run(cases.on_gpus, cases.shapes_and_scalars, (3,)))
+    agree(four.run(cases.on_gpus, cases.shapes_and_scalars, (3,)))
 
 
 def test_panels_pass_on_a_grid(four):
     given = ((2, 2), {"workspace": 1 << 20}, None, "float64", (200, 700, 180))
-    cases.agree_by_exact_parts(four.run(cases.on_gpus, cases.cut_by, "panels", cases.grid, *given))
+    agree(four.run(cases.on_gpus, cases.cut_by, "panels", cases.grid, *given))
 
 
 def test_little_workspace(four):
     given = ((2,), ("plain",), ("standard",), "complex64", (70, 900, 300), {"workspace": 1 << 20})
-    cases.agree_by_exact_parts(four.run(cases.on_gpus, cases.inner_cut, *given), most_open=0.5)
+    agree(four.run(cases.on_gpus, cases.inner_cut, *given), most_open=0.5)
 
 
 def test_one_process_with_nccl():
     with ranks(1, timeout=600.0, backend="nccl") as one:
         given = ((1,), FORMATS, ("standard", "correct"), (130, 700, 110))
-        cases.agree_by_exact_parts(
-            one.run(cases.on_gpus, cases.cut_by, "inner", cases.contracts, *given)
-        )
-        cases.agree_by_exact_parts(one.run(cases.on_gpus, cases.scaled_and_short, (1,)))
+        agree(one.run(cases.on_gpus, cases.cut_by, "inner", cases.contracts, *given))
+        agree(one.run(cases.on_gpus, cases.scaled_and_short, (1,)))

@@ -294,7 +294,7 @@ def on_gpus(case, *arguments):
         return case(*arguments), shares
 
 
-def agree_by_exact_parts(results, *, most_open=1.0):
+def agree(results, *, most_open=1.0):
     """Whether cases of `as_if_on_gpus` or `on_gpus` are alike in all ranks, by exact parts.
 
     The best of them left no more than so many elements open.
