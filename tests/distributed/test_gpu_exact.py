@@ -35,7 +35,7 @@ def test_formats_and_contracts(four, mesh, accuracy):
 def test_numbers_of_similar_magnitudes_are_all_certified(four, dtype):
     for accuracy in ("fast", "standard"):
         given = ((4,), ("plain",), (accuracy,), dtype, (300, 2000, 500))
-        agree(four.run(cases.on_gpus, cases.inner_cut, *given), most_open=0.0)
+        agree(four.run(cases.on_gpus, cases.inner_cut, *given), most_open=1e-3)
 
 
 def test_hard_data(four):
