@@ -54,16 +54,20 @@ def new_tables(sides: Sides) -> Tables:
 
 def look_for_largest(sides: Sides, tables: Tables) -> None:
     """`LARGEST_ROWS` of stretches of lines, which may be empty."""
-    for at, x in enumerate(sides):
-        if x.count and x.shape[2]:
-            find_largest([x], [tables[at]])
+    for together in _launches(sides):
+        find_largest([sides[at] for at in together], [tables[at] for at in together])
 
 
 def look_for_norms(sides: Sides, tables: Tables) -> None:
     """The other rows, once `LARGEST_ROWS` are those of whole lines."""
-    for at, x in enumerate(sides):
-        if x.count and x.shape[2]:
-            find_norms([x], [tables[at]], None, 0)
+    for together in _launches(sides):
+        find_norms([sides[at] for at in together], [tables[at] for at in together], None, 0)
+
+
+def _launches(sides: Sides) -> list[list[int]]:
+    """Sides that have something to look at: both in one launch where they are equally long."""
+    todo = [at for at, x in enumerate(sides) if x.count and x.shape[2]]
+    return [todo] if len({sides[at].shape[2] for at in todo}) == 1 else [[at] for at in todo]
 
 
 @dataclass(frozen=True)
