@@ -55,6 +55,15 @@ def test_scalars_and_stretches_of_nothing(four):
     agree(four.run(cases.as_if_on_gpus, cases.scaled_and_short, (4,)))
 
 
+def test_what_is_not_served_is_gathered(four):
+    served = ({}, {"unit": "int8"}, {"accuracy": "correct"}, {"dtype": "float32"})
+    others = ({"unit": "fp64"}, {"system": "digits"}, {"dtype": "float64x2"})
+    results = four.run(cases.as_if_on_gpus, cases.plans_of, (4,), (40, 300, 36), (*served, *others))
+    for forms, _ in results:
+        assert forms[: len(served)] == [("inner",)] * len(served)
+        assert ("inner",) not in forms[len(served) :]
+
+
 def test_bytes_are_those_of_the_plan(four):
     """14 moduli and a share for the certificate; scales take less."""
     placements = ((cases.S(1),), (cases.S(0),))

@@ -367,6 +367,16 @@ def inner_cut(mesh_shape, names, accuracies, dtype, shape, options=None):
     return found
 
 
+def plans_of(mesh_shape, shape, choices):
+    """What the axes of a mesh cut by these choices, both operands cut along the inner dimension."""
+    mesh = mesh_of(mesh_shape)
+    if not here(mesh):
+        return None
+    a, b = operands(shape, "float64")
+    da, db = placed(a, mesh, [S(1)]), placed(b, mesh, [S(0)])
+    return [widen.plan(da, db, **options).forms for options in choices]
+
+
 def scaled_and_short(mesh_shape):
     """gemm with c of several kinds, lines of few entries, operands of different formats."""
     mesh, found = mesh_of(mesh_shape), []
