@@ -1,4 +1,4 @@
-"""Processes that stay: started once, joined by gloo, they run functions for many tests."""
+"""Processes that stay: started once, joined by gloo or NCCL, they run functions for many tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 SECONDS = 240
 
 
-def _serve(rank, world, store, timeout, pipe):
+def _serve(rank, world, store, timeout, backend, pipe):
     """Run what comes through the pipe until nothing comes."""
     os.environ["OMP_NUM_THREADS"] = "1"
     import numba
@@ -23,7 +23,7 @@ def _serve(rank, world, store, timeout, pipe):
     torch.set_num_threads(1)
     numba.set_num_threads(1)
     dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=world,
+        backend, init_method=f"file://{store}", rank=rank, world_size=world,
         timeout=timedelta(seconds=timeout),
     )  # fmt: skip
     while True:
@@ -42,7 +42,7 @@ def _serve(rank, world, store, timeout, pipe):
 class Ranks:
     """So many processes, each of which runs what it is told."""
 
-    def __init__(self, world, timeout=120.0):
+    def __init__(self, world, timeout=120.0, backend="gloo"):
         self.world = world
         self.folder = tempfile.TemporaryDirectory()
         # Divided from one process that has imported what takes seconds, where a system has that.
@@ -55,7 +55,7 @@ class Ranks:
         for rank in range(world):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=_serve, args=(rank, world, store, timeout, theirs), daemon=True
+                target=_serve, args=(rank, world, store, timeout, backend, theirs), daemon=True
             )
             process.start()
             self.pipes.append(ours)
@@ -102,9 +102,9 @@ class Ranks:
 
 
 @contextmanager
-def ranks(world, timeout=120.0):
+def ranks(world, timeout=120.0, backend="gloo"):
     """Processes for a block of a test."""
-    held = Ranks(world, timeout)
+    held = Ranks(world, timeout, backend)
     try:
         yield held
     finally:

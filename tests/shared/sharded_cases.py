@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, partial
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -11,16 +13,27 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import widen
+from widen.distributed.boxes import boxes
+from widen.distributed.operands import sharded
+from widen.distributed.wire import Wire
 from widen.testing import matrices
 
 R, S = Replicate(), Shard
 
 
-@cache
+ON = "cpu"
+"""Where operands lie: on CPUs, or on GPUs (`on_gpus`). What they are compared with is a CPU's."""
+
+
 def mesh_of(shape):
     """A mesh of the first ranks; those that are not in it make it, too."""
+    return _mesh(ON, shape)
+
+
+@cache
+def _mesh(device, shape):
     count = int(np.prod(shape))
-    return DeviceMesh("cpu", torch.arange(count).reshape(shape))
+    return DeviceMesh(device, torch.arange(count).reshape(shape))
 
 
 def here(mesh):
@@ -32,7 +45,7 @@ def digest(x):
     planes = x.planes if isinstance(x, widen.Words) else [x]
     found = hashlib.sha256()
     for plane in planes:
-        array = plane.detach().resolve_conj().contiguous()
+        array = plane.detach().cpu().resolve_conj().contiguous()
         if array.dtype == torch.bfloat16:
             array = array.float()
         array = array.numpy()
@@ -45,8 +58,13 @@ def digest(x):
 
 def full(x):
     if isinstance(x, widen.Words):
-        return widen.Words.of(x.format, [plane.full_tensor() for plane in x.planes])
-    return x.full_tensor()
+        return widen.Words.of(x.format, [full(plane) for plane in x.planes])
+    if ON == "cpu":
+        return x.full_tensor()
+    held = sharded(x, "x")  # gloo gathers no tensors on GPUs
+    mesh = x.device_mesh
+    every = boxes(held.shape, (R,) * mesh.ndim, tuple(mesh.shape))
+    return held.fetched(Wire(mesh, "a test"), "compared", every)
 
 
 def operands(shape, dtype, seed=0, family=None):
@@ -71,7 +89,7 @@ def every_placement(ndim, axes):
 
 
 def placed(x, mesh, placements):
-    return distribute_tensor(x, mesh, list(placements), src_data_rank=None)
+    return distribute_tensor(x.to(ON), mesh, list(placements), src_data_rank=None)
 
 
 def check(found, name, got, want):
@@ -248,6 +266,148 @@ def grid(mesh_shape, options, family=None, dtype="float64", shape=(200, 130, 180
         dc = placed(c, mesh, (R, S(0)))
         got = widen.gemm(da, db, dc, beta=1.0, **options)
         check(found, f"c {pa} {options}", got, widen.gemm(a, b, c, beta=1.0, **options))
+    return found
+
+
+def as_if_on_gpus(case, *arguments):
+    """What a case finds where operands count as GPUs', and shares of open elements (`opened`).
+
+    Kernels run in Triton's interpreter; elements that stay open are multiplied on the CPU.
+    """
+    from triton.runtime import interpreter
+
+    from interpreter import work_less
+    from widen.distributed import compute, jobs
+
+    work_less(interpreter)
+    with (
+        patch.object(jobs, "is_on_gpu", lambda x: True),
+        patch.object(compute, "is_on_gpu", lambda x: True),
+        opened() as shares,
+    ):
+        return case(*arguments), shares
+
+
+def on_gpus(case, *arguments):
+    """The same where operands lie on a GPU, which all ranks may share."""
+    with patch.dict(globals(), ON="cuda"), opened() as shares:
+        return case(*arguments), shares
+
+
+def agree(results, *, most_open=1.0):
+    """Whether cases of `as_if_on_gpus` or `on_gpus` are alike in all ranks, by exact parts.
+
+    The best of them left no more than so many elements open.
+    """
+    taken = [result for result in results if result[0] is not None]
+    assert taken
+    for found, shares in taken:
+        assert len(found) > 0
+        assert [name for name in found if name is not None] == []
+        assert len(shares) > 0
+        assert min(shares) <= most_open
+
+
+@contextmanager
+def opened():
+    """What share of its elements every product of exact parts on GPUs leaves open."""
+    from widen.distributed import exact_gpu
+
+    shares = []
+
+    def noted(product):
+        def noting(*given):
+            answer = product(*given)
+            shares.append(answer.are_open.sum().item() / max(answer.are_open.numel(), 1))
+            return answer
+
+        return noting
+
+    with (
+        patch.object(exact_gpu, "inner_product", noted(exact_gpu.inner_product)),
+        patch.object(exact_gpu, "panel_product", noted(exact_gpu.panel_product)),
+    ):
+        yield shares
+
+
+def cut_by(word, case, *arguments):
+    """What a case finds where the inner dimension is cut, or panels pass, whatever that costs."""
+    from widen.distributed import jobs, plans
+
+    def choose(shapes, held, wanted):
+        by_word = {form.word: form for form in plans.forms(shapes)}
+        if "inner" not in by_word:
+            return plans.choose(shapes, held, wanted)
+        words = ["inner"] * len(shapes.mesh)
+        if word == "panels":  # both operands cut by both axes, in the same order
+            words = ["rows" if p == S(0) else "columns" for p in held[0]]
+        forms = tuple(by_word[one] for one in words)
+        return forms, plans.placed(forms, len(shapes.result))
+
+    with (
+        patch.object(jobs, "choose", choose),
+        patch.object(jobs, "_in_panels", lambda call, plan: word == "panels"),
+    ):
+        return case(*arguments)
+
+
+def inner_cut(mesh_shape, names, accuracies, dtype, shape, options=None):
+    """The inner dimension cut: matrices of similar magnitudes ("plain"), or of a family."""
+    mesh, found = mesh_of(mesh_shape), []
+    if not here(mesh):
+        return None
+    for name in names:
+        a, b = operands(shape, dtype, family=None if name == "plain" else name)
+        da, db = placed(a, mesh, [S(1)]), placed(b, mesh, [S(0)])
+        for accuracy in accuracies:
+            want = widen.matmul(a, b, accuracy=accuracy)
+            product = partial(widen.matmul, accuracy=accuracy, **(options or {}))
+            got = cut_by("inner", product, da, db)
+            check(found, f"{name} {accuracy} {dtype} {options}", got, want)
+    return found
+
+
+def plans_of(mesh_shape, shape, choices):
+    """What the axes of a mesh cut by these choices, both operands cut along the inner dimension."""
+    mesh = mesh_of(mesh_shape)
+    if not here(mesh):
+        return None
+    a, b = operands(shape, "float64")
+    da, db = placed(a, mesh, [S(1)]), placed(b, mesh, [S(0)])
+    return [widen.plan(da, db, **options).forms for options in choices]
+
+
+def scaled_and_short(mesh_shape):
+    """gemm with c of several kinds, lines of few entries, operands of different formats."""
+    mesh, found = mesh_of(mesh_shape), []
+    if not here(mesh):
+        return None
+    g = torch.Generator().manual_seed(5)
+
+    def random(*shape, dtype=torch.float64):
+        return torch.randn(shape, generator=g, dtype=dtype)
+
+    def gemm(a, b, c, pc, **options):
+        da, db = placed(a, mesh, [S(1)]), placed(b, mesh, [S(0)])
+        dc = c if pc is None else placed(c, mesh, [pc])
+        got = cut_by("inner", partial(widen.gemm, **options), da, db, dc)
+        name = f"{a.shape} {a.dtype} {b.dtype} {c} {pc} {options}"
+        check(found, name, got, widen.gemm(a, b, c, **options))
+
+    a, b = random(6, 90), random(90, 7)
+    gemm(a, b, random(6, 7), S(1), alpha=-0.5, beta=3.0)
+    gemm(a, b, random(7), R, beta=2.0, accuracy="fast")
+    gemm(a, b, 2.5, None, beta=2.0, accuracy="correct")
+    gemm(a, b, random(6, 7, dtype=torch.complex128), S(0), alpha=1j, beta=1.0, dtype="complex128")
+    special = random(6, 7)
+    special[1, 2], special[3] = float("inf"), float("nan")
+    gemm(a, b, special, R, beta=1.0)
+    for k in (1, 2, 5):
+        gemm(random(6, k), random(k, 7), random(6, 1), R, beta=1.0)
+    gemm(random(6, 40, dtype=torch.float32), random(40, 7), 1.0, None, beta=1.0)
+    gemm(a, random(90, 7, dtype=torch.complex64), 1.0, None, beta=1.0)
+    gemm(random(3, 6, 40), random(3, 40, 7), random(6, 7), R, beta=1.0)
+    gemm(random(3, 6, 40), random(40, 7), 0.0, None)
     return found
 
 

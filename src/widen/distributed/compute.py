@@ -12,20 +12,10 @@ import torch
 from torch.distributed.tensor import Replicate, Shard
 
 from widen.calls import dispatch
-from widen.cpu.operands import Operand
-from widen.cpu.partial import piece
+from widen.distributed import exact
 from widen.distributed.boxes import Placements, boxes, dims, places
-from widen.distributed.exact import (
-    Members,
-    Task,
-    Whole,
-    inner_product,
-    panel_product,
-    partial_sums,
-    planned,
-    surveys,
-)
-from widen.distributed.jobs import Job, gone_axes
+from widen.distributed.exact import Members, Task, Whole
+from widen.distributed.jobs import Job, gone_axes, is_on_gpu
 from widen.distributed.operands import Sharded, whole
 from widen.distributed.recompute import Stretches, recompute
 from widen.distributed.wire import Wire
@@ -130,11 +120,12 @@ def _by_parts(job: Job, wire: Wire) -> Any:
     sizes = dims(block)
     task = _task(job, wire, sizes, _addend(job, wire, plan.result), dims(owned[wire.me]))
     planes = _merged(left, sizes[:-2]), _merged(right, sizes[:-2])
+    way = _exact(job)
     operands = (
-        task.operand(_joined(left, planes[0]), "left"),
-        task.operand(_joined(right, planes[1]), "right"),
+        way.operand(task, _joined(left, planes[0]), "left"),
+        way.operand(task, _joined(right, planes[1]), "right"),
     )
-    answer = inner_product(task, *operands, members)
+    answer = way.inner_product(task, *operands, members)
     at = same.index(wire.me)
     sides = (
         Stretches(planes[0], -2, members.numbers, members.inner),
@@ -143,6 +134,15 @@ def _by_parts(job: Job, wire: Wire) -> Any:
     own = members.rows[at], members.columns[at]
     recompute(task, answer, sides, own, _recomputed(job, left, right))
     return _shaped(answer.tensor(job.call.fmt), dims(owned[wire.me]))
+
+
+def _exact(job: Job) -> Any:
+    """How exact parts are computed where the operands lie."""
+    if not is_on_gpu(job.left):
+        return exact
+    from widen.distributed import exact_gpu  # Triton is imported where there are GPUs
+
+    return exact_gpu
 
 
 def _shifted(stretch: tuple[int, int], start: int) -> slice:
@@ -160,7 +160,7 @@ def _task(job: Job, wire: Wire, block: tuple[int, ...], c: Any, owned: tuple[int
     if c is not None:
         if isinstance(c, (int, float, complex)):
             wide = torch.complex128 if isinstance(c, complex) else torch.float64
-            c = torch.full((), c, dtype=wide)
+            c = torch.full((), c, dtype=wide, device=job.left.planes[0].device)
         shape = (math.prod(owned[:-2]), *owned[-2:])
         if isinstance(c, Words):
             planes = [x.expand(-1, *owned).reshape(x.shape[0], *shape) for x in c.planes]
@@ -220,27 +220,26 @@ def _by_panels(job: Job, wire: Wire) -> Any:
     sizes = dims(owned[wire.me])
     task = _task(job, wire, sizes, _addend(job, wire, plan.result), sizes)
     starts = [x.boxes()[wire.me] for x in (job.left, job.right)]
-    pieces = (
-        piece(task.operand(job.left.local, "left"), starts[0][1][0]),
-        piece(task.operand(job.right.local, "right"), starts[1][0][0]),
+    way = _exact(job)
+    held = (
+        way.operand(task, job.left.local, "left"),
+        way.operand(task, job.right.local, "right"),
     )
-    seen = surveys(task, pieces, ((columns,), (rows,)))
-    quantised, ran = planned(task, seen, ())
-    sums = partial_sums(task, quantised, ran)
     widest = max(x + y for x, y in map(dims, owned))
     item = max(shapes.bytes[:2])
     step = max(1, call.workspace // (4 * item * max(widest, 1)))
 
-    def panels() -> Iterator[tuple[Operand, Operand]]:
+    def panels() -> Iterator[tuple[Any, Any]]:
         for start in range(0, call.k, step):
             inner = (start, min(start + step, call.k))
             ours = tuple((box[0], inner) for box in boxes(shapes.left, plan.left, mesh))
             theirs = tuple((inner, box[1]) for box in boxes(shapes.right, plan.right, mesh))
             left = job.left.fetched(wire, "left operand", ours)
             right = job.right.fetched(wire, "right operand", theirs)
-            yield task.operand(left, "left"), task.operand(right, "right")
+            yield way.operand(task, left, "left"), way.operand(task, right, "right")
 
-    answer = panel_product(task, sums, panels())
+    begin = starts[0][1][0], starts[1][0][0]
+    answer = way.panel_product(task, held, begin, ((columns,), (rows,)), panels())
     sides = (
         _stretches(job.left, wire, columns, 1, _merged(job.left.local, ())),
         _stretches(job.right, wire, rows, 0, _merged(job.right.local, ())),

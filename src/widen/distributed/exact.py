@@ -77,13 +77,14 @@ class Task:
         """1, or 2 for complex numbers."""
         return self.problem.fmt.parts
 
-    def operand(self, x: Any, side: str) -> Operand:
-        """A tensor (or `Words`) as lines, (batch, lines, inner); all its batches are one axis."""
-        numbers = stack(as_array(x))
-        batch = self.problem.shape[0] if int(np.prod(numbers.shape[:-2])) > 1 else 1
-        matrices = numbers.reshaped((batch, *numbers.shape[-2:]))
-        assert matrices is not None, "batches were merged before"
-        return lines(matrices, side, self.parts)
+
+def operand(task: Task, x: Any, side: str) -> Operand:
+    """A tensor (or `Words`) as lines, (batch, lines, inner); all its batches are one axis."""
+    numbers = stack(as_array(x))
+    batch = task.problem.shape[0] if int(np.prod(numbers.shape[:-2])) > 1 else 1
+    matrices = numbers.reshaped((batch, *numbers.shape[-2:]))
+    assert matrices is not None, "batches were merged before"
+    return lines(matrices, side, task.parts)
 
 
 def surveys(
@@ -163,6 +164,16 @@ class Answer:
             scale_special(values, scaling, np.broadcast_to(beside, values.shape[2:]))
         self.values[:, :, *at] = values
         self.marks[at] = open_elements & ~beside
+
+    def replace(self, at: tuple[int, Array, Array], result: Any) -> None:
+        """Take the elements that were open from a product of their rows and columns."""
+        b, rows, columns = at
+        place: Any = (b, *np.ix_(rows, columns))
+        wanted, parts = self.marks[place], self.values.shape[1]
+        for word, value in enumerate(stack(as_array(result)).parts(parts)):
+            for part in range(parts):
+                target = self.values[word, part]
+                target[place] = np.where(wanted, value[part], target[place])
 
     def tensor(self, result: Format) -> Any:
         """The numbers as a tensor (or `Words`) of the result's format."""
@@ -246,7 +257,7 @@ def inner_product(task: Task, left: Operand, right: Operand, members: Members) -
         sums.add(totals, left.cut(items, slice(0, m)), right.cut(items, cut))
         packed = sums.pack(totals)
         del totals
-        mine = _both(columns, cut)
+        mine = shared_stretch(columns, cut)
         if packed.size:
             received = _to_owners(wire, packed, members, cut)
             if mine.stop > mine.start and rows.stop > rows.start:
@@ -265,7 +276,8 @@ def _cut(
     return quantised[0].cut(items, rows), quantised[1].cut(items, columns)
 
 
-def _both(ours: slice, theirs: slice) -> slice:
+def shared_stretch(ours: slice, theirs: slice) -> slice:
+    """What two stretches have in common, which may be nothing."""
     start = max(ours.start, theirs.start)
     return slice(start, max(start, min(ours.stop, theirs.stop)))
 
@@ -287,7 +299,7 @@ def _to_owners(wire: Wire, packed: Array, members: Members, cut: slice) -> Array
     me = members.numbers.index(wire.me)
 
     def part(owner: int) -> Array:
-        columns = _both(members.columns[owner], cut)
+        columns = shared_stretch(members.columns[owner], cut)
         at = slice(columns.start - cut.start, columns.stop - cut.start)
         return np.ascontiguousarray(packed[:, members.rows[owner], at])
 
@@ -313,10 +325,18 @@ def _to_owners(wire: Wire, packed: Array, members: Members, cut: slice) -> Array
 
 
 def panel_product(
-    task: Task, whole: PartialSums, panels: Iterator[tuple[Operand, Operand]]
-) -> Answer:
-    """A process's block of a product, from panels of the inner dimension one after the other."""
+    task: Task, held: tuple[Operand, Operand], starts: tuple[int, int],
+    axes: tuple[Sequence[int], Sequence[int]], panels: Iterator[tuple[Operand, Operand]],
+) -> Answer:  # fmt: skip
+    """A process's block of a product, from panels of the inner dimension one after the other.
+
+    Scales are agreed on first, from stretches of its rows and columns that it and those along
+    `axes` hold. Its own begin at `starts`.
+    """
     batch, m, _, n = task.problem.shape
+    seen = surveys(task, (piece(held[0], starts[0]), piece(held[1], starts[1])), axes)
+    quantised, plan = planned(task, seen, ())
+    whole = partial_sums(task, quantised, plan)
     answer = new_answer(task, (batch, m, n))
     sums: Sums = whole.start((batch, m, n))
     for left, right in panels:

@@ -12,11 +12,13 @@ from widen.cpu.partial import width_of
 from widen.distributed.boxes import Placements, boxes, count
 from widen.distributed.operands import Sharded, sharded
 from widen.distributed.plans import DistributedPlan, Shapes, choose
+from widen.formats import PLAIN
 from widen.formats.arrays import format_of_array
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import make_plan, typical_needs
 from widen.stages.problem import Call, Scalars
+from widen.systems import Residues
 from widen.words import Words
 
 
@@ -127,21 +129,39 @@ def _shapes(
     widths = {"float64": 8, "float32": 4}
     words = sum(widths.get(word.name, 2) for word in call.fmt.part.words)
     size = words * call.fmt.parts
-    served = (
-        left.planes[0].device.type == "cpu"
-        and call.system in (None, "residues")
-        and call.unit in (None, "fp64")
-        and options.info is False
-        and scalars.alpha != 0
-    )
+    served = call.system in (None, "residues") and options.info is False and scalars.alpha != 0
     packed = None
     if served:
-        needs = typical_needs(call.contract, call.work, call.k)
-        packed = call.work.parts * width_of(needs.bits) + call.contract.certified_by_data
+        packed = (_packed_on_gpu if is_on_gpu(left) else _packed_on_cpu)(call, scalars)
     return Shapes(
         left.shape, right.shape, result,
         (left.bytes_an_element, right.bytes_an_element, size), packed, tuple(left.mesh.shape),
     )  # fmt: skip
+
+
+def is_on_gpu(x: Sharded) -> bool:
+    """Whether an operand lies on GPUs."""
+    return x.planes[0].device.type == "cuda"
+
+
+def _packed_on_cpu(call: Call, _: Scalars) -> int | None:
+    """Bytes in which an element's exact part travels; None where that is not served."""
+    if call.unit not in (None, "fp64"):
+        return None
+    needs = typical_needs(call.contract, call.work, call.k)
+    return call.work.parts * width_of(needs.bits) + call.contract.certified_by_data
+
+
+def _packed_on_gpu(call: Call, scalars: Scalars) -> int | None:
+    """The same of residues of int8; numbers of several words are not served."""
+    given = (call.left, call.right, scalars.c)
+    if call.unit not in (None, "int8") or call.k == 0 or call.fmt.name not in PLAIN:
+        return None
+    if any(isinstance(x, Words) for x in given):
+        return None
+    plan = _likely(replace(call, unit="int8", system="residues"))
+    assert isinstance(plan.layout, Residues)
+    return call.work.parts * len(plan.layout.moduli) + call.contract.certified_by_data
 
 
 def _with_axes(placements: Placements, gone: list[int], result: tuple[int, ...]) -> Placements:

@@ -119,8 +119,8 @@ class DistributedPlan:
     def bytes(self) -> dict[str, int]:
         """Bytes of numbers on the wire by step, of all processes together.
 
-        What is agreed on beforehand (scales of lines, 2 x 80 bytes a line) is not counted, nor what
-        hard data have repaired.
+        What is agreed on beforehand (scales of lines, 2 x 80 bytes a line, on GPUs 2 x 56) is not
+        counted, nor what hard data have repaired.
 
         >>> import torch, torch.distributed as dist, widen
         >>> from torch.distributed.device_mesh import init_device_mesh

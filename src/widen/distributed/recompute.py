@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from widen.calls.cpu_tensors import as_array
-from widen.cpu.batches import stack
 from widen.cpu.operands import Array
-from widen.distributed.exact import Answer, Task
+from widen.distributed.exact import Task
 from widen.distributed.wire import Wire, as_bytes, from_bytes
 from widen.words import Words
 
@@ -51,7 +49,7 @@ class Stretches:
 
     def chosen(self, b: int, flags: Array) -> list[Any]:
         """Some lines of a batch item, of every plane."""
-        lines = torch.from_numpy(np.flatnonzero(flags))
+        lines = torch.from_numpy(np.flatnonzero(flags)).to(self.planes[0].device)
         return [
             x.select(-3, b if x.shape[-3] > 1 else 0).index_select(self.axis, lines)
             for x in self.planes
@@ -117,6 +115,17 @@ class Stretches:
         return items
 
 
+class Answer(Protocol):
+    """Rounded elements, of which some are open: of `exact`, or of `exact_gpu`."""
+
+    @property
+    def marks(self) -> Array:
+        """The open ones, (batch, m, n)."""
+
+    def replace(self, at: tuple[int, Array, Array], result: Any) -> None:
+        """Take the open ones of a batch item, rows and columns from their product."""
+
+
 def recompute(
     task: Task, answer: Answer, sides: tuple[Stretches, Stretches], own: tuple[slice, slice],
     product: Product,
@@ -145,7 +154,7 @@ def recompute(
             np.flatnonzero(columns[b]) - own[1].start,
         )
         whole = ours[b if len(ours) > 1 else 0], theirs[b if len(theirs) > 1 else 0]
-        _replace(task, answer, at, product(*whole, _addend(task, at)))
+        answer.replace(at, product(*whole, _addend(task, at)))
 
 
 def _addend(task: Task, at: tuple[int, Array, Array]) -> list[Any] | None:
@@ -153,17 +162,6 @@ def _addend(task: Task, at: tuple[int, Array, Array]) -> list[Any] | None:
     c, (b, rows, columns) = task.scalars.c, at
     if c is None:
         return None
-    ours, theirs = torch.from_numpy(rows), torch.from_numpy(columns)
     planes = c.planes if isinstance(c, Words) else [c]
+    ours, theirs = (torch.from_numpy(x).to(planes[0].device) for x in (rows, columns))
     return [x.select(-3, b).index_select(-2, ours).index_select(-1, theirs) for x in planes]
-
-
-def _replace(task: Task, answer: Answer, at: tuple[int, Array, Array], result: Any) -> None:
-    """Take the elements that were open from a product of their rows and columns."""
-    b, rows, columns = at
-    place: Any = (b, *np.ix_(rows, columns))
-    wanted = answer.marks[place]
-    for word, value in enumerate(stack(as_array(result)).parts(task.parts)):
-        for part in range(task.parts):
-            target = answer.values[word, part]
-            target[place] = np.where(wanted, value[part], target[place])

@@ -148,7 +148,12 @@ class Wire:
 
     def reduce(self, step: str, array: np.ndarray[Any, Any], how: str, axes: Sequence[int]) -> Any:
         """The maximum ("max") or sum ("sum") of integers over axes of the mesh."""
-        data = torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(self.device)
+        data = torch.from_numpy(np.ascontiguousarray(array, np.int64))
+        return self.merge(step, data, how, axes).cpu().numpy()
+
+    def merge(self, step: str, tensor: Tensor, how: str, axes: Sequence[int]) -> Tensor:
+        """The same of a tensor of integers, where that is; it may be changed."""
+        data = tensor.to(self.device).contiguous()
         operation = {"max": dist.ReduceOp.MAX, "sum": dist.ReduceOp.SUM}[how]
         for axis in axes:
             size = self.shape[axis]
@@ -156,7 +161,7 @@ class Wire:
                 with self._answered(step):
                     dist.all_reduce(data, operation, group=self.mesh.get_group(axis))
                 self.count(step, 2 * (size - 1) * data.nbytes // size)
-        return data.cpu().numpy()
+        return data.to(tensor.device)
 
     def agree(self, said: str) -> None:
         """Make sure that all processes were asked for the same, or raise an error in all of them.

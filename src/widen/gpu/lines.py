@@ -46,12 +46,47 @@ def survey(
     Leads alone where tables are known (`again`), and only if a number on the device is more than
     the one beside it. One operand or both: both take the same launches.
     """
+    if again is None:
+        find_largest(operands, tables)
+    find_norms(operands, tables, leads, kept, again=again)
+
+
+def find_largest(operands: Sequence[Lines], tables: Sequence[Tensor]) -> None:
+    """The first row of tables: bits of the largest magnitude of every line."""
+    left, right = operands[0].paired, operands[-1].paired
+    kernel, grid, common, how = _looking(lines.largest, operands, tables)
+    widths = {
+        "LEFT_WIDTH": 8 * left.bits.element_size(), "RIGHT_WIDTH": 8 * right.bits.element_size(),
+    }  # fmt: skip
+    launch(kernel, grid, {**common, **widths}, **how)
+
+
+def find_norms(
+    operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int,
+    *, again: tuple[Tensor, int] | None = None,
+) -> None:  # fmt: skip
+    """Norms and leads of lines whose largest magnitude is known, as `survey` has them."""
+    left, right = operands[0].paired, operands[-1].paired
+    kernel, grid, common, how = _looking(lines.norms, operands, tables)
+    launch(
+        kernel, grid,
+        {
+            **common, **_named_leads(tables, leads, kept), "SUMS": again is None,
+            **on_sides(left.named_fields, right.named_fields), "pitch": left.pitch,
+            "doubtful": tables[0] if again is None else again[0],
+            "few": -1 if again is None else again[1],
+        },
+        **how,
+    )  # fmt: skip
+
+
+def _looking(
+    kernel: Any, operands: Sequence[Lines], tables: Sequence[Tensor]
+) -> tuple[Any, tuple[int], dict[str, Any], dict[str, Any]]:
+    """A kernel that looks at every number: the kernel, its grid, what it is given, and how."""
     left, right = operands[0].paired, operands[-1].paired
     inner, parts = left.shape[2], left.bits.shape[0]
     small = left.small and right.small
-    largest, norms = lines.largest, lines.norms
-    if small:
-        largest, norms = general(largest), general(norms)
     sides, blocks, warps = [], [], 0
     for x, table in ((left, tables[0]), (right, tables[-1])):
         near = x.lines_near and not small
@@ -61,27 +96,9 @@ def survey(
         sides.append({**_named(x, table), **tile.named, "share": share, "NEAR": near})
         blocks.append(x.blocks(tile) * -(-inner // share))
         warps = max(warps, tile.warps)
-    grid, loose = (sum(blocks[: len(operands)]),), loose_on_sides(left, right)
     common = {**on_sides(*sides), "left_blocks": blocks[0], "inner": inner, "PARTS": parts}
-    if again is None:
-        launch(
-            largest, grid,
-            {
-                **common, "LEFT_WIDTH": 8 * left.bits.element_size(),
-                "RIGHT_WIDTH": 8 * right.bits.element_size(),
-            },
-            warps=warps, loose=loose,
-        )  # fmt: skip
-    launch(
-        norms, grid,
-        {
-            **common, **_named_leads(tables, leads, kept), "SUMS": again is None,
-            **on_sides(left.named_fields, right.named_fields), "pitch": left.pitch,
-            "doubtful": tables[0] if again is None else again[0],
-            "few": -1 if again is None else again[1],
-        },
-        warps=warps, loose=loose,
-    )  # fmt: skip
+    how = {"warps": warps, "loose": loose_on_sides(left, right)}
+    return general(kernel) if small else kernel, (sum(blocks[: len(operands)]),), common, how
 
 
 def _named(x: Lines, table: Tensor) -> dict[str, Any]:
@@ -99,11 +116,14 @@ def _named_leads(
 
 def quantise(
     operands: Sequence[Lines], tables: Sequence[Tensor], goal: Goal | None,
-    test: Certificate | None, needs: Sequence[Tensor],
+    test: Certificate | None, needs: Sequence[Tensor], *, k: int | None = None,
 ) -> None:  # fmt: skip
-    """The rest of the tables: exponents, flags, weights; `needs` says what planes must hold."""
+    """The rest of the tables: exponents, flags, weights; `needs` says what planes must hold.
+
+    Of lines as long as the operands are, or of length `k`, of which these are stretches.
+    """
     left, right = operands[0], operands[-1]
-    inner, parts = left.bits.shape[3], left.bits.shape[0]
+    inner, parts = left.bits.shape[3] if k is None else k, left.bits.shape[0]
     wanted = EVERY_BIT if goal is None else goal
     rungs = constants.rungs(left.bits.device)
     blocks = [-(-x.count // 256) for x in operands]
