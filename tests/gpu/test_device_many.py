@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,15 +11,23 @@ import pytest
 import torch
 
 import widen
-from device import ON, cases, gemm, product, words_product
-from helpers import assert_same_bits, assert_same_words, draw, draw_words, words_near
+from device import ON, cases, gemm, product, tensor, words_product
+from helpers import ROOT, assert_same_bits, assert_same_words, draw, draw_words, words_near
+from widen.contract import as_contract
 from widen.formats import FORMATS
+from widen.gpu import block as gpu_block
 from widen.gpu import exact_products as gpu_exact_products
-from widen.gpu import planned
+from widen.gpu import operands, planned
 from widen.gpu import stages as gpu_stages
+from widen.gpu.clock import Clock
+from widen.gpu.kernels.triton.reconstruct import UNSETTLED
+from widen.gpu.products import lines_of
 from widen.gpu.reconstruct import ResultBlock
+from widen.stages.problem import Problem
 
 pytestmark = pytest.mark.device
+
+FAMILIES = runpy.run_path(str(Path(ROOT, "bench", "families.py")))["FAMILIES"]
 
 # Triton's interpreter takes seconds for a product: few of them there, and tiny.
 SHAPE = (3, 6, 4) if ON == "cpu" else (70, 200, 130)
@@ -25,18 +35,32 @@ SHAPE = (3, 6, 4) if ON == "cpu" else (70, 200, 130)
 
 @pytest.fixture
 def by_products(monkeypatch):
-    """How many elements exact products repaired; none is too few for them."""
-    counts, repair_by_products = [], gpu_stages.repair_by_products
+    """How many elements were repaired by products; none is too few for them."""
+    counts = []
 
-    def counted(*given):
-        taken = repair_by_products(*given)
-        repaired = given[2]
-        counts.append(int(repaired))
-        return taken
+    def counted(repair, at):
+        def run(*given):
+            taken = repair(*given)
+            counts.append(int(given[at]))
+            return taken
+
+        return run
 
     monkeypatch.setattr(gpu_exact_products, "FEWEST_TERMS", 0)
-    monkeypatch.setattr(gpu_stages, "repair_by_products", counted)
+    for name, at in (("repair_by_products", 2), ("take_settled", 4)):
+        monkeypatch.setattr(gpu_block, name, counted(getattr(gpu_block, name), at))
     return counts
+
+
+def count_and_product(a, b, accuracy):
+    """How many elements are repaired, and the product."""
+    left, right = (lines_of(tensor(x), side, 1) for x, side in ((a, "left"), (b, "right")))
+    fmt, out = FORMATS["float64"], torch.full((1, len(a), b.shape[1]), 7.0, dtype=torch.float64)
+    out = out.to(ON)
+    problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30)
+    prepared = gpu_stages.quantise(problem, Clock(timed=False))
+    prepared.computed(operands.bits_of(out, 1))
+    return int(prepared.repaired[0]), out[0].cpu().numpy()
 
 
 def one_large(shape, seed, dtype="float64", power=70):
@@ -140,9 +164,7 @@ def test_a_plan_made_beforehand_is_kept_where_few_elements_are_open(by_products,
         asked.append(planned.many_are_open(*given))
         return asked[-1]
 
-    monkeypatch.setattr(gpu_stages, "planned", SimpleNamespace(
-        many_are_open=many_are_open, may_wait=planned.may_wait
-    ))  # fmt: skip
+    monkeypatch.setattr(gpu_block, "planned", SimpleNamespace(many_are_open=many_are_open))
     a, b = draw("phi0", SHAPE, 5)
     plan, found = product(a, b)
     assert_same_bits(product(a, b, plan=plan)[1], found)
@@ -174,6 +196,46 @@ def test_a_few_rows_and_columns(by_products):
     wanted, info = widen.matmul(a, b, info=True)
     assert_same_bits(found, wanted)
     assert 0 < by_products[-1] < info.repaired
+
+
+@cases(
+    ("family", "accuracy"), ("outliers of 1e8 in A", "standard"),
+    ("graded against", "standard"), ("graded against", "correct"), ("lower triangles", "fast"),
+    ("outliers of 1e4 in B", "fast"), ("columns of 1e8 in A", "standard"), interpreted=4,
+)  # fmt: skip
+def test_hard_families(family, accuracy, by_products):
+    """As many repaired as on a CPU, whatever part of them each pass settles."""
+    shape = (12, 40, 9) if ON == "cpu" else (150, 300, 130)
+    a, b = FAMILIES[family].make(np.random.default_rng(1), *shape)
+    wanted, info = widen.matmul(a, b, accuracy=accuracy, info=True)
+    repaired, found = count_and_product(a, b, accuracy)
+    assert_same_bits(found, wanted)
+    assert by_products[-1] > 0
+    if accuracy != "correct":  # which elements are repaired is free there
+        assert repaired == info.repaired
+
+
+def test_everything_is_computed_again_where_picking_takes_as_long():
+    lines = [gpu_exact_products.Lines(torch.empty((1, 1, 100, 50), device="meta"), None)] * 2
+
+    def regions(places, fewest=10):
+        marks = torch.zeros((1, 100, 100), dtype=torch.uint8)
+        for place in places:
+            marks[place] = int(UNSETTLED)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gpu_exact_products, "FEWEST_TERMS", 50 * fewest)
+            return gpu_exact_products.regions(lines, marks)
+
+    everything = [(slice(None), slice(None))]
+    ((rows, columns),) = regions([(0, slice(3, 7))])
+    assert rows.tolist() == [3, 4, 5, 6]
+    assert columns == slice(None)
+    assert regions([(0, slice(90))]) == everything
+    assert regions([(0, slice(50)), (0, slice(None), slice(40))]) == everything
+    assert regions([(0, slice(5), slice(2))]) == []
+    scattered = [(0, i, i) for i in range(100)]
+    assert regions(scattered) == everything
+    assert regions(scattered, fewest=1000) == []
 
 
 def test_a_batch_with_special_values(by_products):

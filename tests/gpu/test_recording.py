@@ -20,6 +20,7 @@ from widen.calls import dispatch
 from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
+from widen.gpu import block as gpu_block
 from widen.gpu import exact_products, tiles
 from widen.gpu import lines as gpu_lines
 from widen.gpu import operands as gpu_operands
@@ -172,6 +173,39 @@ def test_a_plan_made_beforehand_is_asked_whether_it_did(monkeypatch):
     calls.check(*friendly)
     assert calls.recorded == 4
     assert list(calls.kind.by_choice) == [False]
+
+
+def with_opposites(seed, power):
+    """Rows are large where columns are small: no certificate holds, more planes settle it."""
+    a, b = draw("phi0", SHAPE, seed)
+    a[:, SHAPE[1] // 2] *= 2.0**power
+    b[SHAPE[1] // 2] *= 2.0**-power
+    return a, b
+
+
+def test_a_second_pass_is_recorded(monkeypatch):
+    """And noticed where its planes are too few, or where it is not needed."""
+    monkeypatch.setattr(exact_products, "FEWEST_TERMS", SHAPE[1])
+    calls, taken = Calls("standard"), []
+    take_settled = gpu_block.take_settled
+    monkeypatch.setattr(gpu_block, "take_settled", lambda *x: taken.append(take_settled(*x)))
+    for given, recorded in (
+        (with_opposites(1, 60), 1), (with_opposites(2, 60), 1), (with_opposites(2, 70), 2),
+        (with_opposites(1, 70), 2), (with_opposites(1, 60), 2), (draw("phi0", SHAPE, 1), 3),
+        (with_opposites(3, 70), 4), (with_opposites(1, 70), 4),
+    ):  # fmt: skip
+        calls.check(*given)
+        assert calls.recorded == recorded
+    assert len(taken) == 3
+
+
+def test_what_a_second_pass_leaves_open_is_not_recorded(monkeypatch):
+    monkeypatch.setattr(exact_products, "FEWEST_TERMS", SHAPE[1])
+    calls, (a, b) = Calls("standard"), draw("phi0", SHAPE, 1)
+    powers = 2.0 ** (40 * (-1.0) ** np.arange(SHAPE[1]))
+    for sign in (1, -1):
+        calls.check(sign * a * powers, b / powers[:, None])
+    assert calls.kind.failures == calls.recorded == 2
 
 
 def test_captured_calls_with_a_plan_are_of_another_kind(monkeypatch):

@@ -48,8 +48,17 @@ DENSE = 1 / 500
 Both took as long with 1.6 % of all elements open at n = 2048, 0.2 % at 4096, 0.1 % at 8192.
 """
 
+SCATTERED = 1 / 1000
+"""Dot products of this share of all elements take as long as the planes of "correct" for them all.
+
+That is 2.7 ms at n = 4096.
+"""
+
+PLAINLY = 1 / 16
+"""From this share of open terms on, nobody looks for rows and columns: everything is."""
+
 PICKED_SHARE = 0.8
-"""Rows or columns are picked out up to this share of all of them."""
+"""Rows or columns are picked out if they, and dot products of the rest, take at most this share."""
 
 STEPS = (144.0, 172.0, 224.0, 280.0, BYTE_BITS, 448.0, 640.0, 1024.0, MOST_BITS)
 """|X| that planes hold: a few sizes only, since kernels are compiled for each.
@@ -78,17 +87,14 @@ def repair_by_products(
     block: ResultBlock, marks: Tensor, repaired: Tensor, product: Product,
     workspace: int | None = None,
 ) -> int:  # fmt: skip
-    """Repair elements of a block where many are open, by the products of their lines.
+    """Repair elements of a block where many are open, by the products of their lines (`regions`).
 
     Of so many of them at a time as fit the workspace; of all if there is none.
 
-    Reads the device: how many there are, and if many, where. Gives the bytes of workspace it took.
+    Reads the device. Gives the bytes of workspace it took.
     """
     sides, scaling, most = block.sides, block.scaling, 0
-    fewest = fewest_terms(sides) // sides[0].shape[2]
-    if int(marks.count_nonzero()) <= fewest:
-        return most
-    for region in _regions(marks == int(UNSETTLED), fewest):
+    for region in regions(sides, marks):
         chunks = [region] if workspace is None else _chunks(region, block, workspace)
         for rows, columns in chunks:
             pieces = (rows, columns)
@@ -114,8 +120,52 @@ def _copy_where(done: Tensor, fresh: Target, out: Target, rows: Piece, columns: 
         old[..., rows, columns] = torch.where(done, new, picked(old, rows, columns))
 
 
-def _regions(marked: Tensor, fewest: int) -> list[tuple[Piece, Piece]]:
-    """Rows, and then columns, in which many elements are marked; everything, for a batch."""
+def take_settled(
+    block: ResultBlock, fresh: Target, final: Tensor, marks: Tensor, repaired: Tensor,
+    open_terms: Tensor,
+) -> None:  # fmt: skip
+    """Take over what another pass of all lines, `fresh`, has settled of what is to be repaired.
+
+    `final` are the marks of that pass; `open_terms` counts terms of what it leaves open.
+    """
+    batch, m, n = marks.shape
+    for ours, theirs in zip(tensors_of(fresh), tensors_of(block.out), strict=True):
+        for at in itertools.product(*map(range, ours.shape[:-3])):
+            batch_stride, row_stride, column_stride = theirs.stride()[-3:]
+            launch(
+                kernels.take, (batch * m * -(-n // tiles.TAKEN),),
+                {
+                    "fresh": ours[at], "out": theirs[at], "final": final, "marks": marks, "m": m,
+                    "n": n, "batch_stride": batch_stride, "row_stride": row_stride,
+                    "column_stride": column_stride, "COLUMNS": tiles.TAKEN,
+                },
+            )  # fmt: skip
+    launch(
+        kernels.settle, (-(-marks.numel() // tiles.SETTLED),),
+        {
+            "marks": marks, "final": final, "repaired": repaired, "open_terms": open_terms,
+            "elements": marks.numel(), "terms": block.sides[0].shape[2],
+            "ELEMENTS": tiles.SETTLED,
+        },
+    )  # fmt: skip
+
+
+def are_everywhere(sides: tuple[Lines, Lines], marks: Tensor, open_terms: int) -> bool:
+    """Whether all lines are to be multiplied again; reads the device where this is not plain."""
+    if open_terms > PLAINLY * marks.numel() * sides[0].shape[2]:
+        return True
+    return regions(sides, marks) == [(ALL, ALL)]
+
+
+def regions(sides: tuple[Lines, Lines], marks: Tensor) -> list[tuple[Piece, Piece]]:
+    """Rows, and then columns, in which many elements are to be repaired; or everything.
+
+    Nothing, where there are few. Reads the device.
+    """
+    fewest = fewest_terms(sides) // sides[0].shape[2]
+    if int(marks.count_nonzero()) <= fewest:
+        return []
+    marked = marks == int(UNSETTLED)
     batch, m, n = marked.shape
     if batch > 1:
         enough = int(marked.sum()) > max(fewest, DENSE * marked.numel())
@@ -125,13 +175,18 @@ def _regions(marked: Tensor, fewest: int) -> list[tuple[Piece, Piece]]:
     in_columns = (marked[0] & ~rows[:, None]).sum(0)
     columns = in_columns > DENSE * m
     numbers = [rows.sum(), (in_rows * rows).sum(), columns.sum(), (in_columns * columns).sum()]
-    high, above, wide, beside = torch.stack(numbers).tolist()
-    regions: list[tuple[Piece, Piece]] = []
-    if above > fewest:
-        regions.append((ALL if high > PICKED_SHARE * m else rows.nonzero()[:, 0], ALL))
-    if beside > fewest:
-        regions.append((ALL, ALL if wide > PICKED_SHARE * n else columns.nonzero()[:, 0]))
-    return regions
+    high, above, wide, beside, total = torch.stack([*numbers, in_rows.sum()]).tolist()
+    in_some_rows, in_some_columns = above > fewest, beside > fewest
+    share = in_some_rows * high / m + in_some_columns * wide / n
+    rest = total - in_some_rows * above - in_some_columns * beside
+    if share + rest / (SCATTERED * m * n) > PICKED_SHARE:
+        return [(ALL, ALL)]
+    found: list[tuple[Piece, Piece]] = []
+    if in_some_rows:
+        found.append((rows.nonzero()[:, 0], ALL))
+    if in_some_columns:
+        found.append((ALL, columns.nonzero()[:, 0]))
+    return found
 
 
 def _chunks(

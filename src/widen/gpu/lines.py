@@ -296,3 +296,11 @@ def survey_all(
         both = (ours, theirs)
     needs = arena[starts[-1] : -1].view(len(goals), 2, NEEDS)
     return Surveys(line_tables, needs, both, arena[-1:].view(torch.int32)[:1])
+
+
+def surveyed(tables: tuple[Tensor, Tensor], goals: int) -> Surveys:
+    """Surveys of lines that have tables, in copies of these."""
+    ours, theirs = tables
+    needs = torch.zeros((goals, 2, NEEDS), dtype=torch.int64, device=ours.device)
+    repaired = torch.zeros(1, dtype=torch.int32, device=ours.device)
+    return Surveys([ours.clone(), theirs.clone()], needs, None, repaired)

@@ -162,6 +162,9 @@ def repair_tile(elements: int, *, words: bool) -> RepairTile:
     return RepairTile(1024, 512, 4) if words else RepairTile(1024, 128, 1)
 
 
+TAKEN, SETTLED = 1024, 4096
+"""Elements of a row, and marks, that a program looks at where another pass has settled some."""
+
 # Of lines whose entries are neighbours and of lines that are, for numbers of one part and of two.
 SURVEY = {
     1: (LineTile(2, 512, 4), LineTile(32, 32, 4)),

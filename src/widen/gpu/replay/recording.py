@@ -277,6 +277,12 @@ def postpone() -> None:
         recorder.postponed = True
 
 
+def give_up() -> None:
+    """Record nothing of this call."""
+    if (recorder := listener()) is not None:
+        recorder.give_up()
+
+
 def check_here() -> None:
     """From here on launches wait until the guess was checked."""
     recorder = listener()
@@ -288,7 +294,7 @@ def check_here() -> None:
 def was_checked(change: Callable[[Any], Any]) -> None:
     """The guess that was checked last stands for what is known now: `change` of its choice."""
     recorder = listener()
-    if recorder is not None and recorder.checks:
+    if recorder is not None and not recorder.lost:
         steps, guess = recorder.checks[-1]
         assert guess is not None
         recorder.checks[-1] = steps, replace(guess, choice=change(guess.choice))
