@@ -52,13 +52,17 @@ def by_products(monkeypatch):
     return counts
 
 
+def problem_of(a, b, accuracy, dtype="float64"):
+    """The product of NumPy arrays as a GPU's stages take it."""
+    fmt = FORMATS[dtype]
+    left, right = (lines_of(tensor(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
+    return Problem(left, right, as_contract(accuracy), fmt, 1 << 30)
+
+
 def count_and_product(a, b, accuracy):
     """How many elements are repaired, and the product."""
-    left, right = (lines_of(tensor(x), side, 1) for x, side in ((a, "left"), (b, "right")))
-    fmt, out = FORMATS["float64"], torch.full((1, len(a), b.shape[1]), 7.0, dtype=torch.float64)
-    out = out.to(ON)
-    problem = Problem(left, right, as_contract(accuracy), fmt, 1 << 30)
-    prepared = gpu_stages.quantise(problem, Clock(timed=False))
+    out = torch.full((1, len(a), b.shape[1]), 7.0, dtype=torch.float64).to(ON)
+    prepared = gpu_stages.quantise(problem_of(a, b, accuracy), Clock(timed=False))
     prepared.computed(operands.bits_of(out, 1))
     return int(prepared.repaired[0]), out[0].cpu().numpy()
 
@@ -215,6 +219,65 @@ def test_hard_families(family, accuracy, by_products):
         assert repaired == info.repaired
 
 
+@pytest.fixture
+def rounded(monkeypatch):
+    """Shapes of the products that were multiplied and rounded, before exact ones."""
+    shapes, reconstruct = [], gpu_block.reconstruct
+
+    def noted(*given, **more):
+        marks = reconstruct(*given, **more)
+        shapes.append(tuple(marks.shape))
+        return marks
+
+    monkeypatch.setattr(gpu_block, "reconstruct", noted)
+    return shapes
+
+
+@cases("accuracy", "standard", "correct", "fast", interpreted=2)
+def test_nothing_is_multiplied_in_vain(accuracy, by_products, rounded):
+    """Where all elements are open anyway, but for lines with an infinity or a NaN."""
+    shape = (12, 40, 9) if ON == "cpu" else (150, 300, 130)
+    a, b = FAMILIES["graded against"].make(np.random.default_rng(1), *shape)
+    a[3, 5], b[6, 4] = np.inf, np.nan
+    _, found = product(a, b, accuracy)
+    assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy))
+    assert by_products[-1] > 0
+    assert rounded == [(1, shape[0], shape[2])] * (accuracy != "correct")
+    a[3, 5], b[6, 4] = 1.0, 1.0
+    _, found = product(a, b, accuracy)
+    assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy))
+    assert rounded == [(1, shape[0], shape[2])] * (accuracy != "correct")
+
+
+@cases(
+    ("family", "dtype"), ("graded against", "float64"), ("graded against", "complex128"),
+    ("phi = 4", "float64"), ("graded together", "float64"), ("outliers of 1e8", "complex128"),
+    ("near the identity", "float64"), *((name, "float64") for name in FAMILIES), interpreted=6,
+)  # fmt: skip
+def test_what_is_hopeless(family, dtype, monkeypatch):
+    """Lines that are graded against each other; with 40 terms, no others that are kept to a cap."""
+    monkeypatch.setattr(gpu_exact_products, "FEWEST_TERMS", 0)
+    rng, shape = np.random.default_rng(1), (12, 40, 9)
+    a, b = FAMILIES[family].make(rng, *shape)
+    if dtype == "complex128":
+        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
+    prepared = gpu_stages.quantise(problem_of(a, b, "correct", dtype), Clock(timed=False))
+    assert prepared.hopeless == (family == "graded against")
+
+
+@cases("accuracy", "standard", "fast", interpreted=1)
+def test_a_few_certified_elements_are_computed_by_themselves(accuracy, monkeypatch, rounded):
+    m, k, n = shape = (6, 20, 5) if ON == "cpu" else (150, 300, 130)
+    monkeypatch.setattr(gpu_exact_products, "FEWEST_TERMS", n * k)
+    a, b = one_large(shape, 1)
+    a[2, k // 2] = 1.0  # a row that meets no large number
+    wanted, info = widen.matmul(a, b, accuracy=accuracy, info=True)
+    repaired, found = count_and_product(a, b, accuracy)
+    assert_same_bits(found, wanted)
+    assert repaired == info.repaired == (m - 1) * n
+    assert rounded == [(1, m, n)]  # the planes of "correct" alone
+
+
 def test_everything_is_computed_again_where_picking_takes_as_long():
     lines = [gpu_exact_products.Lines(torch.empty((1, 1, 100, 50), device="meta"), None)] * 2
 
@@ -224,7 +287,7 @@ def test_everything_is_computed_again_where_picking_takes_as_long():
             marks[place] = int(UNSETTLED)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(gpu_exact_products, "FEWEST_TERMS", 50 * fewest)
-            return gpu_exact_products.regions(lines, marks)
+            return gpu_exact_products.regions(lines, marks, 0)
 
     everything = [(slice(None), slice(None))]
     ((rows, columns),) = regions([(0, slice(3, 7))])
@@ -232,7 +295,7 @@ def test_everything_is_computed_again_where_picking_takes_as_long():
     assert columns == slice(None)
     assert regions([(0, slice(90))]) == everything
     assert regions([(0, slice(50)), (0, slice(None), slice(40))]) == everything
-    assert regions([(0, slice(5), slice(2))]) == []
+    assert gpu_exact_products.regions(lines, torch.empty(1, 4, 4), 51) == everything
     scattered = [(0, i, i) for i in range(100)]
     assert regions(scattered) == everything
     assert regions(scattered, fewest=1000) == []

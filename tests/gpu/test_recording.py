@@ -175,28 +175,37 @@ def test_a_plan_made_beforehand_is_asked_whether_it_did(monkeypatch):
     assert list(calls.kind.by_choice) == [False]
 
 
-def with_opposites(seed, power):
+def with_opposites(seed, power, rows):
     """Rows are large where columns are small: no certificate holds, more planes settle it."""
     a, b = draw("phi0", SHAPE, seed)
-    a[:, SHAPE[1] // 2] *= 2.0**power
+    a[rows, SHAPE[1] // 2] *= 2.0**power
     b[SHAPE[1] // 2] *= 2.0**-power
     return a, b
 
 
-def test_a_second_pass_is_recorded(monkeypatch):
-    """And noticed where its planes are too few, or where it is not needed."""
+@pytest.mark.parametrize("rows", [slice(None), slice(1, None)])
+def test_a_second_pass_is_recorded(monkeypatch, rows):
+    """Of all elements, or most; and noticed where its planes are too few, or not needed."""
     monkeypatch.setattr(exact_products, "FEWEST_TERMS", SHAPE[1])
     calls, taken = Calls("standard"), []
     take_settled = gpu_block.take_settled
     monkeypatch.setattr(gpu_block, "take_settled", lambda *x: taken.append(take_settled(*x)))
-    for given, recorded in (
-        (with_opposites(1, 60), 1), (with_opposites(2, 60), 1), (with_opposites(2, 70), 2),
-        (with_opposites(1, 70), 2), (with_opposites(1, 60), 2), (draw("phi0", SHAPE, 1), 3),
-        (with_opposites(3, 70), 4), (with_opposites(1, 70), 4),
+    for seed, power, recorded in (
+        (1, 60, 1), (2, 60, 1), (2, 70, 2), (1, 70, 2), (1, 60, 2), (1, None, 3), (3, 70, 4),
+        (1, 70, 4),
     ):  # fmt: skip
-        calls.check(*given)
+        easy = power is None
+        calls.check(*(draw("phi0", SHAPE, seed) if easy else with_opposites(seed, power, rows)))
         assert calls.recorded == recorded
     assert len(taken) == 3
+
+
+def test_lines_that_become_all_open_are_noticed(monkeypatch):
+    monkeypatch.setattr(exact_products, "FEWEST_TERMS", SHAPE[1])
+    calls, some, every = Calls("standard"), slice(1, None), slice(None)
+    for rows, recorded in ((some, 1), (every, 2), (every, 2), (some, 3), (some, 3)):
+        calls.check(*with_opposites(1, 60, rows))
+        assert calls.recorded == recorded
 
 
 def test_what_a_second_pass_leaves_open_is_not_recorded(monkeypatch):

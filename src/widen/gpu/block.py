@@ -14,9 +14,10 @@ from widen.gpu import planned, units
 from widen.gpu.certify import Largest, certify, error_bound
 from widen.gpu.encode import held
 from widen.gpu.exact_products import (
-    are_everywhere,
+    EVERYTHING,
     exact_product,
     fewest_terms,
+    regions,
     repair_by_products,
     take_settled,
 )
@@ -32,6 +33,8 @@ from widen.gpu.operands import (
     room_like,
     tensors_of,
 )
+from widen.gpu.outlook import without_product
+from widen.gpu.planning import ALL, MANY
 from widen.gpu.reconstruct import ResultBlock, reconstruct
 from widen.gpu.repair import REPAIRED, count, repair, round_singles
 from widen.gpu.replay import recording
@@ -45,6 +48,9 @@ if TYPE_CHECKING:
 
 Planes = tuple[Tensor, Tensor]
 """Planes of rows and of columns, (planes, batch, lines, pitch)."""
+
+NO_PLANES = torch.empty(0), torch.empty(0)
+"""Of a block whose product is not needed."""
 
 
 @dataclass
@@ -66,19 +72,35 @@ class Stages:
         self.engine = units.engine_of(self.plan)
         self.fitted = self.engine.fitted(self.tables)
         self.used, self.passing = 0, 0
+        self.needs_product = not self.product.hopeless
+        self.open_terms: int | None = None  # of elements to be repaired, once it was asked
 
     def certify(self) -> Tensor | None:
-        """Marks of the elements that the contract's certificate leaves open, so far."""
+        """Marks of the elements that the contract's certificate leaves open, so far.
+
+        Where these are all, but for a few, the product is not needed.
+        """
         whole, batch = self.product.leads, self.block[0]
+        if not self.needs_product:
+            return without_product(self._result(self.tables), None)
         if whole is None or self.test is None:
             return None
         pieces = self.block[1:]
         left, right = (cut_planes(x, batch, piece) for x, piece in zip(whole, pieces, strict=True))
         product = self.product
-        return certify(
+        marks = certify(
             left, right, self.fitted, self.k, self.test, fmt=product.problem.work,
             kept=product.kept, terms=product.terms, counts=product.counts, sides=self.sides,
         )  # fmt: skip
+        self.open_terms = self._open_terms(product)
+        everything = math.prod(self.out.shape[1:]) * self.k - fewest_terms(self.sides)
+        if self.open_terms < max(everything, 1) or self.plan.layout.dropped:
+            return marks
+        recording.read_here()
+        recording.check_here()
+        recording.was_checked(lambda choice: replace(choice, open=ALL))
+        self.needs_product = False
+        return without_product(self._result(self.tables), marks)
 
     def encode(self, inner: slice) -> Planes:
         """Planes of the block's rows and columns, which are never cut along the inner dimension.
@@ -86,6 +108,8 @@ class Stages:
         Those of columns stay while blocks of rows pass. Both are encoded together if neither is
         there.
         """
+        if not self.needs_product:
+            return NO_PLANES
         batch, *pieces = self.block
         kept, self.product.columns = self.product.columns, None
         if kept is not None and kept[0] != (batch, pieces[1]):
@@ -114,6 +138,8 @@ class Stages:
     def multiply(self, planes: Planes, groups: Tensor | Groups | None) -> Tensor | Groups:
         """Residues of X."""
         assert groups is None, "the inner dimension is not cut"
+        if not self.needs_product:
+            return NO_PLANES[0]
         if self.plan.cap is None:
             recording.read_here()  # the device multiplies while what the plan depends on is read
         left, right = planes
@@ -137,6 +163,9 @@ class Stages:
         return self._round(self.multiply(planes, None), marks)
 
     def _round(self, groups: Tensor | Groups, marks: Tensor | None) -> Tensor:
+        if not self.needs_product:
+            assert marks is not None
+            return marks
         result, slack = self._result(self.fitted), self.plan.cap is not None
         final = reconstruct(groups, self.engine.carrier, result, marks, slack=slack)
         self._account(self.passing)
@@ -152,19 +181,24 @@ class Stages:
     def repair(self, marks: Tensor) -> Tensor:
         """Make every element final; give a mask of those that were repaired."""
         product, result = self.product, self._result(self.fitted)
-        if not product.waits:
+        if not product.waits and (self.needs_product or product.hopeless):
             recording.check_here()  # launches from here on wait until the plan was found right
         if product.zeros and not self.plan.contract.correct:
             round_singles(result, marks)
         if product.waits and planned.many_are_open(marks, fewest_terms(self.sides) // self.k):
             return self._by_another_plan(result)
-        open_terms, fewest = self._open_terms(product), fewest_terms(self.sides)
+        open_terms, fewest = self.open_terms, fewest_terms(self.sides)
+        if open_terms is None:
+            open_terms = self._open_terms(product)
         if open_terms > fewest and not self.plan.contract.correct:
             open_terms = self._second_pass(result, marks, open_terms)
         if open_terms > fewest:
             recording.give_up()
             room = max(self.workspace - self.used, self.workspace // 4)
-            used = repair_by_products(result, marks, product.repaired, exact_product, room)
+            found = regions(self.sides, marks, open_terms)
+            used = repair_by_products(
+                result, marks, product.repaired, found, exact_product, room
+            )  # fmt: skip
             self._account(used)
         repair(result, marks, product.repaired)
         return marks
@@ -173,17 +207,22 @@ class Stages:
         """Repair what the planes of "correct" settle; terms of elements that are left."""
         product = self.product
         with recording.quietly():
-            everywhere = are_everywhere(self.sides, marks, open_terms)
-        if not everywhere:
+            found = regions(self.sides, marks, open_terms)
+        if found is not EVERYTHING:
             recording.give_up()
             # It keeps to the workspace by itself.
-            used = repair_by_products(result, marks, product.repaired, self._correct_product)
+            used = repair_by_products(
+                result, marks, product.repaired, found, self._correct_product
+            )  # fmt: skip
             self._account(used)
             return 0
-        recording.was_checked(lambda choice: replace(choice, many_open=True))
-        fresh = room_like(result.out, tuple(marks.shape))
-        held = self.used + self.passing + sum(x.nbytes for x in tensors_of(fresh))
+        if self.needs_product:
+            recording.was_checked(lambda choice: replace(choice, open=MANY))
+        held = self.used + self.passing + sum(x.nbytes for x in tensors_of(result.out))
         again = self._correct(result, max(self.workspace - held, self.workspace // 4))
+        if again.hopeless:
+            return open_terms
+        fresh = room_like(result.out, tuple(marks.shape))
         final = again.rounded(fresh)
         take_settled(result, fresh, final, marks, product.repaired, again.counts.open_terms)
         if again.plan.cap is not None:

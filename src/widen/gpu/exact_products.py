@@ -74,6 +74,11 @@ NOWHERE = 1 << 20
 """Further down than exponents of any number."""
 
 
+Region = tuple[Piece, Piece]
+"""Some rows and columns."""
+
+EVERYTHING: list[Region] = [(ALL, ALL)]
+
 Product = Callable[[ResultBlock], tuple[Tensor, int]]
 """Rounds a block's product into it; gives where it is the nearest number, and bytes it took."""
 
@@ -84,7 +89,7 @@ def fewest_terms(sides: tuple[Lines, Lines]) -> int:
 
 
 def repair_by_products(
-    block: ResultBlock, marks: Tensor, repaired: Tensor, product: Product,
+    block: ResultBlock, marks: Tensor, repaired: Tensor, found: list[Region], product: Product,
     workspace: int | None = None,
 ) -> int:  # fmt: skip
     """Repair elements of a block where many are open, by the products of their lines (`regions`).
@@ -93,25 +98,45 @@ def repair_by_products(
 
     Reads the device. Gives the bytes of workspace it took.
     """
-    sides, scaling, most = block.sides, block.scaling, 0
-    for region in regions(sides, marks):
+    most = 0
+    for region in found:
         chunks = [region] if workspace is None else _chunks(region, block, workspace)
-        for rows, columns in chunks:
-            pieces = (rows, columns)
-            left, right = (x.cut(ALL, at) for x, at in zip(sides, pieces, strict=True))
-            codes = picked(marks, rows, columns).contiguous()
-            wanted = codes == int(UNSETTLED)
-            if int(wanted.sum()) <= DENSE * wanted.numel():
-                continue
-            part = None if scaling is None else scaling.taken(rows, columns)
-            fresh = room_like(block.out, tuple(codes.shape))
-            exact, used = product(replace(block, sides=(left, right), out=fresh, scaling=part))
-            done = exact & wanted
-            _copy_where(done, fresh, block.out, rows, columns)
-            marks[..., rows, columns] = torch.where(done, REPAIRED, codes)
-            repaired += done.sum()
+        for chunk in chunks:
+            codes = picked(marks, *chunk)
+            if codes.shape == marks.shape:
+                used = _repair_everything(block, marks, repaired, product)
+            else:
+                used = _repair_some(block, marks, repaired, chunk, product)
             most = max(most, used)
     return most
+
+
+def _repair_everything(
+    block: ResultBlock, marks: Tensor, repaired: Tensor, product: Product
+) -> int:
+    fresh = room_like(block.out, tuple(marks.shape))
+    exact, used = product(replace(block, out=fresh))
+    others = torch.zeros(1, dtype=torch.int64, device=marks.device)
+    take_settled(block, fresh, (~exact).view(torch.uint8), marks, repaired, others)
+    return used
+
+
+def _repair_some(
+    block: ResultBlock, marks: Tensor, repaired: Tensor, region: Region, product: Product
+) -> int:
+    codes = picked(marks, *region).contiguous()
+    wanted = codes == int(UNSETTLED)
+    if int(wanted.sum()) <= DENSE * wanted.numel():
+        return 0
+    left, right = (x.cut(ALL, at) for x, at in zip(block.sides, region, strict=True))
+    part = None if block.scaling is None else block.scaling.taken(*region)
+    fresh = room_like(block.out, tuple(codes.shape))
+    exact, used = product(replace(block, sides=(left, right), out=fresh, scaling=part))
+    done = exact & wanted
+    _copy_where(done, fresh, block.out, *region)
+    marks[..., region[0], region[1]] = torch.where(done, REPAIRED, codes)
+    repaired += done.sum()
+    return used
 
 
 def _copy_where(done: Tensor, fresh: Target, out: Target, rows: Piece, columns: Piece) -> None:
@@ -150,26 +175,21 @@ def take_settled(
     )  # fmt: skip
 
 
-def are_everywhere(sides: tuple[Lines, Lines], marks: Tensor, open_terms: int) -> bool:
-    """Whether all lines are to be multiplied again; reads the device where this is not plain."""
-    if open_terms > PLAINLY * marks.numel() * sides[0].shape[2]:
-        return True
-    return regions(sides, marks) == [(ALL, ALL)]
+def regions(sides: tuple[Lines, Lines], marks: Tensor, open_terms: int) -> list[Region]:
+    """Rows, and then columns, in which many elements are to be repaired; or EVERYTHING.
 
-
-def regions(sides: tuple[Lines, Lines], marks: Tensor) -> list[tuple[Piece, Piece]]:
-    """Rows, and then columns, in which many elements are to be repaired; or everything.
-
-    Nothing, where there are few. Reads the device.
+    Nothing, where there are few. Reads the device where the count does not say it.
     """
-    fewest = fewest_terms(sides) // sides[0].shape[2]
+    k, fewest = sides[0].shape[2], fewest_terms(sides) // sides[0].shape[2]
+    if open_terms > PLAINLY * marks.numel() * k:
+        return EVERYTHING
     if int(marks.count_nonzero()) <= fewest:
         return []
     marked = marks == int(UNSETTLED)
     batch, m, n = marked.shape
     if batch > 1:
         enough = int(marked.sum()) > max(fewest, DENSE * marked.numel())
-        return [(ALL, ALL)] if enough else []
+        return EVERYTHING if enough else []
     in_rows = marked[0].sum(1)
     rows = in_rows > DENSE * n
     in_columns = (marked[0] & ~rows[:, None]).sum(0)
@@ -180,8 +200,8 @@ def regions(sides: tuple[Lines, Lines], marks: Tensor) -> list[tuple[Piece, Piec
     share = in_some_rows * high / m + in_some_columns * wide / n
     rest = total - in_some_rows * above - in_some_columns * beside
     if share + rest / (SCATTERED * m * n) > PICKED_SHARE:
-        return [(ALL, ALL)]
-    found: list[tuple[Piece, Piece]] = []
+        return EVERYTHING
+    found: list[Region] = []
     if in_some_rows:
         found.append((rows.nonzero()[:, 0], ALL))
     if in_some_columns:
@@ -189,9 +209,7 @@ def regions(sides: tuple[Lines, Lines], marks: Tensor) -> list[tuple[Piece, Piec
     return found
 
 
-def _chunks(
-    region: tuple[Piece, Piece], block: ResultBlock, workspace: int
-) -> Iterator[tuple[Piece, Piece]]:
+def _chunks(region: Region, block: ResultBlock, workspace: int) -> Iterator[Region]:
     """Parts of a region whose copies, planes and residues fit the workspace."""
     sides, parts = block.sides, block.fmt.parts
     batch, _, k = sides[0].shape

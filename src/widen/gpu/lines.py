@@ -23,9 +23,10 @@ from widen.gpu.operands import Lines, Tensor, float64_bits, loose_on_sides, on_s
 from widen.gpu.replay.launch import general, launch
 
 ROWS_OF_TABLE = 15
-NEEDS = 7
-"""What `quantise.scale` leaves of a side, and how many terms are left open (`OPEN`)."""
-OPEN = 6
+NEEDS = 8
+"""What `quantise.scale` leaves of a side; then two counts that are made of a product."""
+OPEN, HOPELESS = 6, 7
+"""How many terms are left open, and how many sampled elements would be."""
 
 MAGNITUDES = int(MAGNITUDES_LEAD)
 """Instead of a number of leading bits: magnitudes as bfloat16, for any lines."""

@@ -6,6 +6,7 @@ stream, memory comes from PyTorch.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from widen.gpu.encode import held
 from widen.gpu.exact_products import (
     fewest_terms,
 )
-from widen.gpu.lines import OPEN, find_spans, leads_again, survey_all, surveyed
+from widen.gpu.lines import HOPELESS, OPEN, find_spans, leads_again, survey_all, surveyed
 from widen.gpu.lines import quantise as quantise_lines
 from widen.gpu.operands import (
     Lines,
@@ -29,6 +30,7 @@ from widen.gpu.operands import (
     cut,
     cut_table,
 )
+from widen.gpu.outlook import judge
 from widen.gpu.planning import (
     first_kept,
     held_widths,
@@ -75,6 +77,8 @@ def quantise(
         rows, columns = (table.clone() if at > 0 else table for table in surveys.tables)
         quantise_lines(sides, (rows, columns), goal, test, surveys.needs[at].unbind())
         choices.append((rows, columns))
+    if caps[0] is None and caps[-1] is not None and math.prod(problem.shape) > fewest_terms(sides):
+        judge(sides, choices[-1], problem.work, surveys.needs[-1, 0, HOPELESS:])
     wide = is_wide(problem, sides)
     gpu, fewest = name_of(ours.bits.device.index), fewest_terms(sides)
     question = question_of(problem, caps, gpu, wide=wide, fewest=fewest)
@@ -100,7 +104,7 @@ def quantise(
         doubtful = given.counts.doubtful
         given.leads = leads_again(sides, choices[choice.taken], choice.kept, doubtful)
     given.tables, given.kept, given.terms = choices[choice.taken], choice.kept, choice.terms
-    given.plan, given.zeros = choice.plan, choice.zeros
+    given.plan, given.zeros, given.hopeless = choice.plan, choice.zeros, choice.hopeless
     return given.begun()
 
 
@@ -122,6 +126,8 @@ class Prepared:
         What certificates count.
     zeros
         Whether a line may have zeros.
+    hopeless
+        Whether planes would leave about every element open, and are not multiplied.
     columns
         Which columns have planes that stay while blocks of rows pass, and these planes.
     largest
@@ -143,6 +149,7 @@ class Prepared:
     repaired: Tensor
     counts: Counts
     zeros: bool = True
+    hopeless: bool = False
     columns: tuple[Any, Tensor] | None = None
     largest: Largest | None = None
     every_bit: tuple[Tensor, Tensor] | None = None

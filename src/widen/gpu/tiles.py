@@ -165,6 +165,9 @@ def repair_tile(elements: int, *, words: bool) -> RepairTile:
 TAKEN, SETTLED = 1024, 4096
 """Elements of a row, and marks, that a program looks at where another pass has settled some."""
 
+JUDGED = 512
+"""Terms of a sampled element that are added together."""
+
 # Of lines whose entries are neighbours and of lines that are, for numbers of one part and of two.
 SURVEY = {
     1: (LineTile(2, 512, 4), LineTile(32, 32, 4)),

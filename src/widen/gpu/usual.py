@@ -55,6 +55,10 @@ HARD_BITS = {"float64": range(28, 229, 4), "float32": range(28, 101, 4),
 """Of numbers that range widely, by format: one list of moduli after the other."""
 
 
+ALL_OPEN = Numbers(hard=True, all_open=True)
+"""Numbers of lines that are graded against each other."""
+
+
 def usual_calls() -> Iterator[UsualCall]:
     """The most usual first."""
     for accuracy, dtype in product(ACCURACIES, DTYPES):
@@ -81,8 +85,8 @@ def usual_calls() -> Iterator[UsualCall]:
         for numbers in (Numbers(zeros=True), Numbers(hard=True), Numbers(12, hard=True)):
             yield UsualCall(dtype, (1, n, n, n), accuracy, numbers)
         if n > 100:
-            numbers = Numbers(hard=True, zeros=True, many_open=True)
-            yield UsualCall(dtype, (1, n, n, n), accuracy, numbers)
+            for numbers in (Numbers(hard=True, zeros=True, many_open=True), ALL_OPEN):
+                yield UsualCall(dtype, (1, n, n, n), accuracy, numbers)
     for dtype, accuracy, n in product(DTYPES, ("standard", "fast"), (4096, 4000)):
         yield UsualCall(dtype, (1, n, n, n), accuracy, Numbers(hard=True))
     for dtype, more_bits in HARD_BITS.items():
