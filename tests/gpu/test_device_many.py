@@ -11,9 +11,8 @@ import pytest
 import torch
 
 import widen
-from device import ON, cases, gemm, product, tensor, words_product
+from device import ON, cases, gemm, problem_of, product, words_product
 from helpers import ROOT, assert_same_bits, assert_same_words, draw, draw_words, words_near
-from widen.contract import as_contract
 from widen.formats import FORMATS
 from widen.gpu import block as gpu_block
 from widen.gpu import exact_products as gpu_exact_products
@@ -21,9 +20,7 @@ from widen.gpu import operands, planned
 from widen.gpu import stages as gpu_stages
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton.reconstruct import UNSETTLED
-from widen.gpu.products import lines_of
 from widen.gpu.reconstruct import ResultBlock
-from widen.stages.problem import Problem
 
 pytestmark = pytest.mark.device
 
@@ -50,13 +47,6 @@ def by_products(monkeypatch):
     for name, at in (("repair_by_products", 2), ("take_settled", 4)):
         monkeypatch.setattr(gpu_block, name, counted(getattr(gpu_block, name), at))
     return counts
-
-
-def problem_of(a, b, accuracy, dtype="float64"):
-    """The product of NumPy arrays as a GPU's stages take it."""
-    fmt = FORMATS[dtype]
-    left, right = (lines_of(tensor(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
-    return Problem(left, right, as_contract(accuracy), fmt, 1 << 30)
 
 
 def count_and_product(a, b, accuracy):

@@ -36,7 +36,7 @@ from widen.gpu.operands import (
 from widen.gpu.outlook import without_product
 from widen.gpu.planning import ALL, MANY
 from widen.gpu.reconstruct import ResultBlock, reconstruct
-from widen.gpu.repair import REPAIRED, count, repair, round_singles
+from widen.gpu.repair import REPAIRED, count, repair, round_singles, settle_closely
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
 from widen.stages.backend import Block
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 Planes = tuple[Tensor, Tensor]
 """Planes of rows and of columns, (planes, batch, lines, pitch)."""
+
+CLOSE_WORK = 1 << 24
+"""Multiplications from which on open elements of hard lines have a launch before `repair`."""
 
 NO_PLANES = torch.empty(0), torch.empty(0)
 """Of a block whose product is not needed."""
@@ -200,8 +203,15 @@ class Stages:
                 result, marks, product.repaired, found, exact_product, room
             )  # fmt: skip
             self._account(used)
+        if self._is_close(product):
+            settle_closely(result, marks, product.repaired)
         repair(result, marks, product.repaired)
         return marks
+
+    def _is_close(self, product: Prepared) -> bool:
+        """Whether a certificate by magnitudes has left elements doubtful, or may have."""
+        large = math.prod(self.out.shape[1:]) * self.k > CLOSE_WORK
+        return large and product.leads is not None and product.kept >= MAGNITUDES
 
     def _second_pass(self, result: ResultBlock, marks: Tensor, open_terms: int) -> int:
         """Repair what the planes of "correct" settle; terms of elements that are left."""
@@ -228,7 +238,7 @@ class Stages:
         if again.plan.cap is not None:
             recording.read_here()
         recording.check_here()
-        self._account(self.passing + held - self.used + again.account.workspace)
+        self._account(held - self.used + again.account.workspace)
         return self._open_terms(again)
 
     def _correct(self, result: ResultBlock, workspace: int) -> Prepared:

@@ -152,6 +152,13 @@ class RepairTile:
     warps: int
 
 
+CLOSE, CLOSE_PROGRAMS = RepairTile(256, 64, 1), 24
+"""Of the kernel that settles most of them in float64, and its programs on a processor.
+
+It has 80 registers then; with 1024 marks and 128 terms 162, and half as many programs at a time.
+"""
+
+
 def repair_tile(elements: int, *, words: bool) -> RepairTile:
     """By how many there are: of few, every program gets a few only, and has more warps for each.
 
