@@ -9,6 +9,7 @@ from widen.gpu.kernels.triton.certified import top_of
 from widen.gpu.kernels.triton.numbers import (
     FLAGS,
     INEXACT,
+    REACH,
     SIGMA,
     SPECIAL,
     SUM,
@@ -23,6 +24,7 @@ from widen.gpu.kernels.triton.reconstruct import (
 )
 
 SCATTER = tl.constexpr(7919)  # a prime: samples are on no diagonal
+LEAST_REACH = tl.constexpr(48)  # powers of two that a line spans, or every bit of it is kept
 
 
 @triton.jit
@@ -80,20 +82,6 @@ def judge(
     j = (wide(sample) * SCATTER % n).to(tl.int32)
     heights, widths = left_batch * m, right_batch * n
     row, column = rows_table + i, columns_table + j
-    left, right = left_bits + wide(i) * left_line_stride, right_bits + wide(j) * right_line_stride
-    top = top_of(row, heights, LEFT_FRACTION, LEFT_EXPONENT)
-    other_top = top_of(column, widths, RIGHT_FRACTION, RIGHT_EXPONENT)
-    size = size_of(
-        left, right, left_part_stride, right_part_stride, left_inner_stride, right_inner_stride,
-        inner, top, other_top, PARTS, 0, LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION,
-        RIGHT_EXPONENT, INNER,
-    )  # fmt: skip
-    if PARTS == 2:
-        size = tl.minimum(size, size_of(
-            left, right, left_part_stride, right_part_stride, left_inner_stride,
-            right_inner_stride, inner, top, other_top, PARTS, 1, LEFT_FRACTION, LEFT_EXPONENT,
-            RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
-        ))  # fmt: skip
     sigma = tl.load(row + SIGMA * heights).to(tl.int32)
     tau = tl.load(column + SIGMA * widths).to(tl.int32)
     row_flags, column_flags = tl.load(row + FLAGS * heights), tl.load(column + FLAGS * widths)
@@ -102,11 +90,26 @@ def judge(
     error = tl.maximum(
         tl.where((column_flags & INEXACT) > 0, v, -1), tl.where((row_flags & INEXACT) > 0, u, -1)
     )
-    # The error is 2^(error + 2) at most; `is_settled` wants it below an eighth of an ulp.
-    is_open = (error >= 0) & (size + sigma + tau < error + 2 + precision + 4)
-    is_open &= ((row_flags | column_flags) & SPECIAL) == 0
-    if is_open:
-        tl.atomic_add(hopeless, tl.full((), 1, tl.int64), sem="relaxed")
+    reach = tl.maximum(tl.load(row + REACH * heights), tl.load(column + REACH * widths))
+    if (error >= 0) & (reach >= LEAST_REACH) & (((row_flags | column_flags) & SPECIAL) == 0):
+        left = left_bits + wide(i) * left_line_stride
+        right = right_bits + wide(j) * right_line_stride
+        top = top_of(row, heights, LEFT_FRACTION, LEFT_EXPONENT)
+        other_top = top_of(column, widths, RIGHT_FRACTION, RIGHT_EXPONENT)
+        size = size_of(
+            left, right, left_part_stride, right_part_stride, left_inner_stride,
+            right_inner_stride, inner, top, other_top, PARTS, 0, LEFT_FRACTION, LEFT_EXPONENT,
+            RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
+        )  # fmt: skip
+        if PARTS == 2:
+            size = tl.minimum(size, size_of(
+                left, right, left_part_stride, right_part_stride, left_inner_stride,
+                right_inner_stride, inner, top, other_top, PARTS, 1, LEFT_FRACTION, LEFT_EXPONENT,
+                RIGHT_FRACTION, RIGHT_EXPONENT, INNER,
+            ))  # fmt: skip
+        # The error is 2^(error + 2) at most; `is_settled` wants it below an eighth of an ulp.
+        if size + sigma + tau < error + 2 + precision + 4:
+            tl.atomic_add(hopeless, tl.full((), 1, tl.int64), sem="relaxed")
 
 
 @triton.jit(do_not_specialize=["m", "n", "left_batch", "right_batch"])
