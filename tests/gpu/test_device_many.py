@@ -21,6 +21,7 @@ from widen.gpu import stages as gpu_stages
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton.reconstruct import UNSETTLED
 from widen.gpu.reconstruct import ResultBlock
+from widen.planner import block_slices
 
 pytestmark = pytest.mark.device
 
@@ -266,6 +267,25 @@ def test_a_few_certified_elements_are_computed_by_themselves(accuracy, monkeypat
     assert_same_bits(found, wanted)
     assert repaired == info.repaired == (m - 1) * n
     assert rounded == [(1, m, n)]  # the planes of "correct" alone
+
+
+@cases("accuracy", "standard", "fast", interpreted=1)
+def test_a_second_pass_in_blocks(accuracy, by_products, monkeypatch):
+    """Its planes are more, so that the workspace does not hold those of all lines at a time."""
+    blocks, rounded = [], gpu_stages.Prepared.rounded
+
+    def noted(self, out):
+        blocks.append(len(list(block_slices(self.plan))))
+        return rounded(self, out)
+
+    monkeypatch.setattr(gpu_stages.Prepared, "rounded", noted)
+    shape, workspace = ((3, 20, 4), 12000) if ON == "cpu" else ((400, 300, 500), 1 << 20)
+    a, b = one_large(shape, 1)
+    a[1, shape[1] // 2] = 1.0
+    _, found = product(a, b, accuracy, workspace=workspace)
+    assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy))
+    assert by_products[-1] > 0
+    assert max(blocks) > 1
 
 
 def test_everything_is_computed_again_where_picking_takes_as_long():
