@@ -13,7 +13,7 @@ from device import ON, cases, problem_of, product
 from helpers import assert_same_bits, draw
 from widen.formats import FORMATS
 from widen.gpu import block as gpu_block
-from widen.gpu import operands
+from widen.gpu import operands, tiles
 from widen.gpu import repair as gpu_repair
 from widen.gpu import stages as gpu_stages
 from widen.gpu.clock import Clock
@@ -88,8 +88,11 @@ def test_products_out_of_range_are_left():
     assert (found == 7).all()
 
 
-@pytest.mark.parametrize("spread", [1, 30, 200])
-def test_random_sums(spread):
+@pytest.mark.parametrize(("spread", "elements"), [(1, 1), (30, 1 << 16), (200, 1)])
+def test_random_sums(spread, elements, monkeypatch):
+    """With the tiles for few elements, and for many."""
+    tile = tiles.close_tile(elements)
+    monkeypatch.setattr(tiles, "close_tile", lambda _: tile)
     rng = np.random.default_rng(spread)
     shape = (40, 150) if ON == "cpu" else (500, 1500)
     a, b = (rng.standard_normal(shape) * 2.0 ** rng.integers(-spread, spread, shape) for _ in "ab")

@@ -70,11 +70,12 @@ def settle_closely(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
         return
     assert isinstance(out, torch.Tensor)
     _, batch, m, n = out.shape
-    tile, count = tiles.CLOSE, -(-batch * m * n // tiles.CLOSE.marks)
+    tile = tiles.close_tile(batch * m * n)
+    most = processors(out.device) * tiles.CLOSE_WARPS // tile.warps
     known = {name: block.named[name] for name in SHAPE_AND_TABLES}
     ours, theirs = ({**x.named_bits, **x.named_fields} for x in block.sides)
     launch(
-        close_kernels.settle, (min(count, processors(out.device) * tiles.CLOSE_PROGRAMS),),
+        close_kernels.settle, (min(-(-batch * m * n // tile.marks), most),),
         {
             **known, **block.named_test, **named_elements(out), **on_sides(ours, theirs),
             "marks": marks, "repaired": repaired, "inner": block.sides[0].shape[2], "batch": batch,

@@ -152,13 +152,6 @@ class RepairTile:
     warps: int
 
 
-CLOSE, CLOSE_PROGRAMS = RepairTile(256, 64, 1), 24
-"""Of the kernel that settles most of them in float64, and its programs on a processor.
-
-It has 80 registers then; with 1024 marks and 128 terms 162, and half as many programs at a time.
-"""
-
-
 def repair_tile(elements: int, *, words: bool) -> RepairTile:
     """By how many there are: of few, every program gets a few only, and has more warps for each.
 
@@ -167,6 +160,15 @@ def repair_tile(elements: int, *, words: bool) -> RepairTile:
     if elements < 1 << 16:
         return RepairTile(16, 512, 4)
     return RepairTile(1024, 512, 4) if words else RepairTile(1024, 128, 1)
+
+
+CLOSE_WARPS = 24
+"""Of the kernel that settles single elements in float64, on a processor: it has 80 registers."""
+
+
+def close_tile(elements: int) -> RepairTile:
+    """The same for that kernel. With 1024 marks and 128 terms it would have 162 registers."""
+    return RepairTile(16, 256, 4) if elements < 1 << 16 else RepairTile(256, 64, 1)
 
 
 TAKEN, SETTLED = 1024, 4096
