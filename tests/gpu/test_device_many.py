@@ -269,6 +269,17 @@ def test_a_few_certified_elements_are_computed_by_themselves(accuracy, monkeypat
     assert rounded == [(1, m, n)]  # the planes of "correct" alone
 
 
+@cases("accuracy", "standard", "correct", "fast", interpreted=2)
+def test_an_addend_may_be_special_where_all_is_open(accuracy, by_products):
+    shape = (3, 30, 4) if ON == "cpu" else (150, 300, 130)
+    a, b = FAMILIES["graded against"].make(np.random.default_rng(2), *shape)
+    c = np.ones((shape[0], shape[2]))
+    c[0, 1], c[2, 3] = np.inf, np.nan
+    given = {"alpha": 0.5, "beta": -3.0, "accuracy": accuracy}
+    assert_same_bits(gemm(a, b, c, **given), widen.gemm(a, b, c, **given))
+    assert by_products[-1] > 0
+
+
 @cases("accuracy", "standard", "fast", interpreted=1)
 def test_a_second_pass_in_blocks(accuracy, by_products, monkeypatch):
     """Its planes are more, so that the workspace does not hold those of all lines at a time."""

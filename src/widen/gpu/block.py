@@ -81,7 +81,8 @@ class Stages:
     def certify(self) -> Tensor | None:
         """Marks of the elements that the contract's certificate leaves open, so far.
 
-        Where these are all, but for a few, the product is not needed.
+        Where these are all, but for a few, the product is not needed, unless something is added to
+        it, which may be special.
         """
         whole, batch = self.product.leads, self.block[0]
         if not self.needs_product:
@@ -97,7 +98,8 @@ class Stages:
         )  # fmt: skip
         self.open_terms = self._open_terms(product)
         everything = math.prod(self.out.shape[1:]) * self.k - fewest_terms(self.sides)
-        if self.open_terms < max(everything, 1) or self.plan.layout.dropped:
+        few_are_certified = self.open_terms >= max(everything, 1)
+        if not few_are_certified or self.plan.layout.dropped or self.scaling is not None:
             return marks
         recording.read_here()
         recording.check_here()

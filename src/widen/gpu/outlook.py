@@ -21,7 +21,8 @@ def judge(
 ) -> None:
     """Count sampled elements that "correct" would leave open, if lines are scaled by these tables.
 
-    Such are rows and columns that are graded against each other, so that sums are far below what
+    Nothing must be added to the product, which might be special or decide the rounding. Such lines
+    are rows and columns that are graded against each other, so that sums are far below what
     their norms say. A wrong guess costs time.
     """
     (left_batch, m, k), (right_batch, n, _) = (side.shape for side in sides)

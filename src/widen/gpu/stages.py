@@ -77,7 +77,8 @@ def quantise(
         rows, columns = (table.clone() if at > 0 else table for table in surveys.tables)
         quantise_lines(sides, (rows, columns), goal, test, surveys.needs[at].unbind())
         choices.append((rows, columns))
-    if caps[0] is None and caps[-1] is not None and math.prod(problem.shape) > fewest_terms(sides):
+    large = math.prod(problem.shape) > fewest_terms(sides)
+    if large and caps[0] is None and caps[-1] is not None and problem.scaling is None:
         judge(sides, choices[-1], problem.work, surveys.needs[-1, 0, HOPELESS:])
     wide = is_wide(problem, sides)
     gpu, fewest = name_of(ours.bits.device.index), fewest_terms(sides)
