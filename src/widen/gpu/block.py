@@ -34,7 +34,7 @@ from widen.gpu.operands import (
     tensors_of,
 )
 from widen.gpu.outlook import without_product
-from widen.gpu.planning import ALL, MANY
+from widen.gpu.planning import ALL, MANY, openness
 from widen.gpu.reconstruct import ResultBlock, reconstruct
 from widen.gpu.repair import REPAIRED, count, repair, round_singles, settle_closely
 from widen.gpu.replay import recording
@@ -97,9 +97,9 @@ class Stages:
             kept=product.kept, terms=product.terms, counts=product.counts, sides=self.sides,
         )  # fmt: skip
         self.open_terms = self._open_terms(product)
-        everything = math.prod(self.out.shape[1:]) * self.k - fewest_terms(self.sides)
-        few_are_certified = self.open_terms >= max(everything, 1)
-        if not few_are_certified or self.plan.layout.dropped or self.scaling is not None:
+        terms = math.prod(self.out.shape[1:]) * self.k
+        known = openness(self.open_terms, terms, fewest_terms(self.sides))
+        if known != ALL or self.plan.layout.dropped or self.scaling is not None:
             return marks
         recording.read_here()
         recording.check_here()

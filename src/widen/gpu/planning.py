@@ -42,6 +42,20 @@ LEAST_WORK = 1 << 33
 """Multiplications from which on leads of numbers near the mean are worth two more launches."""
 
 
+def openness(open_terms: int, terms: int, fewest: int) -> int:
+    """How many of all terms are open, given up to how many dot products are for.
+
+    Those that are not open where nearly all are take dot products, too: half as many at most, which
+    take about as long as a first product at n = 4096.
+
+    >>> [openness(x, 1000, fewest=100) for x in (100, 101, 949, 950)], openness(501, 1000, 500)
+    ([0, 1, 1, 2], 1)
+    """
+    if open_terms <= fewest:
+        return FEW
+    return ALL if terms - open_terms <= min(fewest // 2, terms // 4) else MANY
+
+
 class Side(NamedTuple):
     """What a side needs, as `gpu.kernels.triton.quantise.scale` leaves it."""
 
@@ -168,15 +182,10 @@ class Question:
             kept, terms = MAGNITUDES if plain else kept + SATURATED, k
         hopeless = self.contract.correct and read[taken][0].hopeless >= outlook.MOST
         return Choice(
-            taken, kept, min(terms, k), plan, self.openness(read[0][0].open_terms),
+            taken, kept, min(terms, k), plan,
+            openness(read[0][0].open_terms, math.prod(self.shape), self.fewest),
             kinds & int(ZEROS) > 0, hopeless,
         )  # fmt: skip
-
-    def openness(self, open_terms: int) -> int:
-        """How many of all terms are left open: `FEW`, `MANY` or `ALL`, but for a few."""
-        if open_terms <= self.fewest:
-            return FEW
-        return ALL if open_terms >= math.prod(self.shape) - self.fewest else MANY
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:
         """The plan that serves any lines at their goal; some are known to be `held` by less."""
