@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,15 +11,21 @@ import pytest
 import torch
 
 import widen
-from device import ON, cases, gemm, product, words_product
-from helpers import assert_same_bits, assert_same_words, draw, draw_words, words_near
+from device import ON, cases, gemm, problem_of, product, words_product
+from helpers import ROOT, assert_same_bits, assert_same_words, draw, draw_words, words_near
 from widen.formats import FORMATS
+from widen.gpu import block as gpu_block
 from widen.gpu import exact_products as gpu_exact_products
-from widen.gpu import planned
+from widen.gpu import operands, planned
 from widen.gpu import stages as gpu_stages
+from widen.gpu.clock import Clock
+from widen.gpu.kernels.triton.reconstruct import UNSETTLED
 from widen.gpu.reconstruct import ResultBlock
+from widen.planner import block_slices
 
 pytestmark = pytest.mark.device
+
+FAMILIES = runpy.run_path(str(Path(ROOT, "bench", "families.py")))["FAMILIES"]
 
 # Triton's interpreter takes seconds for a product: few of them there, and tiny.
 SHAPE = (3, 6, 4) if ON == "cpu" else (70, 200, 130)
@@ -25,18 +33,29 @@ SHAPE = (3, 6, 4) if ON == "cpu" else (70, 200, 130)
 
 @pytest.fixture
 def by_products(monkeypatch):
-    """How many elements exact products repaired; none is too few for them."""
-    counts, repair_by_products = [], gpu_stages.repair_by_products
+    """How many elements were repaired by products; none is too few for them."""
+    counts = []
 
-    def counted(*given):
-        taken = repair_by_products(*given)
-        repaired = given[2]
-        counts.append(int(repaired))
-        return taken
+    def counted(repair, at):
+        def run(*given):
+            taken = repair(*given)
+            counts.append(int(given[at]))
+            return taken
+
+        return run
 
     monkeypatch.setattr(gpu_exact_products, "FEWEST_TERMS", 0)
-    monkeypatch.setattr(gpu_stages, "repair_by_products", counted)
+    for name, at in (("repair_by_products", 2), ("take_settled", 4)):
+        monkeypatch.setattr(gpu_block, name, counted(getattr(gpu_block, name), at))
     return counts
+
+
+def count_and_product(a, b, accuracy):
+    """How many elements are repaired, and the product."""
+    out = torch.full((1, len(a), b.shape[1]), 7.0, dtype=torch.float64).to(ON)
+    prepared = gpu_stages.quantise(problem_of(a, b, accuracy), Clock(timed=False))
+    prepared.computed(operands.bits_of(out, 1))
+    return int(prepared.repaired[0]), out[0].cpu().numpy()
 
 
 def one_large(shape, seed, dtype="float64", power=70):
@@ -140,9 +159,7 @@ def test_a_plan_made_beforehand_is_kept_where_few_elements_are_open(by_products,
         asked.append(planned.many_are_open(*given))
         return asked[-1]
 
-    monkeypatch.setattr(gpu_stages, "planned", SimpleNamespace(
-        many_are_open=many_are_open, may_wait=planned.may_wait
-    ))  # fmt: skip
+    monkeypatch.setattr(gpu_block, "planned", SimpleNamespace(many_are_open=many_are_open))
     a, b = draw("phi0", SHAPE, 5)
     plan, found = product(a, b)
     assert_same_bits(product(a, b, plan=plan)[1], found)
@@ -174,6 +191,135 @@ def test_a_few_rows_and_columns(by_products):
     wanted, info = widen.matmul(a, b, info=True)
     assert_same_bits(found, wanted)
     assert 0 < by_products[-1] < info.repaired
+
+
+@cases(
+    ("family", "accuracy"), ("outliers of 1e8 in A", "standard"),
+    ("graded against", "standard"), ("graded against", "correct"), ("lower triangles", "fast"),
+    ("outliers of 1e4 in B", "fast"), ("columns of 1e8 in A", "standard"), interpreted=4,
+)  # fmt: skip
+def test_hard_families(family, accuracy, by_products):
+    """As many repaired as on a CPU, whatever part of them each pass settles."""
+    shape = (12, 40, 9) if ON == "cpu" else (150, 300, 130)
+    a, b = FAMILIES[family].make(np.random.default_rng(1), *shape)
+    wanted, info = widen.matmul(a, b, accuracy=accuracy, info=True)
+    repaired, found = count_and_product(a, b, accuracy)
+    assert_same_bits(found, wanted)
+    assert by_products[-1] > 0
+    if accuracy != "correct":  # which elements are repaired is free there
+        assert repaired == info.repaired
+
+
+@pytest.fixture
+def rounded(monkeypatch):
+    """Shapes of the products that were multiplied and rounded, before exact ones."""
+    shapes, reconstruct = [], gpu_block.reconstruct
+
+    def noted(*given, **more):
+        marks = reconstruct(*given, **more)
+        shapes.append(tuple(marks.shape))
+        return marks
+
+    monkeypatch.setattr(gpu_block, "reconstruct", noted)
+    return shapes
+
+
+@cases("accuracy", "standard", "correct", "fast", interpreted=2)
+def test_nothing_is_multiplied_in_vain(accuracy, by_products, rounded):
+    """Where all elements are open anyway, but for lines with an infinity or a NaN."""
+    shape = (12, 40, 9) if ON == "cpu" else (150, 300, 130)
+    a, b = FAMILIES["graded against"].make(np.random.default_rng(1), *shape)
+    a[3, 5], b[6, 4] = np.inf, np.nan
+    _, found = product(a, b, accuracy)
+    assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy))
+    assert by_products[-1] > 0
+    assert rounded == [(1, shape[0], shape[2])] * (accuracy != "correct")
+    a[3, 5], b[6, 4] = 1.0, 1.0
+    _, found = product(a, b, accuracy)
+    assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy))
+    assert rounded == [(1, shape[0], shape[2])] * (accuracy != "correct")
+
+
+@cases(
+    ("family", "dtype"), ("graded against", "float64"), ("graded against", "complex128"),
+    ("phi = 4", "float64"), ("graded together", "float64"), ("outliers of 1e8", "complex128"),
+    ("near the identity", "float64"), *((name, "float64") for name in FAMILIES), interpreted=6,
+)  # fmt: skip
+def test_what_is_hopeless(family, dtype, monkeypatch):
+    """Lines that are graded against each other; with 40 terms, no others that are kept to a cap."""
+    monkeypatch.setattr(gpu_exact_products, "FEWEST_TERMS", 0)
+    rng, shape = np.random.default_rng(1), (12, 40, 9)
+    a, b = FAMILIES[family].make(rng, *shape)
+    if dtype == "complex128":
+        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
+    prepared = gpu_stages.quantise(problem_of(a, b, "correct", dtype), Clock(timed=False))
+    assert prepared.hopeless == (family == "graded against")
+
+
+@cases("accuracy", "standard", "fast", interpreted=1)
+def test_a_few_certified_elements_are_computed_by_themselves(accuracy, monkeypatch, rounded):
+    m, k, n = shape = (6, 20, 5) if ON == "cpu" else (150, 300, 130)
+    monkeypatch.setattr(gpu_exact_products, "FEWEST_TERMS", 2 * n * k)
+    a, b = one_large(shape, 1)
+    a[2, k // 2] = 1.0  # a row that meets no large number
+    wanted, info = widen.matmul(a, b, accuracy=accuracy, info=True)
+    repaired, found = count_and_product(a, b, accuracy)
+    assert_same_bits(found, wanted)
+    assert repaired == info.repaired == (m - 1) * n
+    assert rounded == [(1, m, n)]  # the planes of "correct" alone
+
+
+@cases("accuracy", "standard", "correct", "fast", interpreted=2)
+def test_an_addend_may_be_special_where_all_is_open(accuracy, by_products):
+    shape = (3, 30, 4) if ON == "cpu" else (150, 300, 130)
+    a, b = FAMILIES["graded against"].make(np.random.default_rng(2), *shape)
+    c = np.ones((shape[0], shape[2]))
+    c[0, 1], c[2, 3] = np.inf, np.nan
+    given = {"alpha": 0.5, "beta": -3.0, "accuracy": accuracy}
+    assert_same_bits(gemm(a, b, c, **given), widen.gemm(a, b, c, **given))
+    assert by_products[-1] > 0
+
+
+@cases("accuracy", "standard", "fast", interpreted=1)
+def test_a_second_pass_in_blocks(accuracy, by_products, monkeypatch):
+    """Its planes are more, so that the workspace does not hold those of all lines at a time."""
+    blocks, rounded = [], gpu_stages.Prepared.rounded
+
+    def noted(self, out):
+        blocks.append(len(list(block_slices(self.plan))))
+        return rounded(self, out)
+
+    monkeypatch.setattr(gpu_stages.Prepared, "rounded", noted)
+    shape, workspace = ((3, 20, 4), 12000) if ON == "cpu" else ((400, 300, 500), 1 << 20)
+    a, b = one_large(shape, 1)
+    a[1, shape[1] // 2] = 1.0
+    _, found = product(a, b, accuracy, workspace=workspace)
+    assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy))
+    assert by_products[-1] > 0
+    assert max(blocks) > 1
+
+
+def test_everything_is_computed_again_where_picking_takes_as_long():
+    lines = [gpu_exact_products.Lines(torch.empty((1, 1, 100, 50), device="meta"), None)] * 2
+
+    def regions(places, fewest=10):
+        marks = torch.zeros((1, 100, 100), dtype=torch.uint8)
+        for place in places:
+            marks[place] = int(UNSETTLED)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gpu_exact_products, "FEWEST_TERMS", 50 * fewest)
+            return gpu_exact_products.regions(lines, marks, 0)
+
+    everything = [(slice(None), slice(None))]
+    ((rows, columns),) = regions([(0, slice(3, 7))])
+    assert rows.tolist() == [3, 4, 5, 6]
+    assert columns == slice(None)
+    assert regions([(0, slice(90))]) == everything
+    assert regions([(0, slice(50)), (0, slice(None), slice(40))]) == everything
+    assert gpu_exact_products.regions(lines, torch.empty(1, 4, 4), 51) == everything
+    scattered = [(0, i, i) for i in range(100)]
+    assert regions(scattered) == everything
+    assert regions(scattered, fewest=1000) == []
 
 
 def test_a_batch_with_special_values(by_products):

@@ -58,7 +58,7 @@ def test_they_are_rounded_where_they_are_found(monkeypatch):
         rounded(block, marks)
         codes.append(set(marks.unique().tolist()))
 
-    monkeypatch.setattr("widen.gpu.stages.round_singles", looked_at)
+    monkeypatch.setattr("widen.gpu.block.round_singles", looked_at)
     a = with_single_lines(rng, rng.standard_normal((5, 8)), range(5))
     b = rng.standard_normal((8, 6))
     for x in (a, a + 0j):

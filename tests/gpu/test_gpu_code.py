@@ -31,7 +31,7 @@ def gpu(x):
     return torch.from_numpy(np.ascontiguousarray(x)).cuda()
 
 
-CERTIFYING = {"scale", "certify", "certify_closely", "repair"}
+CERTIFYING = {"scale", "certify", "certify_closely", "repair", "judge"}
 """Kernels that weigh lines and test elements: a float64 product a line, a few sums an element."""
 
 FLOAT64 = re.compile(r"\b(DADD|DMUL|DFMA|DSETP|DMMA|[IF]2F\.F64|F2F\.F64|I2D|D2I)")

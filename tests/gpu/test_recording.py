@@ -20,6 +20,7 @@ from widen.calls import dispatch
 from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
+from widen.gpu import block as gpu_block
 from widen.gpu import exact_products, tiles
 from widen.gpu import lines as gpu_lines
 from widen.gpu import operands as gpu_operands
@@ -172,6 +173,48 @@ def test_a_plan_made_beforehand_is_asked_whether_it_did(monkeypatch):
     calls.check(*friendly)
     assert calls.recorded == 4
     assert list(calls.kind.by_choice) == [False]
+
+
+def with_opposites(seed, power, rows):
+    """Rows are large where columns are small: no certificate holds, more planes settle it."""
+    a, b = draw("phi0", SHAPE, seed)
+    a[rows, SHAPE[1] // 2] *= 2.0**power
+    b[SHAPE[1] // 2] *= 2.0**-power
+    return a, b
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(1, None)])
+def test_a_second_pass_is_recorded(monkeypatch, rows):
+    """Of all elements, or most; and noticed where its planes are too few, or not needed."""
+    monkeypatch.setattr(exact_products, "FEWEST_TERMS", SHAPE[1])
+    calls, taken = Calls("standard"), []
+    take_settled = gpu_block.take_settled
+    monkeypatch.setattr(gpu_block, "take_settled", lambda *x: taken.append(take_settled(*x)))
+    for seed, power, recorded in (
+        (1, 60, 1), (2, 60, 1), (2, 70, 2), (1, 70, 2), (1, 60, 2), (1, None, 3), (3, 70, 4),
+        (1, 70, 4),
+    ):  # fmt: skip
+        easy = power is None
+        calls.check(*(draw("phi0", SHAPE, seed) if easy else with_opposites(seed, power, rows)))
+        assert calls.recorded == recorded
+    assert len(taken) == 3
+
+
+def test_lines_that_become_all_open_are_noticed(monkeypatch):
+    monkeypatch.setattr(exact_products, "FEWEST_TERMS", SHAPE[1])
+    calls, some, every = Calls("standard"), slice(1, None), slice(None)
+    for rows, recorded in ((some, 1), (every, 2), (every, 2), (some, 3), (some, 3)):
+        calls.check(*with_opposites(1, 60, rows))
+        assert calls.recorded == recorded
+
+
+def test_what_a_second_pass_leaves_open_is_not_recorded(monkeypatch):
+    monkeypatch.setattr(exact_products, "FEWEST_TERMS", SHAPE[1])
+    calls, (a, b) = Calls("standard"), draw("phi0", SHAPE, 1)
+    powers = 2.0 ** (40 * (-1.0) ** np.arange(SHAPE[1]))
+    for sign in (1, -1):
+        calls.check(sign * a * powers, b / powers[:, None])
+    assert calls.kind.failures == calls.recorded == 2
 
 
 def test_captured_calls_with_a_plan_are_of_another_kind(monkeypatch):
@@ -354,7 +397,8 @@ def test_recorded_launches_go_to_the_driver():
     calls = Calls("standard")
     calls.check(*draw("phi1", SHAPE, 1))
     (recording,) = calls.kind.by_choice.values()
-    assert sum(isinstance(step, Launch) for step in recording.first + recording.last) >= 5
+    steps = [step for part in recording.parts for step in part.steps]
+    assert sum(isinstance(step, Launch) for step in steps) >= 5
 
 
 @pytest.mark.skipif(ON == "cpu", reason="there is no GPU")

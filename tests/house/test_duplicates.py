@@ -56,6 +56,12 @@ REASONS = {
     ("gpu/kernels/triton/repair.py: repair", "gpu/kernels/triton/repair_words.py: repair"): (
         "the kernel of one word has fewer parameters and holds its sums in registers"
     ),
+    ("gpu/kernels/triton/close.py: settle", "gpu/kernels/triton/repair.py: repair"): (
+        "the walk over marks: with both in one kernel, the one of few registers had many"
+    ),
+    ("gpu/kernels/triton/close.py: settle", "gpu/kernels/triton/repair_words.py: repair"): (
+        "the same walk once more, for what single words never need"
+    ),
 }
 """Why a passage stands twice, by the functions (or lists) that it begins in."""
 

@@ -55,6 +55,13 @@ def moved(x):
     return widen.Words.of(x.format, [plane.to(ON) for plane in planes])
 
 
+def problem_of(a, b, accuracy, dtype="float64"):
+    """The product of NumPy arrays as a GPU's stages take it."""
+    fmt = FORMATS[dtype]
+    left, right = (lines_of(tensor(x), side, fmt.parts) for x, side in ((a, "left"), (b, "right")))
+    return Problem(left, right, as_contract(accuracy), fmt, 1 << 30)
+
+
 def product(a, b, accuracy="standard", dtype="float64", plan=None, workspace=1 << 30):
     """The product of NumPy arrays by the GPU's stages."""
     fmt = FORMATS[dtype]

@@ -48,8 +48,17 @@ DENSE = 1 / 500
 Both took as long with 1.6 % of all elements open at n = 2048, 0.2 % at 4096, 0.1 % at 8192.
 """
 
+SCATTERED = 1 / 1000
+"""Dot products of this share of all elements take as long as the planes of "correct" for them all.
+
+That is 2.7 ms at n = 4096.
+"""
+
+PLAINLY = 1 / 16
+"""From this share of open terms on, nobody looks for rows and columns: everything is."""
+
 PICKED_SHARE = 0.8
-"""Rows or columns are picked out up to this share of all of them."""
+"""Rows or columns are picked out if they, and dot products of the rest, take at most this share."""
 
 STEPS = (144.0, 172.0, 224.0, 280.0, BYTE_BITS, 448.0, 640.0, 1024.0, MOST_BITS)
 """|X| that planes hold: a few sizes only, since kernels are compiled for each.
@@ -65,6 +74,11 @@ NOWHERE = 1 << 20
 """Further down than exponents of any number."""
 
 
+Region = tuple[Piece, Piece]
+"""Some rows and columns."""
+
+EVERYTHING: list[Region] = [(ALL, ALL)]
+
 Product = Callable[[ResultBlock], tuple[Tensor, int]]
 """Rounds a block's product into it; gives where it is the nearest number, and bytes it took."""
 
@@ -75,37 +89,54 @@ def fewest_terms(sides: tuple[Lines, Lines]) -> int:
 
 
 def repair_by_products(
-    block: ResultBlock, marks: Tensor, repaired: Tensor, product: Product,
+    block: ResultBlock, marks: Tensor, repaired: Tensor, found: list[Region], product: Product,
     workspace: int | None = None,
 ) -> int:  # fmt: skip
-    """Repair elements of a block where many are open, by the products of their lines.
+    """Repair elements of a block where many are open, by the products of their lines (`regions`).
 
     Of so many of them at a time as fit the workspace; of all if there is none.
 
-    Reads the device: how many there are, and if many, where. Gives the bytes of workspace it took.
+    Reads the device. Gives the bytes of workspace it took.
     """
-    sides, scaling, most = block.sides, block.scaling, 0
-    fewest = fewest_terms(sides) // sides[0].shape[2]
-    if int(marks.count_nonzero()) <= fewest:
-        return most
-    for region in _regions(marks == int(UNSETTLED), fewest):
+    most = 0
+    for region in found:
         chunks = [region] if workspace is None else _chunks(region, block, workspace)
-        for rows, columns in chunks:
-            pieces = (rows, columns)
-            left, right = (x.cut(ALL, at) for x, at in zip(sides, pieces, strict=True))
-            codes = picked(marks, rows, columns).contiguous()
-            wanted = codes == int(UNSETTLED)
-            if int(wanted.sum()) <= DENSE * wanted.numel():
-                continue
-            part = None if scaling is None else scaling.taken(rows, columns)
-            fresh = room_like(block.out, tuple(codes.shape))
-            exact, used = product(replace(block, sides=(left, right), out=fresh, scaling=part))
-            done = exact & wanted
-            _copy_where(done, fresh, block.out, rows, columns)
-            marks[..., rows, columns] = torch.where(done, REPAIRED, codes)
-            repaired += done.sum()
+        for chunk in chunks:
+            codes = picked(marks, *chunk)
+            if codes.shape == marks.shape:
+                used = _repair_everything(block, marks, repaired, product)
+            else:
+                used = _repair_some(block, marks, repaired, chunk, product)
             most = max(most, used)
     return most
+
+
+def _repair_everything(
+    block: ResultBlock, marks: Tensor, repaired: Tensor, product: Product
+) -> int:
+    fresh = room_like(block.out, tuple(marks.shape))
+    exact, used = product(replace(block, out=fresh))
+    others = torch.zeros(1, dtype=torch.int64, device=marks.device)
+    take_settled(block, fresh, (~exact).view(torch.uint8), marks, repaired, others)
+    return used
+
+
+def _repair_some(
+    block: ResultBlock, marks: Tensor, repaired: Tensor, region: Region, product: Product
+) -> int:
+    codes = picked(marks, *region).contiguous()
+    wanted = codes == int(UNSETTLED)
+    if int(wanted.sum()) <= DENSE * wanted.numel():
+        return 0
+    left, right = (x.cut(ALL, at) for x, at in zip(block.sides, region, strict=True))
+    part = None if block.scaling is None else block.scaling.taken(*region)
+    fresh = room_like(block.out, tuple(codes.shape))
+    exact, used = product(replace(block, sides=(left, right), out=fresh, scaling=part))
+    done = exact & wanted
+    _copy_where(done, fresh, block.out, *region)
+    marks[..., region[0], region[1]] = torch.where(done, REPAIRED, codes)
+    repaired += done.sum()
+    return used
 
 
 def _copy_where(done: Tensor, fresh: Target, out: Target, rows: Piece, columns: Piece) -> None:
@@ -114,29 +145,71 @@ def _copy_where(done: Tensor, fresh: Target, out: Target, rows: Piece, columns: 
         old[..., rows, columns] = torch.where(done, new, picked(old, rows, columns))
 
 
-def _regions(marked: Tensor, fewest: int) -> list[tuple[Piece, Piece]]:
-    """Rows, and then columns, in which many elements are marked; everything, for a batch."""
+def take_settled(
+    block: ResultBlock, fresh: Target, final: Tensor, marks: Tensor, repaired: Tensor,
+    open_terms: Tensor,
+) -> None:  # fmt: skip
+    """Take over what another pass of all lines, `fresh`, has settled of what is to be repaired.
+
+    `final` are the marks of that pass; `open_terms` counts terms of what it leaves open.
+    """
+    batch, m, n = marks.shape
+    for ours, theirs in zip(tensors_of(fresh), tensors_of(block.out), strict=True):
+        for at in itertools.product(*map(range, ours.shape[:-3])):
+            batch_stride, row_stride, column_stride = theirs.stride()[-3:]
+            launch(
+                kernels.take, (batch * m * -(-n // tiles.TAKEN),),
+                {
+                    "fresh": ours[at], "out": theirs[at], "final": final, "marks": marks, "m": m,
+                    "n": n, "batch_stride": batch_stride, "row_stride": row_stride,
+                    "column_stride": column_stride, "COLUMNS": tiles.TAKEN,
+                },
+            )  # fmt: skip
+    launch(
+        kernels.settle, (-(-marks.numel() // tiles.SETTLED),),
+        {
+            "marks": marks, "final": final, "repaired": repaired, "open_terms": open_terms,
+            "elements": marks.numel(), "terms": block.sides[0].shape[2],
+            "ELEMENTS": tiles.SETTLED,
+        },
+    )  # fmt: skip
+
+
+def regions(sides: tuple[Lines, Lines], marks: Tensor, open_terms: int) -> list[Region]:
+    """Rows, and then columns, in which many elements are to be repaired; or EVERYTHING.
+
+    Nothing, where there are few. Reads the device where the count does not say it.
+    """
+    k, fewest = sides[0].shape[2], fewest_terms(sides) // sides[0].shape[2]
+    if open_terms > PLAINLY * marks.numel() * k:
+        return EVERYTHING
+    if int(marks.count_nonzero()) <= fewest:
+        return []
+    marked = marks == int(UNSETTLED)
     batch, m, n = marked.shape
     if batch > 1:
         enough = int(marked.sum()) > max(fewest, DENSE * marked.numel())
-        return [(ALL, ALL)] if enough else []
+        return EVERYTHING if enough else []
     in_rows = marked[0].sum(1)
     rows = in_rows > DENSE * n
     in_columns = (marked[0] & ~rows[:, None]).sum(0)
     columns = in_columns > DENSE * m
     numbers = [rows.sum(), (in_rows * rows).sum(), columns.sum(), (in_columns * columns).sum()]
-    high, above, wide, beside = torch.stack(numbers).tolist()
-    regions: list[tuple[Piece, Piece]] = []
-    if above > fewest:
-        regions.append((ALL if high > PICKED_SHARE * m else rows.nonzero()[:, 0], ALL))
-    if beside > fewest:
-        regions.append((ALL, ALL if wide > PICKED_SHARE * n else columns.nonzero()[:, 0]))
-    return regions
+    high, above, wide, beside, total = torch.stack([*numbers, in_rows.sum()]).tolist()
+    in_some_rows, in_some_columns = above > fewest, beside > fewest
+    share = in_some_rows * high / m + in_some_columns * wide / n
+    rest = total - in_some_rows * above - in_some_columns * beside
+    if share + rest / (SCATTERED * m * n) > PICKED_SHARE:
+        return EVERYTHING
+    found: list[Region] = []
+    if in_some_rows:
+        found.append((rows.nonzero()[:, 0], ALL))
+    if in_some_columns:
+        found.append((ALL, columns.nonzero()[:, 0]))
+    return found
 
 
-def _chunks(
-    region: tuple[Piece, Piece], block: ResultBlock, workspace: int
-) -> Iterator[tuple[Piece, Piece]]:
+def _chunks(region: Region, block: ResultBlock, workspace: int) -> Iterator[Region]:
     """Parts of a region whose copies, planes and residues fit the workspace."""
     sides, parts = block.sides, block.fmt.parts
     batch, _, k = sides[0].shape

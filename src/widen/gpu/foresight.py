@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from widen.encoded import Encoded
+from widen.gpu import outlook
 from widen.gpu.code.variants import Variant
 from widen.gpu.kernels.triton import quantise, reconstruct
 from widen.gpu.replay.launch import watched
@@ -23,7 +24,7 @@ from widen.stages.problem import Call
 from widen.words import Words
 
 Needs = list[list[list[int]]]
-"""(caps, sides, 7): what `quantise.scale` leaves for each goal that lines are scaled to."""
+"""(caps, sides, 8): what `quantise.scale` leaves for each goal that lines are scaled to."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Numbers:
         Whether lines spread so widely that magnitudes are looked at.
     zeros
         Whether some are 0.
-    many_open
-        Whether so many elements are not certified that they are computed again together.
+    many_open, all_open
+        Whether so many elements are open that they are computed again together; whether all are.
     """
 
     more_bits: int = 0
@@ -49,6 +50,7 @@ class Numbers:
     hard: bool = False
     zeros: bool = False
     many_open: bool = False
+    all_open: bool = False
 
 
 ORDINARY = Numbers()
@@ -72,7 +74,7 @@ class Watch:
                 row = self._row(arguments, at)
                 arguments[f"{side}_needs"].copy_(torch.tensor(row))
             self._scaled += 1
-        elif self.numbers.many_open and "marks" in arguments:
+        elif (self.numbers.many_open or self.numbers.all_open) and "marks" in arguments:
             arguments["marks"].fill_(int(reconstruct.UNSETTLED))
 
     def _row(self, arguments: dict[str, Any], side: int) -> list[int]:
@@ -84,8 +86,10 @@ class Watch:
         if arguments["root"] == 1 and arguments["goal_shift"] == 0:  # every bit of the operands
             bits += 0 if numbers.exact else 128
         kinds = int(quantise.HARD) * numbers.hard + int(quantise.ZEROS) * numbers.zeros
-        terms = 1 << 40 if numbers.many_open else 0
-        return [round(128 * bits), math.ceil(bits / 2), 0, 1, 1 << 16, kinds, terms]
+        everything = math.prod(call.shape)
+        terms = everything if numbers.all_open else everything // 2 * numbers.many_open
+        hopeless = outlook.SAMPLES * numbers.all_open
+        return [round(128 * bits), math.ceil(bits / 2), 0, 1, 1 << 16, kinds, terms, hopeless]
 
 
 def kernels_of(

@@ -23,9 +23,10 @@ from widen.gpu.operands import Lines, Tensor, float64_bits, loose_on_sides, on_s
 from widen.gpu.replay.launch import general, launch
 
 ROWS_OF_TABLE = 15
-NEEDS = 7
-"""What `quantise.scale` leaves of a side, and how many terms are left open (`OPEN`)."""
-OPEN = 6
+NEEDS = 8
+"""What `quantise.scale` leaves of a side; then two counts that are made of a product."""
+OPEN, HOPELESS = 6, 7
+"""How many terms are left open, and how many sampled elements would be."""
 
 MAGNITUDES = int(MAGNITUDES_LEAD)
 """Instead of a number of leading bits: magnitudes as bfloat16, for any lines."""
@@ -316,3 +317,11 @@ def survey_all(
         both = (ours, theirs)
     needs = arena[starts[-1] : -1].view(len(goals), 2, NEEDS)
     return Surveys(line_tables, needs, both, arena[-1:].view(torch.int32)[:1])
+
+
+def surveyed(tables: tuple[Tensor, Tensor], goals: int) -> Surveys:
+    """Surveys of lines that have tables, in copies of these."""
+    ours, theirs = tables
+    needs = torch.zeros((goals, 2, NEEDS), dtype=torch.int64, device=ours.device)
+    repaired = torch.zeros(1, dtype=torch.int32, device=ours.device)
+    return Surveys([ours.clone(), theirs.clone()], needs, None, repaired)

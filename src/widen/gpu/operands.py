@@ -312,7 +312,9 @@ def tensors_of(out: Target) -> list[Tensor]:
 
 def room_like(out: Target, dims: tuple[int, ...]) -> Target:
     """Room for a result of the same kind, (batch, m, n)."""
-    made = [x.new_empty((*x.shape[:-3], *dims)) for x in tensors_of(out)]
+    made = [
+        torch.empty((*x.shape[:-3], *dims), dtype=x.dtype, device=x.device) for x in tensors_of(out)
+    ]
     if isinstance(out, Numbers):
         return Numbers(made[0], None if out.second is None else made[1])
     return made[0]

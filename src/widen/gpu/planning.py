@@ -12,7 +12,7 @@ from widen import bounds
 from widen.contract import Contract
 from widen.encoded import Encoded
 from widen.formats import Format
-from widen.gpu import tiles
+from widen.gpu import outlook, tiles
 from widen.gpu.constants import BYTE_BITS, MOST_BITS
 from widen.gpu.kernels.triton.quantise import HARD, HEAVY, ZEROS
 from widen.gpu.lines import MAGNITUDES, SATURATED
@@ -35,8 +35,25 @@ def first_kept(k: int, parts: int) -> int:
     return SHORT_LEAD_BITS[parts] if k > tiles.VERY_SHORT else MAGNITUDES
 
 
+FEW, MANY, ALL = range(3)
+"""How many terms are left open: few, more than dot products are for, all or nearly all."""
+
 LEAST_WORK = 1 << 33
 """Multiplications from which on leads of numbers near the mean are worth two more launches."""
+
+
+def openness(open_terms: int, terms: int, fewest: int) -> int:
+    """How many of all terms are open, given up to how many dot products are for.
+
+    Those that are not open where nearly all are take dot products, too: half as many at most, which
+    take about as long as a first product at n = 4096.
+
+    >>> [openness(x, 1000, fewest=100) for x in (100, 101, 949, 950)], openness(501, 1000, 500)
+    ([0, 1, 1, 2], 1)
+    """
+    if open_terms <= fewest:
+        return FEW
+    return ALL if terms - open_terms <= min(fewest // 2, terms // 4) else MANY
 
 
 class Side(NamedTuple):
@@ -49,6 +66,7 @@ class Side(NamedTuple):
     inverse: int
     kinds: int
     open_terms: int
+    hopeless: int = 0
 
 
 def first_look(sides: list[Side], k: int, parts: int, *, dropped: bool = False) -> int:
@@ -84,31 +102,35 @@ class Choice:
         How many of them the certificate looks at first.
     plan
         The planes, and the blocks.
-    many_open
-        Whether many terms are left open, where that is known already.
+    open
+        How many terms are left open, where that is known already: `FEW`, `MANY`, or `ALL`.
     zeros
         Whether a line has zeros.
+    hopeless
+        Whether these planes would leave about every element open.
     """
 
     taken: int
     kept: int
     terms: int
     plan: Plan
-    many_open: bool
+    open: int
     zeros: bool
+    hopeless: bool
 
     @property
     def key(self) -> tuple[int, ...]:
         """Choices with equal keys are as good as each other."""
         notch = 16 * self.terms // max(self.plan.shape[2], 1)
-        return self.taken, self.kept, self.many_open, self.zeros, notch, *self.plan.layout.planes
+        known = self.taken, self.kept, self.open, self.zeros, self.hopeless
+        return *known, notch, *self.plan.layout.planes
 
     def covers(self, other: Choice) -> bool:
         """Whether it does what another choice would: as many planes, of the same integers.
 
         Lists of moduli and of digits begin alike. A first look that is too short only costs time.
         """
-        ours, theirs = ((x.taken, x.kept, x.many_open, x.zeros) for x in (self, other))
+        ours, theirs = ((x.taken, x.kept, x.open, x.zeros, x.hopeless) for x in (self, other))
         same = ours == theirs
         same &= self.plan.blocks == other.plan.blocks
         planes = self.plan.layout.planes, other.plan.layout.planes
@@ -140,7 +162,7 @@ class Question:
         return MOST_BITS if self.wide else BYTE_BITS
 
     def decide(self, needs: list[list[list[int]]]) -> Choice:
-        """The choice for `needs`, (caps, sides, 7), as the kernel `quantise.scale` leaves them."""
+        """The choice for `needs`, (caps, sides, 8), as the kernel `quantise.scale` leaves them."""
         k, parts = self.shape[2], self.fmt.parts
         read = [[Side(*side) for side in pair] for pair in needs]
         bits = [sum(side.norm for side in pair) / 256 for pair in read]
@@ -158,8 +180,12 @@ class Question:
             few = math.prod(self.shape) < LEAST_WORK
             plain = self.wide or few or kinds & int(HEAVY) > 0 or kept == MAGNITUDES
             kept, terms = MAGNITUDES if plain else kept + SATURATED, k
-        many_open = read[0][0].open_terms > self.fewest
-        return Choice(taken, kept, min(terms, k), plan, many_open, kinds & int(ZEROS) > 0)
+        hopeless = self.contract.correct and read[taken][0].hopeless >= outlook.MOST
+        return Choice(
+            taken, kept, min(terms, k), plan,
+            openness(read[0][0].open_terms, math.prod(self.shape), self.fewest),
+            kinds & int(ZEROS) > 0, hopeless,
+        )  # fmt: skip
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:
         """The plan that serves any lines at their goal; some are known to be `held` by less."""

@@ -6,17 +6,23 @@ import torch
 
 from widen.formats import Binary
 from widen.gpu import tiles
+from widen.gpu.kernels.triton import close as close_kernels
 from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
 from widen.gpu.kernels.triton import repair as kernels
 from widen.gpu.kernels.triton import repair_words as word_kernels
 from widen.gpu.kernels.triton import singles as single_kernels
 from widen.gpu.operands import Tensor, on_sides
 from widen.gpu.reconstruct import ResultBlock, named_elements
+from widen.gpu.replay.driver import processors
 from widen.gpu.replay.launch import launch, programs
 from widen.gpu.scaling import NOT_SCALED, Scaling
 
 REPAIRED = int(reconstruct_kernels.REPAIRED)
 """The mark of elements that became the correctly rounded ones."""
+
+SHAPE_AND_TABLES = (
+    "m", "n", "left_batch", "right_batch", "rows_table", "columns_table", "PARTS",
+)  # fmt: skip
 
 NOTHING_ADDED = Scaling(1.0, 0.0, None)
 
@@ -49,6 +55,31 @@ def round_singles(block: ResultBlock, marks: Tensor) -> None:
             "inner": block.sides[0].shape[2], "batch_stride": out.stride(0),
             "row_stride": out.stride(1), "column_stride": out.stride(2), "PLAIN": plain,
             "ROWS": tile.rows, "COLUMNS": tile.columns,
+        },
+        warps=tile.warps,
+    )  # fmt: skip
+
+
+def settle_closely(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
+    """Make those marked elements final that float64 decides; for results in float64 alone.
+
+    The other kernel needs so many registers that a processor has room for eight of its programs.
+    """
+    out = block.out
+    if block.wide or block.fmt.part.precision != 53 or block.scaling is not None:
+        return
+    assert isinstance(out, torch.Tensor)
+    _, batch, m, n = out.shape
+    tile = tiles.close_tile(batch * m * n)
+    most = processors(out.device) * tiles.CLOSE_WARPS // tile.warps
+    known = {name: block.named[name] for name in SHAPE_AND_TABLES}
+    ours, theirs = ({**x.named_bits, **x.named_fields} for x in block.sides)
+    launch(
+        close_kernels.settle, (min(-(-batch * m * n // tile.marks), most),),
+        {
+            **known, **block.named_test, **named_elements(out), **on_sides(ours, theirs),
+            "marks": marks, "repaired": repaired, "inner": block.sides[0].shape[2], "batch": batch,
+            "INNER": tile.terms, "ELEMENTS": tile.marks,
         },
         warps=tile.warps,
     )  # fmt: skip

@@ -162,6 +162,21 @@ def repair_tile(elements: int, *, words: bool) -> RepairTile:
     return RepairTile(1024, 512, 4) if words else RepairTile(1024, 128, 1)
 
 
+CLOSE_WARPS = 24
+"""Of the kernel that settles single elements in float64, on a processor: it has 80 registers."""
+
+
+def close_tile(elements: int) -> RepairTile:
+    """The same for that kernel. With 1024 marks and 128 terms it would have 162 registers."""
+    return RepairTile(16, 256, 4) if elements < 1 << 16 else RepairTile(256, 64, 1)
+
+
+TAKEN, SETTLED = 1024, 4096
+"""Elements of a row, and marks, that a program looks at where another pass has settled some."""
+
+JUDGED = 512
+"""Terms of a sampled element that are added together."""
+
 # Of lines whose entries are neighbours and of lines that are, for numbers of one part and of two.
 SURVEY = {
     1: (LineTile(2, 512, 4), LineTile(32, 32, 4)),

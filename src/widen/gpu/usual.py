@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Any
 
@@ -60,6 +60,9 @@ AGAIN_BITS = range(28, 141, 4)
 ONE_WORD_BITS = range(-96, 0, 16)
 """Fewer bits in results of two words than operands of two would need: operands have one."""
 
+ALL_OPEN = Numbers(hard=True, all_open=True)
+"""Numbers of lines that are graded against each other."""
+
 
 def usual_calls() -> Iterator[UsualCall]:
     """The most usual first."""
@@ -88,8 +91,8 @@ def usual_calls() -> Iterator[UsualCall]:
         for numbers in (Numbers(zeros=True), Numbers(hard=True), Numbers(12, hard=True)):
             yield UsualCall(dtype, (1, n, n, n), accuracy, numbers)
         if n > 100:
-            for zeros in (False, True):
-                numbers = Numbers(hard=True, zeros=zeros, many_open=True)
+            many_open = Numbers(hard=True, many_open=True)
+            for numbers in (many_open, replace(many_open, zeros=True), ALL_OPEN):
                 yield UsualCall(dtype, (1, n, n, n), accuracy, numbers)
     for dtype, accuracy, n in product(DTYPES, ("standard", "fast"), (4096, 4000)):
         yield UsualCall(dtype, (1, n, n, n), accuracy, Numbers(hard=True))

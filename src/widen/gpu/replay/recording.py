@@ -7,15 +7,15 @@ their arguments were. Calls after it take memory of the same sizes and issue the
 
 The plan is then a guess, the one of the last call. What it was decided from is read again while the
 device computes, and before the last launches the guess is checked: elements of a wrong one would be
-repaired one by one, so the call starts again with a plan that was decided properly.
+repaired one by one, so the call starts again with a plan that was decided properly. A product with
+a second pass has another guess for that, which is checked where the second pass ends.
 """
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -24,82 +24,14 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from widen.gpu.code import workers
 from widen.gpu.replay import driver
+from widen.gpu.replay.memory import TOGETHER, Block, Step, in_time, taken_together
 from widen.gpu.replay.reading import Reading
 
 Tensor = torch.Tensor
 Run = Callable[..., None]
 
-Step = Callable[[list[Any], list[int]], None]
-"""A part of a call, given its blocks of memory and their addresses, those that are taken."""
-
-TOGETHER = 1 << 29
-"""Bytes that a call takes in one piece: PyTorch takes longer to find a block than we to launch.
-
-More might not be found in one.
-"""
-
 EMPTY = {torch.ops.aten.empty.memory_format, torch.ops.aten.zeros.default}
 """Operations that take memory; whatever else is not a view cannot be issued again."""
-
-
-# ── memory: blocks, each taken just before it is used, or all in one piece ───────────────────────
-
-
-@dataclass(frozen=True)
-class Block:
-    """A block of memory that a call takes: which of its blocks, and whether it must be zero."""
-
-    index: int
-    size: int
-    zero: bool
-    device: torch.device
-
-    def take(self, blocks: list[Any], addresses: list[int]) -> None:
-        """Take it by itself."""
-        block = blocks[self.index] = torch.empty(self.size, dtype=torch.uint8, device=self.device)
-        addresses[self.index] = block.data_ptr()
-        if self.zero and block.is_cuda:
-            self.clear(blocks, addresses)
-        elif self.zero:
-            block.zero_()
-
-    def clear(self, _: list[Any], addresses: list[int]) -> None:
-        """Make it zero, on the current stream."""
-        driver.clear(addresses[self.index], self.size, self.device.index)
-
-
-def taken_together(wanted: list[Block]) -> tuple[Step, dict[int, Step]]:
-    """What takes all blocks in one piece, the last of a call's blocks; and what clears some.
-
-    They are then known by their addresses alone.
-    """
-    sizes = [-(-block.size // 512) * 512 for block in wanted]
-    starts = list(itertools.accumulate(sizes[:-1], initial=0))
-    places = [(block.index, start) for block, start in zip(wanted, starts, strict=True)]
-    total, device = sum(sizes), wanted[0].device
-
-    def take(blocks: list[Any], addresses: list[int]) -> None:
-        blocks[-1] = torch.empty(total, dtype=torch.uint8, device=device)
-        base = blocks[-1].data_ptr()
-        for index, start in places:
-            addresses[index] = base + start
-
-    return take, {block.index: block.clear for block in wanted if block.zero}
-
-
-def in_time(
-    steps: list[tuple[Step, set[int]]], takes: dict[int, Step], ready: set[int]
-) -> list[Step]:
-    """Steps, with what takes their memory before each: no launch waits for another's.
-
-    `ready` blocks are there, and more of them when this ends.
-    """
-    ordered: list[Step] = []
-    for step, uses in steps:
-        ordered += [takes[index] for index in sorted(uses - ready) if index in takes]
-        ordered.append(step)
-        ready |= uses
-    return ordered
 
 
 # ── what is noted ────────────────────────────────────────────────────────────────────────────────
@@ -161,8 +93,8 @@ class Recorder(TorchDispatchMode):
         self.held: list[Tensor] = []  # tables that launches point at: they stay as long as these
         self.by_address = True
         self.steps: list[tuple[Step, set[int]]] = []
-        self.guess: Guess | None = None
-        self.last: int | None = None
+        self.guess: Guess | None = None  # which is to be checked
+        self.checks: list[tuple[int, Guess | None]] = []  # after how many steps, and of what
         self.lost = self.postponed = False
 
     def __enter__(self) -> Any:
@@ -264,17 +196,20 @@ class Recorder(TorchDispatchMode):
         """What was recorded, if it can be issued again."""
         if self.lost:
             return None
-        last = len(self.steps) if self.last is None else self.last
-        recording = Recording(self.guess, self.out, self.given - 1, len(self.blocks), self.held)
+        recording = Recording(self.out, self.given - 1, len(self.blocks), self.held)
+        before: list[Step] = []
         if self.by_address and 0 < sum(block.size for block in self.taken) <= TOGETHER:
             first, takes = taken_together(self.taken)
-            recording.first.append(first)
+            before.append(first)
         else:
             takes = {block.index: block.take for block in self.taken}
         takes[recording.index] = recording.take
         ready = set(range(recording.index))
-        recording.first += in_time(self.steps[:last], takes, ready)
-        recording.last += in_time(self.steps[last:], takes, ready)
+        begin = 0
+        for end, guess in (*self.checks, (len(self.steps), self.guess)):
+            steps = before + in_time(self.steps[begin:end], takes, ready)
+            recording.parts.append(Part(steps, guess))
+            begin, before = end, []
         return recording
 
 
@@ -342,14 +277,38 @@ def postpone() -> None:
         recorder.postponed = True
 
 
+def give_up() -> None:
+    """Record nothing of this call."""
+    if (recorder := listener()) is not None:
+        recorder.give_up()
+
+
 def check_here() -> None:
     """From here on launches wait until the guess was checked."""
     recorder = listener()
     if recorder is not None:
-        recorder.last = len(recorder.steps)
+        recorder.checks.append((len(recorder.steps), recorder.guess))
+        recorder.guess = None
+
+
+def was_checked(change: Callable[[Any], Any]) -> None:
+    """The guess that was checked last stands for what is known now: `change` of its choice."""
+    recorder = listener()
+    if recorder is not None and not recorder.lost:
+        steps, guess = recorder.checks[-1]
+        assert guess is not None
+        recorder.checks[-1] = steps, replace(guess, choice=change(guess.choice))
 
 
 _reading = Reading()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Launches up to the place where a guess is checked, if there is one."""
+
+    steps: list[Step]
+    guess: Guess | None
 
 
 class Recording:
@@ -358,18 +317,15 @@ class Recording:
     `index` is where its result is among the `count` blocks of memory, after the operands.
     """
 
-    def __init__(
-        self, guess: Guess | None, out: Tensor, index: int, count: int, held: list[Tensor]
-    ) -> None:
-        self.guess, self.index, self.count, self.held = guess, index, count, held
+    def __init__(self, out: Tensor, index: int, count: int, held: list[Tensor]) -> None:
+        self.index, self.count, self.held = index, count, held
         self.shape, self.dtype, self.device = tuple(out.shape), out.dtype, out.device
-        self.first: list[Step] = []
-        self.last: list[Step] = []
+        self.parts: list[Part] = []
 
     @property
     def choice(self) -> Any:
-        """The choice it was recorded with."""
-        return None if self.guess is None else self.guess.choice
+        """The choice that it was recorded with, the first of them."""
+        return next((part.guess.choice for part in self.parts if part.guess is not None), None)
 
     def take(self, blocks: list[Any], addresses: list[int]) -> None:
         """Take memory for a result, unless there is some."""
@@ -377,10 +333,10 @@ class Recording:
             blocks[self.index] = torch.empty(self.shape, dtype=self.dtype, device=self.device)
             addresses[self.index] = blocks[self.index].data_ptr()
 
-    def issue(self, operands: Sequence[Tensor], out: Tensor | None) -> tuple[Tensor, Any]:
+    def issue(self, operands: Sequence[Tensor], out: Tensor | None) -> tuple[Tensor | None, Any]:
         """Issue the launches for these tensors; give the result, and the choice it should have had.
 
-        If the recorded one does not cover it the result is not there.
+        There is no result if a recorded choice does not cover what it should have been.
         """
         if self.device.type == "cuda":
             driver.enter(self.device.index)
@@ -388,13 +344,13 @@ class Recording:
         blocks: list[Any] = [*operands, out, *[None] * missing]
         addresses = [x.data_ptr() for x in operands]
         addresses += [0 if out is None else out.data_ptr(), *[0] * missing]
-        for step in self.first:
-            step(blocks, addresses)
-        choice = None
-        if self.guess is not None:
-            choice = self.guess.decide(_reading.end())
-            if not self.guess.choice.covers(choice):
-                return blocks[self.index], choice
-        for step in self.last:
-            step(blocks, addresses)
-        return blocks[self.index], choice
+        first = None
+        for part in self.parts:
+            for step in part.steps:
+                step(blocks, addresses)
+            if part.guess is not None:
+                choice = part.guess.decide(_reading.end())
+                first = choice if first is None else first
+                if not part.guess.choice.covers(choice):
+                    return None, first
+        return blocks[self.index], first

@@ -1,4 +1,4 @@
-"""Many elements at once: lines made ready for exact products."""
+"""Many elements at once: lines made ready for exact products, and what these settle taken over."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from widen.gpu.kernels.triton.numbers import (
     is_special,
     wide,
 )
+from widen.gpu.kernels.triton.reconstruct import REPAIRED, UNSETTLED
 
 TOP = tl.constexpr(1000)  # exponent that the largest number of a balanced line gets
 LEFT_OUT = tl.constexpr(1 << 16)  # in place of a shift: this term is 0 in every element
@@ -85,3 +86,38 @@ def balance(
             tl.store(to + h.to(tl.int64)[None, :] * out_inner_stride, value, inside)
     tl.store(moved + b * lines + line, move, line < lines)
     tl.store(lost + b * lines + line, tl.max(gone, 1), line < lines)
+
+
+@triton.jit
+def settled_at(marks, final, at, inside):
+    """Which elements are to be repaired, and which of them another pass has settled."""
+    wanted = tl.load(marks + at, inside, other=0) == UNSETTLED
+    return wanted, wanted & (tl.load(final + at, inside, other=1) == 0)
+
+
+@triton.jit(do_not_specialize=["m", "n", "batch_stride", "row_stride"])
+def take(
+    fresh, out, final, marks, m, n, batch_stride, row_stride, column_stride, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """Write what another pass has settled, one word (batch, m, n) of it; marks stay."""
+    tiles = tl.cdiv(n, COLUMNS)
+    row = tl.program_id(0) // tiles
+    j = tl.program_id(0) % tiles * COLUMNS + tl.arange(0, COLUMNS)
+    at = wide(row) * n + j
+    _, settled = settled_at(marks, final, at, j < n)
+    target = out + wide(row // m) * batch_stride + wide(row % m) * row_stride
+    tl.store(target + j.to(tl.int64) * column_stride, tl.load(fresh + at, settled), settled)
+
+
+@triton.jit(do_not_specialize=["elements", "terms"])
+def settle(marks, final, repaired, open_terms, elements, terms, ELEMENTS: tl.constexpr):
+    """Mark what was taken as REPAIRED, and count it; `open_terms` gets `terms` for all others."""
+    at = tl.program_id(0) * wide(ELEMENTS) + tl.arange(0, ELEMENTS)
+    wanted, settled = settled_at(marks, final, at, at < elements)
+    tl.store(marks + at, tl.full((ELEMENTS,), REPAIRED, tl.uint8), settled)
+    done = tl.sum(settled.to(tl.int32), 0)
+    others = tl.sum(wanted.to(tl.int32), 0) - done
+    if done > 0:
+        tl.atomic_add(repaired, done, sem="relaxed")
+    if others > 0:
+        tl.atomic_add(open_terms, others.to(tl.int64) * terms, sem="relaxed")
