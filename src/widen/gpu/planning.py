@@ -180,6 +180,8 @@ class Question:
             few = math.prod(self.shape) < LEAST_WORK
             plain = self.wide or few or kinds & int(HEAVY) > 0 or kept == MAGNITUDES
             kept, terms = MAGNITUDES if plain else kept + SATURATED, k
+        elif self.wide and terms > 1:  # one plane of many; what is left open takes long in words
+            terms = k
         hopeless = self.contract.correct and read[taken][0].hopeless >= outlook.MOST
         return Choice(
             taken, kept, min(terms, k), plan,
