@@ -17,6 +17,7 @@ from widen.gpu.constants import BYTE_BITS, MOST_BITS
 from widen.gpu.kernels.triton.quantise import HARD, HEAVY, ZEROS
 from widen.gpu.lines import MAGNITUDES, SATURATED
 from widen.gpu.operands import Lines
+from widen.gpu.thin import digit_count_of
 from widen.gpu.units import in_blocks
 from widen.plan import Plan
 from widen.planner import Needs, every_bit_is_kept, make_plan, unit_on_gpu
@@ -88,6 +89,8 @@ class Choice:
         Whether many terms are left open, where that is known already.
     zeros
         Whether a line has zeros.
+    digits
+        Digits of both sides where one has few lines (`gpu.thin`), or 0.
     """
 
     taken: int
@@ -96,12 +99,14 @@ class Choice:
     plan: Plan
     many_open: bool
     zeros: bool
+    digits: int
 
     @property
     def key(self) -> tuple[int, ...]:
         """Choices with equal keys are as good as each other."""
         notch = 16 * self.terms // max(self.plan.shape[2], 1)
-        return self.taken, self.kept, self.many_open, self.zeros, notch, *self.plan.layout.planes
+        kinds = self.taken, self.kept, self.many_open, self.zeros, self.digits, notch
+        return *kinds, *self.plan.layout.planes
 
     def covers(self, other: Choice) -> bool:
         """Whether it does what another choice would: as many planes, of the same integers.
@@ -111,6 +116,7 @@ class Choice:
         ours, theirs = ((x.taken, x.kept, x.many_open, x.zeros) for x in (self, other))
         same = ours == theirs
         same &= self.plan.blocks == other.plan.blocks
+        same &= self.digits == 0 or self.digits >= other.digits > 0
         planes = self.plan.layout.planes, other.plan.layout.planes
         return same and all(map(operator.ge, *planes))
 
@@ -133,6 +139,8 @@ class Question:
     """Whether numbers have several words: moduli in two digits may then follow the bytes."""
     fewest: int = 0
     """Terms of elements that are repaired by products, at least (`exact_products`)."""
+    thin: bool = False
+    """Whether one side has few lines (`gpu.thin.is_thin`)."""
 
     @property
     def most(self) -> float:
@@ -158,8 +166,9 @@ class Question:
             few = math.prod(self.shape) < LEAST_WORK
             plain = self.wide or few or kinds & int(HEAVY) > 0 or kept == MAGNITUDES
             kept, terms = MAGNITUDES if plain else kept + SATURATED, k
-        many_open = read[0][0].open_terms > self.fewest
-        return Choice(taken, kept, min(terms, k), plan, many_open, kinds & int(ZEROS) > 0)
+        many_open, zeros = read[0][0].open_terms > self.fewest, kinds & int(ZEROS) > 0
+        digits = digit_count_of(plan, (left, right)) if self.thin else 0
+        return Choice(taken, kept, min(terms, k), plan, many_open, zeros, digits)
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:
         """The plan that serves any lines at their goal; some are known to be `held` by less."""
@@ -212,13 +221,14 @@ def held_widths(problem: Problem[Lines]) -> tuple[int | None, int | None]:
 
 
 def question_of(
-    problem: Problem[Lines], caps: tuple[int | None, ...], gpu: str, *, wide: bool, fewest: int
-) -> Question:
+    problem: Problem[Lines], caps: tuple[int | None, ...], gpu: str, *, wide: bool, fewest: int,
+    thin: bool,
+) -> Question:  # fmt: skip
     """What is to be decided. It holds no tensors."""
     layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
     layout = min(layouts, key=lambda x: x.planes) if problem.fmt.parts == 2 and layouts else None
     return Question(
         problem.contract, problem.work, problem.shape, caps, problem.workspace,
         problem.test is not None, layout, problem.unit, problem.system, gpu, wide,
-        fewest,
+        fewest, thin,
     )  # fmt: skip

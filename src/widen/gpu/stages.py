@@ -32,16 +32,12 @@ from widen.gpu.operands import (
     cut_table,
     first_words,
 )
-from widen.gpu.planning import (
-    first_kept,
-    held_widths,
-    is_wide,
-    question_of,
-)
+from widen.gpu.planning import first_kept, held_widths, is_wide, question_of
 from widen.gpu.reconstruct import ResultBlock, reconstruct
 from widen.gpu.repair import REPAIRED, count, repair, round_singles
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
+from widen.gpu.thin import ThinProduct, is_thin
 from widen.gpu.units import in_blocks, name_of
 from widen.plan import Plan
 from widen.planner import block_slices, first_cap
@@ -49,8 +45,8 @@ from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
 from widen.stages.problem import Account, Problem
 
-Planes = tuple[Tensor, Tensor]
-"""Planes of rows and of columns, (planes, batch, lines, pitch)."""
+Planes = tuple[Tensor, ...]
+"""Planes of rows and of columns, (planes, batch, lines, pitch); thin: of the few lines alone."""
 
 MORE_BITS = 6
 """More than the first cap, for "correct": a GPU has planes for less than dot products."""
@@ -81,7 +77,8 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
         choices.append((rows, columns))
     wide = is_wide(problem, sides)
     gpu, fewest = name_of(ours.bits.device.index), fewest_terms(sides)
-    question = question_of(problem, caps, gpu, wide=wide, fewest=fewest)
+    thin = is_thin(problem, sides)
+    question = question_of(problem, caps, gpu, wide=wide, fewest=fewest, thin=thin)
     given = Prepared(
         problem, account, sides, wide, choices[0], surveys.leads, kept, k, surveys.repaired,
         Counts(*(needs[OPEN:] for needs in surveys.needs[0])),
@@ -104,7 +101,7 @@ def quantise(problem: Problem[Lines], account: Account) -> Prepared:
         doubtful = given.counts.doubtful
         given.leads = leads_again(sides, choices[choice.taken], choice.kept, doubtful)
     given.tables, given.kept, given.terms = choices[choice.taken], choice.kept, choice.terms
-    given.plan, given.zeros = choice.plan, choice.zeros
+    given.plan, given.zeros, given.digits = choice.plan, choice.zeros, choice.digits
     return given.begun()
 
 
@@ -134,6 +131,8 @@ class Prepared:
         Tables of the lines scaled to their last bits, if "correct" has looked for these.
     waits
         Whether a plan made beforehand is given up where it leaves many elements open.
+    digits
+        Of both sides where one has few lines (`gpu.thin`), or 0.
     """
 
     problem: Problem[Lines]
@@ -151,6 +150,7 @@ class Prepared:
     largest: Largest | None = None
     every_bit: tuple[Tensor, Tensor] | None = None
     waits: bool = False
+    digits: int = 0
     plan: Plan = field(init=False)
 
     def begun(self) -> Prepared:
@@ -226,7 +226,8 @@ class Stages:
         self.test = problem.test_of(self.plan.layout.dropped)
         self.engine = units.engine_of(self.plan)
         self.fitted = self.engine.fitted(self.tables)
-        self.used, self.passing = 0, 0
+        self.used, self.passing, digits = 0, 0, self.product.digits
+        self.thin = ThinProduct(self.sides, self.tables, digits) if digits else None
 
     def certify(self) -> Tensor | None:
         """Marks of the elements that the contract's certificate leaves open, so far."""
@@ -247,6 +248,8 @@ class Stages:
         Those of columns stay while blocks of rows pass. Both are encoded together if neither is
         there.
         """
+        if self.thin is not None:
+            return (self.thin.encode(),)
         batch, *pieces = self.block
         kept, self.product.columns = self.product.columns, None
         if kept is not None and kept[0] != (batch, pieces[1]):
@@ -277,10 +280,13 @@ class Stages:
         assert groups is None, "the inner dimension is not cut"
         if self.plan.cap is None:
             recording.read_here()  # the device multiplies while what the plan depends on is read
-        left, right = planes
         elements = math.prod(self.out.shape[1:])
-        kept = (*self.product.tables, *(self.product.leads or ()), right)
+        kept = (*self.product.tables, *(self.product.leads or ()), planes[-1])
         self.used = sum(x.nbytes for x in kept) + elements  # marks
+        if self.thin is not None:
+            product, self.passing = self.thin.multiply(planes[-1], self.engine.carrier)
+            return product
+        left, right = planes
         room = self.workspace - self.used - left.nbytes - self.engine.element_bytes * elements
         halves = self.engine.halves_at_once(left, right, room)
         product = self.engine.multiply(left, right, halves)
