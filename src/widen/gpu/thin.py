@@ -5,23 +5,25 @@ written and read again for a few multiplications each. Here the many lines are r
 their survey, and become digits in registers (`kernels.triton.thin`). X is the same integer, so it
 is handed on as the residues that planes would have given: all that follows is the same.
 
-Why digits and not residues, float64 with 14 moduli and 7 digits a side, counted for one entry of a
-line: residues take 7.4 instructions a modulus, 104, and 31 to scale and round; digits take 5 of
-float64 arithmetic to scale and round and 20 to sort bytes. Tensor cores multiply 49 times instead
-of 14, for each of the few lines. 132 multiprocessors at 1.7 GHz do 1100 operations of int8 a clock
-and line by `mma.sync`, a share of the 2500 they should: so with f lines an entry takes f/51 clocks
-of one, and reading its 8 bytes, at 4.0 TB/s, 0.45. Up to 16 lines reading decides; each 16 lines
-more decode all entries again.
+Why digits and not residues, for float64 with 14 moduli or 7 digits a side: residues of an entry
+take 104 instructions, 7.4 a modulus, and 31 to scale and round it; digits take 5 of float64
+arithmetic and about 20 in all (machine code for sm_90). Tensor cores multiply 49 pairs of planes
+instead of 14, which costs nothing while they wait for bytes. Sums of 14 residues would take as many
+registers as those of the 13 weights of digits.
 
-| floor in ms, H200 | survey: two reads, leads | product: bytes | product: int8 | planes: bytes |
-| --- | --- | --- | --- | --- |
-| 1 x 16384 x 16384 (as 8 lines) | 1.14 | 0.54 | 0.19 | 3.4 |
-| 16 x 16384 x 16384 | 1.14 | 0.54 | 0.38 | 3.4 |
-| 64 x 8192 x 8192 | 0.28 | 0.13 | 0.38 | 0.85 |
-| 100 x 10000 x 10000 (as 112 lines) | 0.43 | 0.20 | 0.98 | 1.3 |
+Floors on an H200 in ms, from 4.0 TB/s and 1.1e15 operations of int8 a second (`mma.sync`, which is
+what small tiles use), not measured:
 
-(int8: 2 * 49 operations an entry and line at 1.1e15 a second; planes: encoded and multiplied, 8 + 14
-bytes and 28 bytes an entry.) From 100 lines on planes win.
+| m x k x n | survey | read again | pairs of digits | planes instead | residues in registers |
+| --- | --- | --- | --- | --- | --- |
+| 1 x 16384 x 16384, as 8 lines | 1.14 | 0.54 | 0.19 | 2.42 | 1.53 |
+| 16 x 16384 x 16384 | 1.14 | 0.54 | 0.38 | 2.42 | 1.53 |
+| 64 x 8192 x 8192 | 0.29 | 0.13 | 0.38 | 0.60 | 0.38 |
+| 100 x 10000 x 10000, as 112 lines | 0.42 | 0.20 | 1.00 | 0.90 | 0.57 |
+
+The survey reads 16 bytes an entry and writes one; planes are 8 + 14 + 14 bytes. So digits win up to
+64 lines, and bytes decide up to about 20. Residues in registers would win above, but their sums for
+so many lines fill the registers four times over.
 """
 
 from __future__ import annotations
@@ -191,4 +193,4 @@ class ThinProduct:
                 "line_stride": line_stride, "few_stride": few_stride, "LINES": many, "FEW": few,
             },
         )  # fmt: skip
-        return out, sums.nbytes + planes.nbytes
+        return out, sums.nbytes + out.nbytes

@@ -14,6 +14,7 @@ from widen.gpu.kernels.triton.numbers import SCALE, wide
 from widen.gpu.kernels.triton.planes import reduced
 
 NEAREST = tl.constexpr(1.5 * 2.0**52)  # adding it rounds |x| <= 2^51 to an integer, in the low bits
+NEAREST_BITS = tl.constexpr(0x4338 << 48)
 HIGH_BITS = tl.constexpr(31)  # shifted out of an integer of up to 62 bits, which is rounded in two
 ONE_WORD = tl.constexpr(6)  # digits up to which an integer is rounded at once
 EVERY_BYTE = tl.constexpr(-0x7F7F7F7F7F7F7F80)  # 0x80 in each byte
@@ -28,28 +29,23 @@ def power_of_two(exponent):
 
 
 @triton.jit
-def low_word(x):
-    """The integer that adding NEAREST left in the low bits of a float64, |x| < 2^31."""
-    return x.to(tl.int64, bitcast=True).to(tl.int32).to(tl.int64)
-
-
-@triton.jit
 def integer_of(x, first, second, DIGITS: tl.constexpr):
     """round-to-nearest-even(x first second), where the factors are powers of two.
 
     Products by powers of two are exact, or far below a half; so is what a sum with NEAREST leaves.
     Hence it does not matter which of them are fused. With more than ONE_WORD digits `second` has
     HIGH_BITS less: the high part h is rounded first, x - h is exact, and as h 2^31 is even the
-    low part breaks ties as the whole would.
+    low part breaks ties as the whole would. Bits of a sum with NEAREST are its own and the integer;
+    its own are all shifted out of h.
     """
     scaled = x.to(tl.float64) * first * second
     near = scaled + NEAREST
     if DIGITS > ONE_WORD:
-        rest = scaled - (near - NEAREST)
-        return (low_word(near) << HIGH_BITS) + low_word(rest * 2.0**31 + NEAREST)
+        low = (scaled - (near - NEAREST)) * 2.0**31 + NEAREST
+        high = near.to(tl.int64, bitcast=True) << HIGH_BITS
+        return high + (low.to(tl.int64, bitcast=True) - NEAREST_BITS)
     else:
-        # Up to 2^46: the low bits of the sum, less those of NEAREST itself.
-        return near.to(tl.int64, bitcast=True) - 0x4338000000000000
+        return near.to(tl.int64, bitcast=True) - NEAREST_BITS
 
 
 @triton.jit
@@ -116,7 +112,7 @@ def groups_of(digits):
     return 2 * digits - 1
 
 
-SIZES = ["count", "lines", "inner", "few", "batch", "many_batch", "few_batch", "share"]
+SIZES = ["count", "lines", "inner", "few", "batch", "many_batch", "few_batch"]
 
 
 @triton.jit(do_not_specialize=SIZES)
