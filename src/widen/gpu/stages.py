@@ -284,8 +284,8 @@ class Stages:
         kept = (*self.product.tables, *(self.product.leads or ()), planes[-1])
         self.used = sum(x.nbytes for x in kept) + elements  # marks
         if self.thin is not None:
-            product, self.passing = self.thin.multiply(planes[-1], self.engine.carrier)
-            return product
+            residues, self.passing = self.thin.multiply(planes[-1], self.engine.carrier)
+            return residues
         left, right = planes
         room = self.workspace - self.used - left.nbytes - self.engine.element_bytes * elements
         halves = self.engine.halves_at_once(left, right, room)
