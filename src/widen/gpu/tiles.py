@@ -356,17 +356,16 @@ LONGEST_SHARE = 2048
 
 @dataclass(frozen=True)
 class ThinTile:
-    """Lines of both sides that a program multiplies, entries at a time, neighbours in a thread.
+    """Lines of both sides that a program multiplies, and entries of a step.
 
-    `joined` neighbours of a line are in one thread where lines lie nearer than they: bytes go to
-    shared memory in so long pieces.
+    `stages` - 1 steps are read ahead: with none, entries are sorted in shared memory once more.
     """
 
     lines: int
     few: int
-    inner: int
-    joined: int
-    warps: int
+    inner: int = 64
+    warps: int = 2
+    stages: int = 2
 
 
 THIN_LINES, THIN_RATIO = 64, 8
@@ -375,8 +374,8 @@ THIN_LINES, THIN_RATIO = 64, 8
 THIN_NUMBERS = 1 << 22
 """Numbers of the other side, at least: fewer are encoded in less than two launches take."""
 
-THIN_TILES = (ThinTile(64, 8, 64, 16, 2), ThinTile(32, 16, 64, 16, 2))
-"""By how many lines the thin side has. They leave 13 sums of 8 or 16 an element in registers."""
+THIN_TILES = (ThinTile(32, 8), ThinTile(32, 16))
+"""By how many lines the thin side has. Sums of 15 weights of digits are 120 registers of these."""
 
 THIN_PROGRAMS = 2048
 """Programs that share the work, some four waves on an H200."""

@@ -80,24 +80,6 @@ def digits_of(x, ASSEMBLY: tl.constexpr):
 
 
 @triton.jit
-def neighbours(
-    at_line, h, inside, inner, stride, FIRST: tl.constexpr, STEP: tl.constexpr, COUNT: tl.constexpr
-):  # fmt: skip
-    """Entries h + FIRST, h + FIRST + STEP, ...: COUNT of them, the last axes of 2 numbered so.
-
-    One thread has them all, so that it has four neighbours of a line, however lines lie in memory.
-    """
-    if COUNT == 1:
-        g = h + FIRST
-        at = at_line[:, None] + (g.to(tl.int64) * stride)[None, :]
-        return tl.load(at, inside[:, None] & (g < inner)[None, :], other=0, cache_modifier=".cg")
-    else:
-        even = neighbours(at_line, h, inside, inner, stride, FIRST, 2 * STEP, COUNT // 2)
-        odd = neighbours(at_line, h, inside, inner, stride, FIRST + STEP, 2 * STEP, COUNT // 2)
-        return tl.join(even, odd)
-
-
-@triton.jit
 def floats_of(bits, FRACTION: tl.constexpr):
     """The floats with these bits."""
     if FRACTION == 52:
@@ -112,7 +94,7 @@ def groups_of(digits):
     return 2 * digits - 1
 
 
-SIZES = ["count", "lines", "inner", "few", "batch", "many_batch", "few_batch"]
+SIZES = ["count", "few", "batch", "many_batch", "few_batch"]
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -120,14 +102,14 @@ def products(
     bits, table, planes, sums, count, lines, inner, batch_stride, line_stride, inner_stride, few,
     pitch, plane_stride, batch, many_batch, few_batch, share,
     FRACTION: tl.constexpr, DIGITS: tl.constexpr, LINES: tl.constexpr, FEW: tl.constexpr,
-    INNER: tl.constexpr, JOINED: tl.constexpr, ASSEMBLY: tl.constexpr,
+    INNER: tl.constexpr, ASSEMBLY: tl.constexpr,
 ):  # fmt: skip
     """Of each share of the inner dimension sum(x y) as limbs: sums[share, limb, b, line, i].
 
     x are the integers of `lines` many lines, `bits` their floats and `table` what is known of them,
     y those of `few`, as `planes` of DIGITS digits. A limb is what LIMB groups weigh together, the
     lowest of them 1: below 2^56 if a share has less than 2^31 / (2^14 DIGITS) entries, as no group
-    then exceeds an int32. JOINED neighbours of a line are read by one thread.
+    then exceeds an int32.
     """
     tiles, pieces = tl.cdiv(few, FEW), tl.cdiv(lines, LINES)
     program = tl.program_id(0)
@@ -146,18 +128,20 @@ def products(
     for g in tl.static_range(groups_of(DIGITS)):
         groups = groups + (tl.zeros((LINES, FEW), tl.int32),)
     for start in range(part * share, tl.minimum((part + 1) * share, inner), INNER):
-        h = start + JOINED * tl.arange(0, INNER // JOINED)
-        x = neighbours(at_line, h, inside, inner, inner_stride, 0, 1, JOINED)
-        x = floats_of(tl.reshape(x, (LINES, INNER)), FRACTION)
-        ours = digits_of(integer_of(x, first, second, DIGITS), ASSEMBLY)
         h = start + tl.arange(0, INNER)
+        at = at_line[:, None] + (h.to(tl.int64) * inner_stride)[None, :]
+        x = tl.load(
+            at, inside[:, None] & (h < inner)[None, :], other=0, eviction_policy="evict_first"
+        )
+        ours = digits_of(integer_of(floats_of(x, FRACTION), first, second, DIGITS), ASSEMBLY)
         written = (i < few)[:, None] & (h < pitch)[None, :]
         for e in tl.static_range(DIGITS):
             theirs = tl.load(at_few + wide(e) * plane_stride + h[None, :], written, other=0).T
             added = ()
             for g in tl.static_range(groups_of(DIGITS)):
                 if g >= e and g < e + DIGITS:
-                    added = added + (tl.dot(ours[g - e], theirs, groups[g], out_dtype=tl.int32),)
+                    total = tl.dot(ours[g - e], theirs, groups[g], out_dtype=tl.int32)
+                    added = added + (total,)
                 else:
                     added = added + (groups[g],)
             groups = added
