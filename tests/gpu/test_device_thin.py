@@ -7,6 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 import widen
 from device import ON, cases, gemm, product, tensor
@@ -20,7 +22,7 @@ from widen.gpu import thin as gpu_thin
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton import thin as kernels
 from widen.gpu.products import lines_of
-from widen.gpu.replay.launch import launch
+from widen.gpu.replay.launch import assembly, launch
 from widen.gpu.thin import ThinProduct
 
 pytestmark = pytest.mark.device
@@ -117,6 +119,28 @@ def test_sums_are_exact(near, dtype, count, few):
     thin = ThinProduct(sides, (table_of(our_scales), table_of(their_scales)), count)
     assert thin.many == 0
     assert (exact_sums(thin, left, right) == left.dot(right.T)).all()
+
+
+@triton.jit
+def take_digits(x, out, SIZE: tl.constexpr, ASSEMBLY: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    digits = kernels.digits_of(tl.load(x + at), ASSEMBLY)
+    for d in tl.static_range(8):
+        tl.store(out + d * SIZE + at, digits[d])
+
+
+@pytest.mark.parametrize("size", [32, 512])
+def test_digits_of_integers(size):
+    """Digits are within an int8 and weigh together what the integer is, of 62 bits and less."""
+    rng = np.random.default_rng(size)
+    x = rng.integers(-(1 << 62), (1 << 62) + 1, size) >> rng.integers(0, 63, size)
+    x[:5] = [1 << 62, -(1 << 62), 0, 128, -129]
+    out = torch.zeros((8, size), dtype=torch.int8, device=ON)
+    values = torch.from_numpy(x).to(ON)
+    arguments = {"x": values, "out": out, "SIZE": size, "ASSEMBLY": assembly(out.device)}
+    launch(take_digits, (1,), arguments, warps=1)
+    found = out.cpu().numpy().astype(object)
+    assert (sum(digit << 8 * d for d, digit in enumerate(found)) == x.astype(object)).all()
 
 
 def test_digits_hold_integers():
