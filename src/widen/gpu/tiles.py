@@ -250,15 +250,16 @@ def reconstruct_tile(
 ) -> tuple[ProductTile, int]:  # fmt: skip
     """A tile as wide as the rows are, eight numbers a thread, and how many rows a program takes.
 
-    Long integers take too many registers for eight. More rows share what is known of the columns,
-    up to RECONSTRUCT_STEPS tiles; programs come in whole waves.
+    Programs of one warp wait for no other. Long integers take too many registers for eight numbers,
+    and want four warps. More rows share what is known of the columns, up to RECONSTRUCT_STEPS
+    tiles; programs come in whole waves.
     """
-    size = (1024 if moduli <= 16 else 512) // parts
+    size, warps = (256 // parts, 1) if moduli <= 16 else (512 // parts, 4)
     columns = min(size, max(16, 1 << (n - 1).bit_length()))
     rows = min(size // columns, 1 << (m - 1).bit_length())
-    tile = ProductTile(rows, columns, inner=0, warps=max(1, 4 * rows * columns // size))
+    tile = ProductTile(rows, columns, inner=0, warps=max(1, warps * rows * columns // size))
     steps = batch * -(-m // tile.rows) * -(-n // columns)
-    wave = RECONSTRUCT_PROGRAMS // parts
+    wave = RECONSTRUCT_WARPS // (warps * parts)
     waves = -(-steps // (RECONSTRUCT_STEPS * wave))
     return tile, tile.rows * -(-steps // (wave * waves))
 
@@ -310,8 +311,8 @@ FURTHEST_LIMBS = 320
 Exponents of floats are within 1074, those of rows, columns and both factors too.
 """
 
-RECONSTRUCT_PROGRAMS, RECONSTRUCT_STEPS = 528, 16
-"""Programs that run at a time on an H200, and tiles that one takes."""
+RECONSTRUCT_WARPS, RECONSTRUCT_STEPS = 2112, 16
+"""Warps that run at a time on an H200, and tiles that a program takes."""
 
 SHORT_BYTES, SHORT_PROGRAMS = 16384, 132
 """Lines up to so long are looked at by one program each, if that makes so many programs."""

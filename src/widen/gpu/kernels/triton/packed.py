@@ -28,6 +28,35 @@ def dot4(word, weights, start, SIGNED: tl.constexpr, ASSEMBLY: tl.constexpr):
     return total
 
 
+@triton.constexpr_function
+def weighing(a, b, c):
+    """Instructions of `three_weighed`: pairs of bytes of two planes, then those of the third."""
+    pair, low, high = a | b << 16, c, c << 16
+    return (
+        "{.reg .b32 s, t, p, l, h;"
+        f" mov.b32 p, {pair}; mov.b32 l, {low}; mov.b32 h, {high};"
+        " prmt.b32 s, $4, $5, 0x5140; prmt.b32 t, $4, $5, 0x7362;"
+        " dp2a.lo.u32.u32 $0, p, s, 0; dp2a.hi.u32.u32 $1, p, s, 0;"
+        " dp2a.lo.u32.u32 $2, p, t, 0; dp2a.hi.u32.u32 $3, p, t, 0;"
+        " dp2a.lo.u32.u32 $0, l, $6, $0; dp2a.lo.u32.u32 $1, h, $6, $1;"
+        " dp2a.hi.u32.u32 $2, l, $6, $2; dp2a.hi.u32.u32 $3, h, $6, $3;}"
+    )
+
+
+@triton.jit
+def three_weighed(
+    x, y, z, a: tl.constexpr, b: tl.constexpr, c: tl.constexpr, ASSEMBLY: tl.constexpr
+):  # fmt: skip
+    """Give a x + b y + c z of bytes, uint32; weights are below 2^16."""
+    if ASSEMBLY:  # of four neighbours at a time: none is taken out of its word
+        total = tl.inline_asm_elementwise(
+            weighing(a, b, c), "=&r,=&r,=&r,=&r,r,r,r", [x, y, z], tl.uint32, True, 4
+        )
+    else:
+        total = x.to(tl.uint32) * a + y.to(tl.uint32) * b + z.to(tl.uint32) * c
+    return total
+
+
 @triton.jit
 def times_add(a, b: tl.constexpr, start, ASSEMBLY: tl.constexpr):
     """Give start + a b in 64 bits, of uint32 numbers."""

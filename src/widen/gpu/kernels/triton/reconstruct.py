@@ -18,7 +18,7 @@ from widen.gpu.kernels.triton.numbers import (
     highest_bit,
     wide,
 )
-from widen.gpu.kernels.triton.packed import times_add
+from widen.gpu.kernels.triton.packed import three_weighed, times_add
 from widen.gpu.kernels.triton.rounding import leading_bits, rounded, rounded_normal, store_float
 
 UNCERTIFIED = tl.constexpr(1)  # marks: to be tested again, and repaired if it fails
@@ -40,11 +40,16 @@ def group_sums(groups, stream, inside, BASIS: tl.constexpr, ASSEMBLY: tl.constex
     for word in tl.static_range(len(BASIS[0]) - 3):
         sums = sums + (tl.zeros(inside.shape, tl.uint64),)
     for g in tl.static_range(len(BASIS)):
-        factor = tl.zeros(inside.shape, tl.uint32)
+        values = ()
         for i in tl.static_range(3):
             if BASIS[g][i] != 0:
-                value = tl.load(groups + wide(stream) * (3 * g + i), inside, other=0)
-                factor += value.to(tl.uint32) * BASIS[g][i]
+                at = groups + wide(stream) * (3 * g + i)
+                values = values + (tl.load(at, inside, other=0),)
+            else:
+                values = values + (values[0],)  # whose weight is 0
+        factor = three_weighed(
+            values[0], values[1], values[2], BASIS[g][0], BASIS[g][1], BASIS[g][2], ASSEMBLY
+        )
         more = ()
         for word in tl.static_range(len(BASIS[0]) - 3):
             more = more + (times_add(factor, BASIS[g][3 + word], sums[word], ASSEMBLY),)
