@@ -130,9 +130,7 @@ def products(
     for start in range(part * share, tl.minimum((part + 1) * share, inner), INNER):
         h = start + tl.arange(0, INNER)
         at = at_line[:, None] + (h.to(tl.int64) * inner_stride)[None, :]
-        x = tl.load(
-            at, inside[:, None] & (h < inner)[None, :], other=0, eviction_policy="evict_first"
-        )
+        x = tl.load(at, inside[:, None] & (h < inner)[None, :], other=0)
         ours = digits_of(integer_of(floats_of(x, FRACTION), first, second, DIGITS), ASSEMBLY)
         written = (i < few)[:, None] & (h < pitch)[None, :]
         for e in tl.static_range(DIGITS):
