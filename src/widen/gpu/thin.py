@@ -75,7 +75,6 @@ def is_thin(problem: Problem[Lines], sides: tuple[Lines, Lines]) -> bool:
         and sides[_many(problem.shape)].count * k >= tiles.THIN_NUMBERS
         and batch * m * n * SUM_BYTES <= problem.workspace // 4
         and plain
-        and all(x.bits.element_size() >= 4 for x in sides)
         and not problem.encoded
     )
 

@@ -81,11 +81,16 @@ def digits_of(x, ASSEMBLY: tl.constexpr):
 
 @triton.jit
 def floats_of(bits, FRACTION: tl.constexpr):
-    """The floats with these bits."""
+    """The floats with these bits, of the format with so many bits of fraction."""
     if FRACTION == 52:
         return bits.to(tl.float64, bitcast=True)
-    else:
+    elif FRACTION == 23:
         return bits.to(tl.float32, bitcast=True)
+    elif FRACTION == 10:
+        return bits.to(tl.float16, bitcast=True).to(tl.float32)
+    else:  # bfloat16 is the upper half of a float32
+        tl.static_assert(FRACTION == 7)
+        return (bits.to(tl.int32) << 16).to(tl.float32, bitcast=True)
 
 
 @triton.constexpr_function
