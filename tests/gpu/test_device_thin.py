@@ -17,7 +17,7 @@ from widen.contract import as_contract
 from widen.formats import FORMATS
 from widen.gpu import constants, tiles
 from widen.gpu import planning as gpu_planning
-from widen.gpu import stages as gpu_stages
+from widen.gpu import block as gpu_block
 from widen.gpu import thin as gpu_thin
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton import thin as kernels
@@ -353,13 +353,13 @@ def test_digits_and_planes_hand_on_the_same_bytes(monkeypatch, taken):
     """Residues of X are those that the product of planes gives, whatever comes after them."""
     a, b = draw("phi1", (3, INNER, MANY), 14)
     handed = []
-    reconstruct = gpu_stages.reconstruct
+    reconstruct = gpu_block.reconstruct
 
     def noted(groups, *given, **named):
         handed.append(groups[..., :MANY].clone())
         return reconstruct(groups, *given, **named)
 
-    monkeypatch.setattr(gpu_stages, "reconstruct", noted)
+    monkeypatch.setattr(gpu_block, "reconstruct", noted)
     product(a, b)
     monkeypatch.setattr(tiles, "THIN_LINES", 0)
     product(a, b)
