@@ -11,12 +11,14 @@ import pytest
 import torch
 
 import widen
-from device import ON, cases, gemm, problem_of, product, words_product
+from device import ON, cases, gemm, own_kernels, problem_of, product, words_product
 from helpers import ROOT, assert_same_bits, assert_same_words, draw, draw_words, words_near
 from widen.formats import FORMATS
 from widen.gpu import block as gpu_block
+from widen.gpu import certify as gpu_certify
 from widen.gpu import exact_products as gpu_exact_products
 from widen.gpu import operands, planned
+from widen.gpu import planning as gpu_planning
 from widen.gpu import stages as gpu_stages
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton.reconstruct import UNSETTLED
@@ -353,3 +355,26 @@ def test_chunks_fit_the_workspace():
     assert len(chunks) > 4
     assert sum((i.stop - i.start) * (j.stop - j.start) for i, j in chunks) == 700000
     assert list(gpu_exact_products._chunks(whole, block, 1 << 10)) == []
+
+
+@own_kernels
+@pytest.mark.parametrize("in_part", [False, True])
+def test_lines_whose_first_terms_are_the_least_are_certified(monkeypatch, in_part):
+    """As those of U are in LU: by every term, or by a second look after the first terms."""
+    if in_part:
+        monkeypatch.setattr(gpu_planning, "LEAST_WORK", 0)
+        monkeypatch.setattr(gpu_certify, "FEW_TERMS", 0)
+    open_ones, repair = [], gpu_block.repair
+
+    def noted(result, marks, repaired):
+        open_ones.append(int(marks.count_nonzero()))
+        repair(result, marks, repaired)
+
+    monkeypatch.setattr(gpu_block, "repair", noted)
+    m, k, n = (70, 3000, 90) if ON == "cuda" else (6, 400, 5)
+    rng, growth = np.random.default_rng(1), np.linspace(1, 16, k)
+    a = rng.uniform(-1, 1, (m, k)) * growth
+    b = rng.uniform(-1, 1, (k, n)) * growth[:, None]
+    _, found = product(a, b)
+    assert_same_bits(found, widen.matmul(a, b))
+    assert open_ones == [0]

@@ -48,7 +48,7 @@ class Counts:
     open_terms
         How many terms elements have that are to be repaired, as far as it is known.
     doubtful
-        How many elements leads of numbers near the mean have left open.
+        How many elements leading integers have left open.
     """
 
     open_terms: Tensor
@@ -61,11 +61,11 @@ def certify(
 ) -> Tensor:  # fmt: skip
     """Marks (batch, m, n) of elements that are not certified: `look` at the leads of lines.
 
-    Where those near the mean leave more than a few elements open, magnitudes decide: launches that
-    otherwise end at once, so that nobody waits for the device.
+    Where the first terms of leads, or those near the mean, leave more than a few elements open,
+    magnitudes decide: launches that otherwise end at once, so that nobody waits for the device.
     """
     marks = look(left, right, tables, k, test, fmt=fmt, kept=kept, terms=terms, counts=counts)
-    if kept < SATURATED:
+    if kept == MAGNITUDES or (kept < SATURATED and terms >= k):
         return marks
     few = FEW_TERMS // k
     left, right = leads_again(sides, tables, MAGNITUDES, counts.doubtful, few)

@@ -40,7 +40,9 @@ FEW, MANY, ALL = range(3)
 """How many terms are left open: few, more than dot products are for, all or nearly all."""
 
 LEAST_WORK = 1 << 33
-"""Multiplications from which on leads of numbers near the mean are worth two more launches."""
+"""Multiplications from which on looks at a part are worth two more launches: at leads of numbers
+near the mean, or at the first terms alone. Those may be the least of a line: U of LU grows.
+"""
 
 
 def openness(open_terms: int, terms: int, fewest: int) -> int:
@@ -183,11 +185,11 @@ class Question:
         terms = first_look(read[taken], k, parts, dropped=plan.layout.dropped > 0)
         kinds = read[taken][0].kinds | read[taken][1].kinds
         kept = first_kept(k, parts)
+        few = math.prod(self.shape) < LEAST_WORK
         if self.certified and (terms > k or kinds & int(HARD) > 0):
-            few = math.prod(self.shape) < LEAST_WORK
             plain = self.wide or few or kinds & int(HEAVY) > 0 or kept == MAGNITUDES
             kept, terms = MAGNITUDES if plain else kept + SATURATED, k
-        elif self.wide and terms > 1:  # one plane of many; what is left open takes long in words
+        elif terms > 1 and (self.wide or few):  # the first may be the least of a line
             terms = k
         hopeless = self.contract.correct and read[taken][0].hopeless >= outlook.MOST
         return Choice(

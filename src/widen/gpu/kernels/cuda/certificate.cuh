@@ -52,7 +52,7 @@ __device__ __forceinline__ Bound* bounds_of_columns(int consumer) {
 
 struct Target {
   u8* marks;
-  u64* doubtful;  // or nothing
+  u64* doubtful;
   int height, width;  // rows from the consumer's first on, columns from the thread's on
   u64 pitch;
   Bound row[BLOCKS][2];
@@ -66,7 +66,7 @@ struct Target {
     const u64 ours = work.left_batch > 1 ? (u64)tile.batch * work.M : 0;
     const u64 theirs = work.right_batch > 1 ? tile.batch * N : 0;
     height = work.M - first, width = finish.N - tile.column - 2 * q, pitch = N;
-    doubtful = finish.saturated ? finish.doubtful : nullptr;
+    doubtful = finish.doubtful;
     marks = finish.marks + ((u64)tile.batch * work.M + first + own_row()) * N + tile.column + 2 * q;
 #pragma unroll
     for (int i = 0; i < 2 * BLOCKS; i++) {
@@ -103,7 +103,6 @@ struct Target {
         if (down + own_row() < height && across < width) marks[down * pitch + across] = 1, many++;
       }
     }
-    if (doubtful == nullptr) return;
     __syncwarp();
     many = __reduce_add_sync(~0u, many);
     if (many > 0 && (threadIdx.x & 31) == 0) atomicAdd(doubtful, many);

@@ -40,8 +40,8 @@ def launcher(
 
     They are int8 (1, batch or 1, lines, pitch), k in a row, of which the sums take `terms`
     (and more up to a multiple of 128). The addresses: left, right, marks (batch, m, n) of zeros, a
-    count of those that are left open if leads are `saturated`, then rows of left's lines and of
-    right's table. `unit`, `lift` and `both` are those of `certified` in kernels/triton/multiply.py.
+    count of those that are left open, then rows of left's lines and of right's table. `unit`,
+    `lift` and `both` are those of `certified` in kernels/triton/multiply.py.
     """
     key = (left.shape, right.shape, left.device, k, terms, unit, lift, saturated, both)
     finish = {

@@ -172,8 +172,8 @@ def certify(
     """Marks are 1 where leading integers do not certify an element, 0 elsewhere, (batch, m, n).
 
     `left` and `right` are descriptors of leading integers; `unit`, `lift` and `both` are those of
-    `certified`. Float32 will do: an element that is marked in vain is tested again. If they are
-    SATURATED, `doubtful` counts how many are marked.
+    `certified`. Float32 will do: an element that is marked in vain is tested again. `doubtful`
+    counts how many are marked.
     """
     rows, columns = tl.cdiv(m, ROWS), tl.cdiv(n, COLUMNS)
     for tile in range(tl.program_id(0), batch * rows * columns, tl.num_programs(0)):
@@ -194,10 +194,9 @@ def certify(
             at = marks + (wide(b) * m + i)[:, None] * n + j[None, :]
             real = (i < m)[:, None] & (j < n)[None, :]
             tl.store(at, (~known).to(tl.uint8), real)
-            if SATURATED:
-                many = tl.sum(tl.sum((~known & real).to(tl.int32), 1), 0)
-                if many > 0:
-                    tl.atomic_add(doubtful, many.to(tl.int64), sem="relaxed")
+            many = tl.sum(tl.sum((~known & real).to(tl.int32), 1), 0)
+            if many > 0:
+                tl.atomic_add(doubtful, many.to(tl.int64), sem="relaxed")
 
 
 @triton.jit
