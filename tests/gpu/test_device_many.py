@@ -231,12 +231,13 @@ def test_nothing_is_multiplied_in_vain(accuracy, by_products, rounded):
     """Where all elements are open anyway, but for lines with an infinity or a NaN."""
     shape = (12, 40, 9) if ON == "cpu" else (150, 300, 130)
     a, b = FAMILIES["graded against"].make(np.random.default_rng(1), *shape)
+    graded = a[3, 5], b[6, 4]
     a[3, 5], b[6, 4] = np.inf, np.nan
     _, found = product(a, b, accuracy)
     assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy))
     assert by_products[-1] > 0
     assert rounded == [(1, shape[0], shape[2])] * (accuracy != "correct")
-    a[3, 5], b[6, 4] = 1.0, 1.0
+    a[3, 5], b[6, 4] = graded
     _, found = product(a, b, accuracy)
     assert_same_bits(found, widen.matmul(a, b, accuracy=accuracy))
     assert rounded == [(1, shape[0], shape[2])] * (accuracy != "correct")

@@ -77,7 +77,9 @@ def test_formats_of_results():
         same(widen.matmul(gpu(a), gpu(b), dtype=dtype), widen.matmul(a, b, dtype=dtype))
     half = torch.from_numpy(A[0]).bfloat16(), torch.from_numpy(B[0]).bfloat16()
     wanted = widen.matmul(*half)
-    same(widen.matmul(half[0].cuda(), half[1].cuda()), wanted.numpy())
+    found = widen.matmul(half[0].cuda(), half[1].cuda())
+    assert found.dtype == wanted.dtype == torch.bfloat16
+    assert torch.equal(found.cpu().view(torch.int16), wanted.view(torch.int16))
 
 
 def test_info():
@@ -196,8 +198,6 @@ def test_errors():
         widen.matmul(a, B[0])
     with pytest.raises(ValueError, match="move them to one place"):
         widen.matmul(a, b.cpu())
-    with pytest.raises(TypeError, match="float64"):
-        widen.matmul(a.long(), b)
     with pytest.raises(TypeError, match="detach"):
         widen.encode(a.clone().requires_grad_(), side="left")
     with pytest.raises(ValueError, match="move them to one place"):
