@@ -15,9 +15,9 @@ from device import ON, cases, gemm, product, tensor
 from helpers import assert_same_bits, draw
 from widen.contract import as_contract
 from widen.formats import FORMATS
+from widen.gpu import block as gpu_block
 from widen.gpu import constants, tiles
 from widen.gpu import planning as gpu_planning
-from widen.gpu import block as gpu_block
 from widen.gpu import thin as gpu_thin
 from widen.gpu.kernels.triton import numbers
 from widen.gpu.kernels.triton import thin as kernels
@@ -33,7 +33,11 @@ INNER = 70 if ON == "cpu" else 1300
 
 @pytest.fixture(autouse=True)
 def taken(monkeypatch):
-    """Small products are thin too; digits of those that are multiplied so, in their order."""
+    """Small products are thin too; digits of those that are multiplied so, in their order.
+
+    Those of more lines than a tile holds have several.
+    """
+    monkeypatch.setattr(tiles, "THIN_LINES", 64)
     monkeypatch.setattr(tiles, "THIN_NUMBERS", 1)
     monkeypatch.setattr(tiles, "THIN_RATIO", 1)
     monkeypatch.setattr(tiles, "VERY_SHORT", 8)
@@ -157,7 +161,7 @@ def test_sums_of_shares_fit(count):
     """Pairs of the largest digits of one weight fit an int32, and limbs of all shares an int64."""
     longest = gpu_thin.longest_share(count)
     assert count * 128 * 128 * longest < 1 << 31 <= count * 128 * 128 * (longest + 256)
-    assert longest % max(tile.inner for tile in tiles.THIN_TILES) == 0
+    assert longest % tiles.THIN_TILE.inner == 0
     limb = sum(((1 << 31) - 1) << 8 * place for place in range(int(kernels.LIMB)))
     assert limb * gpu_thin.MOST_SHARES < 1 << 63
 
@@ -167,7 +171,7 @@ def test_sums_of_shares_fit(count):
 def test_shares_cover_lines(inner, blocks):
     """Shares are whole steps that fit an int32, and none is empty."""
     most = gpu_thin.longest_share(8)
-    share = tiles.thin_share(inner, blocks, 64, most)
+    share = gpu_thin.share_of(inner, blocks, 64, most)
     assert share % 64 == 0
     assert 0 < share <= most
     assert (-(-inner // share) - 1) * share < inner

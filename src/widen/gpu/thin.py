@@ -12,7 +12,7 @@ instead of 14, which costs nothing while they wait for bytes. Sums of 14 residue
 registers as those of the 13 weights of digits.
 
 Floors on an H200 in ms, from 4.0 TB/s and 1.1e15 operations of int8 a second (`mma.sync`, which is
-what small tiles use), not measured:
+what small tiles use); of the first, reading again and pairs were measured together, 0.65:
 
 | m x k x n | survey | read again | pairs of digits | planes instead | residues in registers |
 | --- | --- | --- | --- | --- | --- |
@@ -24,8 +24,8 @@ what small tiles use), not measured:
 The survey reads 16 bytes an entry and writes one; planes are 8 + 14 + 14 bytes. So digits win where
 bytes decide, up to some 20 lines. With more each 16 lines read and round all entries again, from
 L2, beside 7 bytes of planes for 16 of theirs: 64 x 8192 x 8192 asks 3.1 GB of it, 0.56 ms at 5.5
-TB/s, and 112 lines lose. Residues in registers would do better there, but their sums for so many
-lines fill the registers four times over.
+TB/s, and 112 lines lose. Only up to 8 lines have been timed (`tiles.THIN_LINES`). Residues in
+registers would do better there, but sums for so many lines fill the registers four times over.
 """
 
 from __future__ import annotations
@@ -98,6 +98,12 @@ def longest_share(count: int) -> int:
     return ((1 << 31) - 1) // (count << (2 * BETA - 2)) // 256 * 256
 
 
+def share_of(inner: int, blocks: int, step: int, most: int) -> int:
+    """Entries of a line that one program reads, a multiple of `step` and no more than `most`."""
+    shares = max(1, tiles.THIN_PROGRAMS // blocks, -(-inner // most))
+    return -(-inner // (min(shares, -(-inner // step)) * step)) * step
+
+
 @dataclass(frozen=True)
 class ThinProduct:
     """A block of a product with few lines on one side, and digits a side."""
@@ -118,21 +124,16 @@ class ThinProduct:
         return max(x.shape[0] for x in self.sides)
 
     @cached_property
-    def tile(self) -> tiles.ThinTile:
-        """How one program multiplies."""
-        return tiles.thin_tile(self.sides[1 - self.many].shape[1])
-
-    @cached_property
     def blocks(self) -> int:
         """Programs of one share of the inner dimension."""
         many, few = self.sides[self.many].shape[1], self.sides[1 - self.many].shape[1]
-        return self.batch * -(-many // self.tile.lines) * -(-few // self.tile.few)
+        return self.batch * -(-many // tiles.THIN_TILE.lines) * -(-few // tiles.THIN_TILE.few)
 
     @cached_property
     def share(self) -> int:
         """Entries of a line that one program reads."""
         inner = self.sides[0].shape[2]
-        return tiles.thin_share(inner, self.blocks, self.tile.inner, longest_share(self.count))
+        return share_of(inner, self.blocks, tiles.THIN_TILE.inner, longest_share(self.count))
 
     @cached_property
     def limbs(self) -> int:
@@ -156,7 +157,7 @@ class ThinProduct:
 
     def sums(self, planes: Tensor) -> Tensor:
         """Limbs of X of every share, (shares, limbs, batch, many lines, few lines)."""
-        x, tile, device = self.sides[self.many].paired, self.tile, planes.device
+        x, tile, device = self.sides[self.many].paired, tiles.THIN_TILE, planes.device
         inner = x.shape[2]
         shares = -(-inner // self.share)
         shape = (shares, self.limbs, self.batch, self.sizes["lines"], self.sizes["few"])

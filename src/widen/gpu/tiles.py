@@ -384,28 +384,17 @@ class ThinTile:
     stages: int = 2
 
 
-THIN_LINES, THIN_RATIO = 64, 8
+THIN_LINES, THIN_RATIO = 8, 8
 """Lines of the thin side, at most; the other has so many times more, at least."""
 
 THIN_NUMBERS = 1 << 22
 """Numbers of the other side, at least: fewer are encoded in less than two launches take."""
 
-THIN_TILES = (ThinTile(32, 8), ThinTile(32, 16))
-"""By how many lines the thin side has. Sums of 15 weights of digits are 120 registers of these."""
+THIN_TILE = ThinTile(32, 8)
+"""Sums of 13 weights of digits are 104 registers of it. Wider ones have not been timed."""
 
 THIN_PROGRAMS = 2048
 """Programs that share the work, some four waves on an H200."""
 
 THIN_RESIDUES = (64, 16)
 """Elements, of many lines times few, whose sums a program turns into residues."""
-
-
-def thin_tile(few: int) -> ThinTile:
-    """The smallest tile that holds all lines of the thin side, or the largest."""
-    return next((tile for tile in THIN_TILES if tile.few >= few), THIN_TILES[-1])
-
-
-def thin_share(inner: int, blocks: int, step: int, most: int) -> int:
-    """Entries of a line that one program reads, a multiple of `step` and no more than `most`."""
-    shares = max(1, THIN_PROGRAMS // blocks, -(-inner // most))
-    return -(-inner // (min(shares, -(-inner // step)) * step)) * step
