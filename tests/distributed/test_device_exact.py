@@ -44,12 +44,14 @@ def test_numbers_of_similar_magnitudes_are_all_certified(four):
         agree(results, most_open=0.0)
 
 
+@pytest.mark.slow
 def test_hard_data(four):
     names = ("cancellation", "graded inner", "extremes", "zero lines")
     given = ((9, 40, 8), (3,), names, ("standard", "correct"))
     agree(four.run(cases.as_if_on_gpus, cases.cut_by, "inner", cases.inner_families, *given))
 
 
+@pytest.mark.slow
 def test_scalars_and_stretches_of_nothing(four):
     """c of every kind; of five entries the fourth of four processes has none."""
     agree(four.run(cases.as_if_on_gpus, cases.scaled_and_short, (4,)))
@@ -75,6 +77,7 @@ def test_bytes_are_those_of_the_plan(four):
         assert own["scales"] == 7 * 8 * (40 + 36) * 2 * 3 // 4
 
 
+@pytest.mark.slow
 def test_panels_pass_on_a_grid(four):
     given = ((2, 2), {"workspace": 1 << 16}, None, "float64", (13, 200, 11))
     agree(four.run(cases.as_if_on_gpus, cases.cut_by, "panels", cases.grid, *given))

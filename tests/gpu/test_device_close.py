@@ -88,7 +88,9 @@ def test_products_out_of_range_are_left():
     assert (found == 7).all()
 
 
-@pytest.mark.parametrize(("spread", "elements"), [(1, 1), (30, 1 << 16), (200, 1)])
+@pytest.mark.parametrize(
+    ("spread", "elements"), [(1, 1), (30, 1 << 16), pytest.param(200, 1, marks=pytest.mark.slow)]
+)
 def test_random_sums(spread, elements, monkeypatch):
     """With the tiles for few elements, and for many."""
     tile = tiles.close_tile(elements)

@@ -183,6 +183,7 @@ def test_a_captured_plan_waits_for_nothing(by_products, monkeypatch):
     assert len(by_products) == asked
 
 
+@pytest.mark.slow
 def test_a_few_rows_and_columns(by_products):
     """Only they are multiplied again, and what sums do not say is left to dot products."""
     rng = np.random.default_rng(2)
@@ -226,7 +227,7 @@ def rounded(monkeypatch):
     return shapes
 
 
-@cases("accuracy", "standard", "correct", "fast", interpreted=2)
+@cases("accuracy", "standard", "correct", "fast", interpreted=2, slow=1)
 def test_nothing_is_multiplied_in_vain(accuracy, by_products, rounded):
     """Where all elements are open anyway, but for lines with an infinity or a NaN."""
     shape = (12, 40, 9) if ON == "cpu" else (150, 300, 130)

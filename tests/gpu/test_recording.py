@@ -183,7 +183,9 @@ def with_opposites(seed, power, rows):
     return a, b
 
 
-@pytest.mark.parametrize("rows", [slice(None), slice(1, None)])
+@pytest.mark.parametrize(
+    "rows", [pytest.param(slice(None), marks=pytest.mark.slow), slice(1, None)]
+)
 def test_a_second_pass_is_recorded(monkeypatch, rows):
     """Of all elements, or most; and noticed where its planes are too few, or not needed."""
     monkeypatch.setattr(exact_products, "FEWEST_TERMS", SHAPE[1])

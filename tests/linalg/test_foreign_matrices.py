@@ -141,7 +141,7 @@ class OfCupy(HasDLPack):
 
     def __init__(self, x):
         super().__init__(x)
-        self.device = type("Device", (), {"id": 0})()
+        self.device, self.strides = type("Device", (), {"id": 0})(), x.strides
 
 
 @functions
