@@ -227,7 +227,7 @@ def rounded(monkeypatch):
     return shapes
 
 
-@cases("accuracy", "standard", "correct", "fast", interpreted=2, slow=1)
+@cases("accuracy", "standard", "correct", "fast", interpreted=2)
 def test_nothing_is_multiplied_in_vain(accuracy, by_products, rounded):
     """Where all elements are open anyway, but for lines with an infinity or a NaN."""
     shape = (12, 40, 9) if ON == "cpu" else (150, 300, 130)
