@@ -72,6 +72,16 @@ def test_floats_on_a_gpu_are_multiplied_there(monkeypatch):
     same(gradient, correct(np.ones((5, 6)), B.T))
 
 
+@pytest.mark.gpu
+def test_jax_has_the_gpu():
+    """Otherwise the tests of this file say nothing of JAX on one."""
+    if jax.default_backend() != "gpu":
+        pytest.skip("JAX has no GPU here")
+    found = correct(jnp.asarray(A), jnp.asarray(B))
+    assert {device.platform for device in found.devices()} == {"gpu"}
+    same(found, WANTED)
+
+
 @pytest.mark.parametrize("accuracy", ["fast", "standard", "correct", 40])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "complex64", "complex128"])
 def test_formats_and_contracts(accuracy, dtype):
