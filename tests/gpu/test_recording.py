@@ -252,6 +252,23 @@ def test_short_lines(monkeypatch, turned):
     assert calls.recorded == 1
 
 
+def test_thin_products(monkeypatch):
+    """Launches with digits are not for integers that these do not hold."""
+    for name, value in (("THIN_NUMBERS", 1), ("THIN_RATIO", 1), ("VERY_SHORT", 8)):
+        monkeypatch.setattr(tiles, name, value)
+    calls, rng = Calls("standard"), np.random.default_rng(1)
+    shape = (2, 20, 17) if ON == "cpu" else (3, 500, 170)
+    for a, b in alike(*draw("phi1", shape, 1)):
+        calls.check(a, b)
+    assert calls.recorded == 1
+    assert calls.kind.by_choice[calls.kind.last].choice.digits > 0
+    wide = [x * 2.0 ** rng.integers(-60, 60, x.shape) for x in (a, b)]
+    for given in (wide, wide, (a, b), [np.round(x * 8) for x in (a, b)]):
+        calls.check(*given)
+    digits = {recording.choice.digits > 0 for recording in calls.kind.by_choice.values()}
+    assert digits == {False, True}
+
+
 @pytest.mark.parametrize("spoil", ["copy", "blocks"])
 def test_what_cannot_be_issued_again_is_not_recorded(spoil):
     (m, k, n), little = ((4, 20, 3), 500) if ON == "cpu" else ((40, 300, 40), 1 << 16)

@@ -39,6 +39,7 @@ from widen.gpu.reconstruct import ResultBlock, reconstruct
 from widen.gpu.repair import REPAIRED, count, repair, round_singles, settle_closely
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
+from widen.gpu.thin import ThinProduct
 from widen.stages.backend import Block
 from widen.stages.error_bounds import terms_of
 from widen.stages.problem import Problem
@@ -46,8 +47,8 @@ from widen.stages.problem import Problem
 if TYPE_CHECKING:
     from widen.gpu.stages import Prepared
 
-Planes = tuple[Tensor, Tensor]
-"""Planes of rows and of columns, (planes, batch, lines, pitch)."""
+Planes = tuple[Tensor, ...]
+"""Planes of rows and of columns, (planes, batch, lines, pitch); thin: of the few lines alone."""
 
 CLOSE_WORK = 1 << 24
 """Multiplications from which on open elements of hard lines have a launch before `repair`."""
@@ -74,7 +75,8 @@ class Stages:
         self.test = problem.test_of(self.plan.layout.dropped)
         self.engine = units.engine_of(self.plan)
         self.fitted = self.engine.fitted(self.tables)
-        self.used, self.passing = 0, 0
+        self.used, self.passing, digits = 0, 0, self.product.digits
+        self.thin = ThinProduct(self.sides, self.tables, digits) if digits else None
         self.needs_product = not self.product.hopeless
         self.open_terms: int | None = None  # of elements to be repaired, once it was asked
 
@@ -115,6 +117,8 @@ class Stages:
         """
         if not self.needs_product:
             return NO_PLANES
+        if self.thin is not None:
+            return (self.thin.encode(),)
         batch, *pieces = self.block
         kept, self.product.columns = self.product.columns, None
         if kept is not None and kept[0] != (batch, pieces[1]):
@@ -147,10 +151,13 @@ class Stages:
             return NO_PLANES[0]
         if self.plan.cap is None:
             recording.read_here()  # the device multiplies while what the plan depends on is read
-        left, right = planes
         elements = math.prod(self.out.shape[1:])
-        kept = (*self.product.tables, *(self.product.leads or ()), right)
+        kept = (*self.product.tables, *(self.product.leads or ()), planes[-1])
         self.used = sum(x.nbytes for x in kept) + elements  # marks
+        if self.thin is not None:
+            residues, self.passing = self.thin.multiply(planes[-1], self.engine.carrier)
+            return residues
+        left, right = planes
         room = self.workspace - self.used - left.nbytes - self.engine.element_bytes * elements
         halves = self.engine.halves_at_once(left, right, room)
         product = self.engine.multiply(left, right, halves)

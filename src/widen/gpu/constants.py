@@ -170,6 +170,16 @@ def any_room(table: Tensor, parts: int) -> int:
 
 
 @once
+def of_limbs(planes: tuple[tuple[int, int], ...], limbs: int, device: torch.device) -> Tensor:
+    """Rows (p, floor(2^64/p), w 2^(32 l) mod p and 2^26 of that for every limb l), of (p, w)."""
+    rows = [
+        [p, _reciprocal(p), *(x for limb in range(limbs) for x in _term(0, w << 32 * limb, p)[1:])]
+        for p, w in planes
+    ]
+    return _table(rows, device)
+
+
+@once
 def words_encoding(
     layout: Residues, count: int, columns: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:

@@ -85,11 +85,13 @@ class Watch:
         bits = typical_needs(call.contract, call.work, call.k).bits + numbers.more_bits
         if arguments["root"] == 1 and arguments["goal_shift"] == 0:  # every bit of the operands
             bits += 0 if numbers.exact else 128
+        # As `planner.typical_needs` has it: the largest entry is some 16 times the mean.
+        sigma = math.ceil(bits / 2 - 0.5 * math.log2(max(call.k * call.work.parts, 1)) + 3)
         kinds = int(quantise.HARD) * numbers.hard + int(quantise.ZEROS) * numbers.zeros
         everything = math.prod(call.shape)
         terms = everything if numbers.all_open else everything // 2 * numbers.many_open
         hopeless = outlook.SAMPLES * numbers.all_open
-        return [round(128 * bits), math.ceil(bits / 2), 0, 1, 1 << 16, kinds, terms, hopeless]
+        return [round(128 * bits), sigma, 0, 1, 1 << 16, kinds, terms, hopeless]
 
 
 def kernels_of(

@@ -17,6 +17,7 @@ from widen.gpu.constants import BYTE_BITS, MOST_BITS
 from widen.gpu.kernels.triton.quantise import HARD, HEAVY, ZEROS
 from widen.gpu.lines import MAGNITUDES, SATURATED
 from widen.gpu.operands import Lines
+from widen.gpu.thin import digit_count_of
 from widen.gpu.units import in_blocks
 from widen.plan import Plan
 from widen.planner import Needs, every_bit_is_kept, make_plan, unit_on_gpu
@@ -110,6 +111,8 @@ class Choice:
         Whether a line has zeros.
     hopeless
         Whether these planes would leave about every element open.
+    digits
+        Digits of both sides where one has few lines (`gpu.thin`), or 0.
     """
 
     taken: int
@@ -119,12 +122,13 @@ class Choice:
     open: int
     zeros: bool
     hopeless: bool
+    digits: int
 
     @property
     def key(self) -> tuple[int, ...]:
         """Choices with equal keys are as good as each other."""
         notch = 16 * self.terms // max(self.plan.shape[2], 1)
-        known = self.taken, self.kept, self.open, self.zeros, self.hopeless
+        known = self.taken, self.kept, self.open, self.zeros, self.hopeless, self.digits
         return *known, notch, *self.plan.layout.planes
 
     def covers(self, other: Choice) -> bool:
@@ -135,6 +139,7 @@ class Choice:
         ours, theirs = ((x.taken, x.kept, x.open, x.zeros, x.hopeless) for x in (self, other))
         same = ours == theirs
         same &= self.plan.blocks == other.plan.blocks
+        same &= self.digits == 0 or self.digits >= other.digits > 0
         planes = self.plan.layout.planes, other.plan.layout.planes
         return same and all(map(operator.ge, *planes))
 
@@ -157,6 +162,8 @@ class Question:
     """Whether numbers have several words: moduli in two digits may then follow the bytes."""
     fewest: int = 0
     """Terms of elements that are repaired by products, at least (`exact_products`)."""
+    thin: bool = False
+    """Whether one side has few lines (`gpu.thin.is_thin`)."""
 
     @property
     def most(self) -> float:
@@ -189,6 +196,7 @@ class Question:
             taken, kept, min(terms, k), plan,
             openness(read[0][0].open_terms, math.prod(self.shape), self.fewest),
             kinds & int(ZEROS) > 0, hopeless,
+            digit_count_of(plan, (left, right)) if self.thin else 0,
         )  # fmt: skip
 
     def widest(self, held: tuple[int | None, int | None] = (None, None)) -> Plan:
@@ -242,13 +250,14 @@ def held_widths(problem: Problem[Lines]) -> tuple[int | None, int | None]:
 
 
 def question_of(
-    problem: Problem[Lines], caps: tuple[int | None, ...], gpu: str, *, wide: bool, fewest: int
-) -> Question:
+    problem: Problem[Lines], caps: tuple[int | None, ...], gpu: str, *, wide: bool, fewest: int,
+    thin: bool,
+) -> Question:  # fmt: skip
     """What is to be decided. It holds no tensors."""
     layouts = [x.layout for x in problem.encoded if isinstance(x.layout, Residues)]
     layout = min(layouts, key=lambda x: x.planes) if problem.fmt.parts == 2 and layouts else None
     return Question(
         problem.contract, problem.work, problem.shape, caps, problem.workspace,
         problem.test is not None, layout, problem.unit, problem.system, gpu, wide,
-        fewest,
+        fewest, thin,
     )  # fmt: skip

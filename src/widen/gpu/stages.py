@@ -31,14 +31,10 @@ from widen.gpu.operands import (
     cut_table,
 )
 from widen.gpu.outlook import judge
-from widen.gpu.planning import (
-    first_kept,
-    held_widths,
-    is_wide,
-    question_of,
-)
+from widen.gpu.planning import first_kept, held_widths, is_wide, question_of
 from widen.gpu.replay import recording
 from widen.gpu.scaling import Scaling
+from widen.gpu.thin import is_thin
 from widen.gpu.units import in_blocks, name_of
 from widen.plan import Plan
 from widen.planner import block_slices, first_cap
@@ -82,7 +78,8 @@ def quantise(
         judge(sides, choices[-1], problem.work, surveys.needs[-1, 0, HOPELESS:])
     wide = is_wide(problem, sides)
     gpu, fewest = name_of(ours.bits.device.index), fewest_terms(sides)
-    question = question_of(problem, caps, gpu, wide=wide, fewest=fewest)
+    thin = is_thin(problem, sides)
+    question = question_of(problem, caps, gpu, wide=wide, fewest=fewest, thin=thin)
     given = Prepared(
         problem, account, sides, wide, choices[0], surveys.leads, kept, k, surveys.repaired,
         Counts(*(needs[OPEN:] for needs in surveys.needs[0])),
@@ -106,6 +103,7 @@ def quantise(
         given.leads = leads_again(sides, choices[choice.taken], choice.kept, doubtful)
     given.tables, given.kept, given.terms = choices[choice.taken], choice.kept, choice.terms
     given.plan, given.zeros, given.hopeless = choice.plan, choice.zeros, choice.hopeless
+    given.digits = choice.digits
     return given.begun()
 
 
@@ -137,6 +135,8 @@ class Prepared:
         Tables of the lines scaled to their last bits, if "correct" has looked for these.
     waits
         Whether a plan made beforehand is given up where it leaves many elements open.
+    digits
+        Of both sides where one has few lines (`gpu.thin`), or 0.
     """
 
     problem: Problem[Lines]
@@ -155,6 +155,7 @@ class Prepared:
     largest: Largest | None = None
     every_bit: tuple[Tensor, Tensor] | None = None
     waits: bool = False
+    digits: int = 0
     plan: Plan = field(init=False)
 
     def begun(self) -> Prepared:

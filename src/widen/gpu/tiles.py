@@ -365,3 +365,36 @@ def share(inner: int, blocks: int, step: int, parts: int) -> int:
 
 
 LONGEST_SHARE = 2048
+
+
+# ── few lines times many, which are read as floats ───────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class ThinTile:
+    """Lines of both sides that a program multiplies, and entries of a step.
+
+    `stages` - 1 steps are read ahead: with none, entries are sorted in shared memory once more.
+    """
+
+    lines: int
+    few: int
+    inner: int = 64
+    warps: int = 2
+    stages: int = 2
+
+
+THIN_LINES, THIN_RATIO = 8, 8
+"""Lines of the thin side, at most; the other has so many times more, at least."""
+
+THIN_NUMBERS = 1 << 22
+"""Numbers of the other side, at least: fewer are encoded in less than two launches take."""
+
+THIN_TILE = ThinTile(32, 8)
+"""Sums of 13 weights of digits are 104 registers of it. Wider ones have not been timed."""
+
+THIN_PROGRAMS = 2048
+"""Programs that share the work, some four waves on an H200."""
+
+THIN_RESIDUES = (64, 16)
+"""Elements, of many lines times few, whose sums a program turns into residues."""

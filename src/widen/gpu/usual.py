@@ -45,7 +45,7 @@ SIZES = (1000, 1024, 999, 500)
 SMALL_SIZES = (32, 64, 100, 128, 256, 500, 640, 700)
 BATCHES = ((100, 64), (1000, 16), (100, 32), (50, 100), (16, 128), (16, 256), (4, 500), (2, 1000))
 THIN = ((1, 2000, 2000), (2000, 2000, 1), (64, 4096, 4096), (4096, 4096, 64), (3000, 100, 3000),
-        (10, 10000, 10), (5000, 512, 512))  # fmt: skip
+        (10, 10000, 10), (5000, 512, 512), (1, 4096, 4096), (4096, 4096, 1))  # fmt: skip
 TURNED = ((True, False), (False, True), (True, True))
 EXTRA_BITS = range(-12, 25, 4)
 """Beside these, integers of as many moduli come along as ordinary numbers may need."""

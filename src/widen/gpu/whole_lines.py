@@ -88,7 +88,7 @@ class Scaled:
         """What to do with stretches of the lines."""
         problem = self.problem
         gpu = name_of(self.needs.device.index)
-        question = question_of(problem, self.caps, gpu, wide=False, fewest=0)
+        question = question_of(problem, self.caps, gpu, wide=False, fewest=0, thin=False)
         question = replace(question, unit=UNIT)
         if problem.contract.name == "bits":
             taken, plan = 0, question.widest()
