@@ -18,6 +18,7 @@ from widen.gpu import encoder as gpu_encoder
 from widen.gpu import lines as gpu_lines
 from widen.gpu import operands as gpu_operands
 from widen.gpu import products as gpu_products
+from widen.gpu import recorded as gpu_recorded
 from widen.gpu import stages as gpu_stages
 from widen.gpu import units as gpu_units
 from widen.gpu.batches import copied
@@ -276,13 +277,13 @@ def test_planes_keep_their_cap_whatever_the_plan_says():
 def test_calls_with_other_planes_are_of_another_kind():
     b = draw("phi1", (5, 7, 6), 10)[1]
     kinds = [
-        gpu_products._key_of_operand(encoded(x, "right", unit=unit, system=system))
+        gpu_recorded.key_of_operand(encoded(x, "right", unit=unit, system=system))
         for x in (b, np.asfortranarray(b))
         for unit, system in (("int8", "residues"), ("int8", "digits"), ("fp8", "residues"))
     ]
     assert len(set(kinds)) == 6
     assert (
-        gpu_products._key_of_operand(encoded(b, "right", unit="int8", system="residues"))
+        gpu_recorded.key_of_operand(encoded(b, "right", unit="int8", system="residues"))
         == kinds[0]
     )
 

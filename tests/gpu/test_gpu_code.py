@@ -14,7 +14,7 @@ from widen.stages.compiling.once import Once
 pytest.importorskip("triton")
 import widen
 from widen.gpu import multiply as gpu_multiply
-from widen.gpu import products as gpu_products
+from widen.gpu import recorded as gpu_recorded
 from widen.gpu import tiles
 from widen.gpu.replay import launch as gpu_launch
 
@@ -53,7 +53,7 @@ def test_machine_code_has_no_float64_arithmetic(tmp_path, monkeypatch, small):
     """
     # The unit fp64 is made of such instructions: its kernels are not looked at.
     monkeypatch.setattr(gpu_launch, "_compiled", Once())
-    monkeypatch.setattr(gpu_products, "_recordings", gpu_products.Recordings())
+    monkeypatch.setattr(gpu_recorded, "_recordings", gpu_recorded.Recordings())
     monkeypatch.setattr(tiles, "SMALL", small)
     for dtype in (np.float64, np.complex128):
         x, y = gpu(A.astype(dtype)), gpu(B.astype(dtype))
@@ -83,7 +83,7 @@ def test_machine_code_of_hopper_has_no_float64_arithmetic(tmp_path, monkeypatch)
         return found[-1][1]
 
     monkeypatch.setattr(compiler, "_binary", binary)
-    monkeypatch.setattr(gpu_products, "_recordings", gpu_products.Recordings())
+    monkeypatch.setattr(gpu_recorded, "_recordings", gpu_recorded.Recordings())
     for module in (certify, multiply):
         monkeypatch.setattr(module, "_launchers", Once())
     monkeypatch.setattr(compiler, "shipped_key", lambda *given: "none")

@@ -25,15 +25,17 @@ from widen.gpu import exact_products, tiles
 from widen.gpu import lines as gpu_lines
 from widen.gpu import operands as gpu_operands
 from widen.gpu import products as gpu_products
+from widen.gpu import recorded as gpu_recorded
 from widen.gpu import stages as gpu_stages
 from widen.gpu.clock import Clock
 from widen.gpu.kernels.triton import numbers
-from widen.gpu.products import CallRecordings, lines_of
+from widen.gpu.products import lines_of
+from widen.gpu.recorded import CallRecordings, kind_of
 from widen.gpu.replay import launch as gpu_launch
 from widen.gpu.replay.driver import Launch
 from widen.gpu.replay.recording import Recorder
 from widen.options import Options
-from widen.stages.problem import Encoding, Problem
+from widen.stages.problem import Encoding, Problem, Scalars
 from widen.stages.run import run
 
 pytestmark = pytest.mark.device
@@ -222,9 +224,9 @@ def test_what_a_second_pass_leaves_open_is_not_recorded(monkeypatch):
 def test_captured_calls_with_a_plan_are_of_another_kind(monkeypatch):
     a = torch.ones((2, 2), dtype=torch.float64, device=ON)
     planned, plain = Options(plan=widen.plan((2, 2), (2, 2))), Options()
-    keys = [gpu_products._key_of_call(a, a, None, x) for x in (planned, plain)]
-    monkeypatch.setattr(gpu_products, "is_captured", lambda _: True)
-    others = [gpu_products._key_of_call(a, a, None, x) for x in (planned, plain)]
+    keys = [kind_of(a, a, Scalars(), None, x).key for x in (planned, plain)]
+    monkeypatch.setattr(gpu_recorded, "is_captured", lambda _: True)
+    others = [kind_of(a, a, Scalars(), None, x).key for x in (planned, plain)]
     assert keys[0] != others[0]
     assert keys[1] == others[1]
 
@@ -328,17 +330,17 @@ def test_kinds_tell_calls_apart():
         (x, y, None, fast),
     ]  # fmt: skip
 
-    def kind_of(*call):
-        return gpu_products._recordings.of(gpu_products._key_of_call(*call))
+    def recordings_of(a, b, out, options):
+        kind = kind_of(a, b, Scalars(), out, options)
+        return None if kind is None else gpu_recorded._recordings.of(kind.key)
 
-    kinds = [kind_of(*call) for call in calls]
+    kinds = [recordings_of(*call) for call in calls]
     assert len(set(kinds)) == len(calls)
     assert None not in kinds
-    assert kinds[0] == kind_of(x + 1, y + 1, None, choices)
-    # What is not told apart is not recorded: results that are operands, conjugates, odd arguments.
-    assert kind_of(x, y, x[:, :4], choices) is None
-    assert kind_of(x, y.to(torch.complex128).conj(), None, choices) is None
-    assert kind_of(x, y, None, Options([])) is None
+    assert kinds[0] == recordings_of(x + 1, y + 1, None, choices)
+    # What is not told apart is not recorded: conjugates, odd arguments.
+    assert recordings_of(x, y.to(torch.complex128).conj(), None, choices) is None
+    assert recordings_of(x, y, None, Options([])) is None
 
 
 def test_a_call_asks_for_its_recording_first(monkeypatch):
@@ -347,13 +349,11 @@ def test_a_call_asks_for_its_recording_first(monkeypatch):
     asked = []
 
     class Known:
-        def again(self, operands, out):
+        def again(self, operands, out, *, apart):
             asked.append(operands)
             return torch.full((3, 5), 7.0)
 
-    monkeypatch.setattr(
-        gpu_products._recordings, "known", lambda key: None if key is None else Known()
-    )
+    monkeypatch.setattr(gpu_recorded._recordings, "known", lambda key: Known())
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: None, raising=False)
     monkeypatch.setattr(dispatch, "_is_on_gpu", lambda x: True)
     weight = torch.nn.Parameter(b)
@@ -418,6 +418,7 @@ def test_recorded_launches_go_to_the_driver():
     (recording,) = calls.kind.by_choice.values()
     steps = [step for part in recording.parts for step in part.steps]
     assert sum(isinstance(step, Launch) for step in steps) >= 5
+    assert recording.arena is not None
 
 
 @pytest.mark.skipif(ON == "cpu", reason="there is no GPU")

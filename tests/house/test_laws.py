@@ -40,7 +40,7 @@ ORDER = [
     ["cpu", "gpu"],
     ["words"],
     ["cpu.batches", "gpu.batches"],  # the doors of the wings, which know of Words
-    ["gpu.foresight"],
+    ["gpu.foresight", "gpu.recorded"],
     ["cpu.products", "gpu.products"],
     ["gpu.measuring", "gpu.usual", "gpu.host"],
     ["gpu.ship", "gpu.warm"],
@@ -76,6 +76,7 @@ LIBRARIES = {
     "gpu": {"torch", "triton"},
     "gpu.batches": {"torch"},
     "gpu.products": {"torch"},
+    "gpu.recorded": {"torch"},
     "gpu.foresight": {"torch"},
     "gpu.host": {"torch"},
     "gpu.measuring": {"torch"},

@@ -21,8 +21,9 @@ from widen.contract import CONTRACTS
 from widen.formats import FORMATS
 from widen.gpu import constants as gpu_constants
 from widen.gpu import products as gpu_products
+from widen.gpu import recorded as gpu_recorded
 from widen.gpu.code.records import Code
-from widen.gpu.products import CallRecordings, Recordings
+from widen.gpu.recorded import CallRecordings, Recordings
 from widen.gpu.replay import launch as gpu_launch
 from widen.stages.compiling.once import Once, once
 from widen.systems import residues
@@ -285,7 +286,9 @@ def test_a_recording_is_kept_by_its_own_choice():
         last = property(lambda self: "another's", lambda self, choice: None)
 
     kind, choice = Disturbed(), SimpleNamespace(key="own")
-    recorder = SimpleNamespace(recording=lambda: SimpleNamespace(choice=choice))
+    recorder = SimpleNamespace(
+        recording=lambda make: SimpleNamespace(choice=choice), results=1
+    )
     kind.keep(recorder, FORMATS["float64"])
     assert list(kind.by_choice) == ["own"]
 
@@ -301,7 +304,7 @@ def emptied(monkeypatch):
                 value.cache_clear()
             elif isinstance(value, Once):
                 monkeypatch.setattr(module, name, Once())
-    monkeypatch.setattr(gpu_products, "_recordings", Recordings())
+    monkeypatch.setattr(gpu_recorded, "_recordings", Recordings())
 
 
 def often(request):

@@ -27,6 +27,9 @@ from widen.options import Options, Wanted
 from widen.plan import Plan
 from widen.stages.compiling.once import LOADING
 from widen.stages.problem import Call, Encoding, Scalars
+from widen.words import Words
+
+PRODUCT = Scalars()
 
 Number = (float, complex)
 """What c may be beside an array."""
@@ -89,6 +92,15 @@ def on_gpu() -> Any:
 
 
 @cache
+def _recorded() -> Any:
+    """Its calls whose launches were recorded."""
+    with pytorch_and_triton():
+        from widen.gpu import recorded
+
+        return recorded
+
+
+@cache
 def _of_host_memory() -> Any:
     """Products on a GPU of operands that stay in host memory."""
     with pytorch_and_triton():
@@ -109,11 +121,8 @@ def matmul(a: Any, b: Any, out: Any, options: Options) -> Any:
     """`widen.matmul`."""
     if options.plan is not None:
         options = _planned(options, options.plan)
-    if _is_on_gpu(a) and options.plain and not is_distributed(a):
-        result = on_gpu().replayed(a, b, out, options)
-        if result is not None:
-            return result
-    return _sum(a, b, Scalars(), out, options)
+    result = _replayed(a, b, PRODUCT, out, options)
+    return _sum(a, b, PRODUCT, out, options) if result is None else result
 
 
 def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
@@ -121,7 +130,16 @@ def gemm(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
     alpha, beta = check.scalar(scalars.alpha, "alpha"), check.scalar(scalars.beta, "beta")
     if beta != 0 and scalars.c is None:
         raise ValueError(f"beta={beta} but there is no c; give c, or beta=0")
-    return _sum(a, b, Scalars(alpha, beta, None if beta == 0 else scalars.c), out, options)
+    scalars = Scalars(alpha, beta, None if beta == 0 else scalars.c)
+    result = _replayed(a, b, scalars, out, options)
+    return _sum(a, b, scalars, out, options) if result is None else result
+
+
+def _replayed(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
+    """The result by launches that were recorded on a GPU, or None."""
+    if not _is_on_gpu(a) or not options.plain or is_distributed(a):
+        return None
+    return _recorded().replayed(a, b, scalars, out, options)
 
 
 def _sum(a: Any, b: Any, scalars: Scalars, out: Any, options: Options) -> Any:
@@ -169,11 +187,8 @@ _uncompiled = eager(_of_ours)
 
 def below_autograd(a: Any, b: Any, scalars: Scalars, options: Options) -> Any:
     """A product of tensors whose gradients and maps are somebody else's business already."""
-    if scalars.trivial and _is_on_gpu(a) and options.plain:
-        result = on_gpu().replayed(a, b, None, options)
-        if result is not None:
-            return result
-    return _product(a, b, scalars, None, options)
+    result = _replayed(a, b, scalars, None, options)
+    return _product(a, b, scalars, None, options) if result is None else result
 
 
 def distributed_plan(a: Any, b: Any, options: Options) -> Any:
@@ -184,6 +199,8 @@ def distributed_plan(a: Any, b: Any, options: Options) -> Any:
 
 
 def _is_on_gpu(x: Any) -> bool:
+    if isinstance(x, Words):
+        x = x.planes[0]
     return bool(x.is_cuda) if is_tensor(x) else isinstance(x, Encoded) and x.device is not None
 
 

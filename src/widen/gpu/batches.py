@@ -78,6 +78,16 @@ def room_for(fmt: Format, dims: tuple[int, ...], where: torch.device) -> Any:
     return empty(fmt, dims, where)
 
 
+def given_back(fmt: Format, target: Any, out: Any) -> Any:
+    """What was computed as the caller wants it: halves of their own size, and in `out`."""
+    if is_half(fmt):
+        target = operands.halves_of(target, fmt.name)
+    if out is None or target is out:
+        return target
+    copy_into(out, target)
+    return out
+
+
 def is_half(fmt: Format) -> bool:
     """Whether kernels write this format in 32 bits, of which it takes 16."""
     return fmt != computed_in(fmt)

@@ -131,7 +131,7 @@ def look(
             run(*(tensor.data_ptr() for tensor in given))
             recorder = listener()
             if recorder is not None:
-                recorder.launched(given, run, tensors=False)
+                recorder.launched(given, run, tensors=False, bind=run.bind)
             return marks
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=left.device)
         kernel, tile = multiply_kernels.certify, tiles.CERTIFY

@@ -82,7 +82,7 @@ def multiply_into(left: Tensor, right: Tensor, planes: Planes, k: int, out: Tens
             run = cuda_kernels.launcher(*pieces, planes[now], k)
             run(*(piece.data_ptr() for piece in pieces))
             if recorder is not None:
-                recorder.launched(pieces, run, tensors=False)
+                recorder.launched(pieces, run, tensors=False, bind=run.bind)
         return
     tile = tiles.MULTIPLY
     count = len(planes) * batch * -(-m // tile.rows) * -(-n // tile.columns)

@@ -20,7 +20,7 @@ import torch
 from widen.gpu.kernels.triton.reconstruct import UNCERTIFIED, UNFIT, UNSETTLED
 from widen.gpu.operands import Lines, Tensor
 from widen.gpu.replay import recording
-from widen.gpu.replay.recording import Guess
+from widen.gpu.replay.issuing import Guess
 from widen.plan import Plan
 from widen.stages.problem import Problem
 

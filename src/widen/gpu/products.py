@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from widen.encoded import Encoded
-from widen.formats import FORMATS, PLAIN, Format
-from widen.formats.arrays import format_of_array, meaningful
+from widen.formats import FORMATS, PLAIN
+from widen.formats.arrays import format_of_array
 from widen.gpu import encoder, stages, units
 from widen.gpu.batches import (
     addend_lines,
@@ -20,6 +20,7 @@ from widen.gpu.batches import (
     copied,
     copy_into,
     expanded,
+    given_back,
     in_one_block,
     is_half,
     lines_of,
@@ -33,18 +34,15 @@ from widen.gpu.batches import (
 from widen.gpu.clock import Clock
 from widen.gpu.code.variants import Variant
 from widen.gpu.code.workers import foreseeing
-from widen.gpu.encode import held
 from widen.gpu.foresight import Needs, kernels_of
-from widen.gpu.operands import Tensor, halves_of
-from widen.gpu.planned import is_captured
+from widen.gpu.operands import Tensor
 from widen.gpu.planning import Question, cached_plan
-from widen.gpu.replay import private
-from widen.gpu.replay.recording import Recorder, Recording
+from widen.gpu.recorded import recordings_of
+from widen.gpu.replay.recording import Recorder
 from widen.gpu.scaling import Scaling
 from widen.options import Options
 from widen.plan import Plan
 from widen.planner import first_cap, typical_needs
-from widen.stages.compiling.once import Once
 from widen.stages.problem import Call, Encoding, Scalars, info_of
 from widen.stages.run import encode_operand, run
 from widen.words import Words
@@ -127,174 +125,30 @@ def encode(x: Any, wanted: Sequence[Encoding]) -> Encoded:
         return encode_operand(encoder, operand, tuple(x.shape), wanted)
 
 
-class CallRecordings:
-    """Recordings of one kind of call, by the choice they were made with."""
-
-    def __init__(self) -> None:
-        self.by_choice: dict[Any, Recording] = {}
-        self.last: Any = None
-        self.half: Format | None = None  # the format of results that are halves
-        self.failures = 0
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether calls of this kind are not worth recording."""
-        return self.failures >= 3 and not self.by_choice
-
-    def again(self, operands: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
-        """The result for these operands by launches that were recorded, or None."""
-        recording = self.by_choice.get(self.last)
-        if recording is None:
-            return None
-        result, choice = recording.issue(operands, None if self.half else out)
-        if choice is not None:
-            self.last = choice.key
-        if result is None:
-            return None
-        if self.half is None:
-            return result
-        given_back: Tensor = _given_back(self.half, result, out)
-        return given_back
-
-    def keep(self, recorder: Recorder, fmt: Format) -> None:
-        """Keep what was recorded of a call, whose result is of this format."""
-        recording = recorder.recording()
-        self.half = fmt if is_half(fmt) else None
-        self.failures += recording is None and not recorder.postponed
-        if recording is not None:
-            key = None if recording.choice is None else recording.choice.key
-            self.by_choice[key] = recording  # by its own, whatever other threads have chosen last
-            self.last = key
-
-
-class Recordings:
-    """Recordings of all kinds of calls."""
-
-    MOST = 2048
-    """Of tens of kilobytes each: when there are more kinds of calls, all are dropped."""
-
-    def __init__(self) -> None:
-        self._by_key: Once[CallRecordings] = Once(self.MOST)
-
-    def known(self, key: Any) -> CallRecordings | None:
-        """Those of the calls with this key, if there were any; None is no key."""
-        try:
-            return self._by_key.get(key)
-        except TypeError:  # an argument that has no hash, and will be refused
-            return None
-
-    def of(self, key: Any) -> CallRecordings | None:
-        """The same, old or new."""
-        try:
-            return None if key is None else self._by_key.made(key, CallRecordings)
-        except TypeError:
-            return None
-
-
-_recordings = Recordings()
-
-
-def replayed(a: Any, b: Any, out: Any, options: Options) -> Any:
-    """The product by launches recorded of a call of this kind, which was checked, or None."""
-    if private.is_traced() or private.is_forward_mode():
-        return None
-    recordings = _recordings.known(_key_of_call(a, b, out, options))
-    if recordings is None:
-        return None
-    operands = _owned(a, b)
-    device = operands[0].device
-    try:
-        if private.is_current(device.index):
-            return recordings.again(operands, out)
-        with torch.cuda.device(device):
-            return recordings.again(operands, out)
-    except torch.OutOfMemoryError:
-        return None  # it will be explained
-
-
-def _recordings_of(
-    call: Call, scalars: Scalars, out: Any, options: Options
-) -> CallRecordings | None:
-    """The recordings of a call whose launches may be issued again, or None."""
-    if (
-        not private.available()
-        or torch.version.hip
-        or not options.plain
-        or not scalars.trivial
-        or call.fmt.name not in PLAIN
-    ):
-        return None  # they are issued again by NVIDIA's driver
-    recordings = _recordings.of(_key_of_call(call.left, call.right, out, options))
-    return None if recordings is None or recordings.hopeless else recordings
-
-
-def _key_of_call(a: Any, b: Any, out: Any, options: Options) -> Any:
-    """All that a call's launches depend on, or None if they might depend on more."""
-    ours, theirs, result = (
-        _key_of_operand(a),
-        _key_of_operand(b),
-        None if out is None else _key_of_operand(out),
-    )
-    if ours is None or theirs is None:
-        return None
-    left, right = (held(x).planes if isinstance(x, Encoded) else x for x in (a, b))
-    shared = None
-    if _same_storage(left, right):
-        shared = right.data_ptr() - left.data_ptr()
-    if out is not None and (result is None or any(_same_storage(x, out) for x in (left, right))):
-        return None
-    captured = options.plan is not None and is_captured(left.device)  # then nobody waits
-    return ours, theirs, shared, result, options.key, captured
-
-
-def _key_of_operand(x: Any) -> Any:
-    if isinstance(x, Encoded):
-        if x.device is None:
-            return None  # it will be refused
-        operand = held(x).operand
-        words = operand.words
-        strides = meaningful(words.shape, words.stride())
-        kept = (operand.fmt, words.shape, strides, x.unit, x.system)
-        return x.side, x.dims, x.contract, x.fmt, x.layout.planes, x.device, kept
-    if type(x) not in (torch.Tensor, torch.nn.Parameter) or x.is_conj() or x.is_neg():
-        return None
-    if x.requires_grad and torch.is_grad_enabled():
-        return None  # it goes another way
-    return x.shape, meaningful(x.shape, x.stride()), x.dtype, x.device, x.data_ptr() % 16
-
-
-def _owned(*operands: Any) -> list[Tensor]:
-    """The tensors of operands."""
-    tensors: list[Tensor] = []
-    for x in operands:
-        if isinstance(x, Encoded):
-            tensors += held(x).tensors
-        else:
-            tensors.append(x)
-    return tensors
-
-
 def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
     """The sum alpha a b + beta c of operands on a GPU, and an Info if asked for.
 
     Launches are recorded if they may be issued again.
     """
     where, info = call.device, options.info
-    recordings = _recordings_of(call, scalars, out, options)
+    recorded = recordings_of(call, scalars, out, options)
     with ready(call, options), foreseeing(lambda needs: _foreseen(call, options, needs)):
-        scaling = None if scalars.trivial else _scaling(call, scalars, out, where)
-        target = _target(call, out, where)
+        target = _target(call, out, where, scalars.c)
         bound = None
         if info is True:
             bound = torch.empty(call.dims, dtype=torch.float64, device=where)
         account = Clock(timed=bool(info), bounds=bool(info))
-        if recordings is None:
+        if recorded is None:
+            scaling = None if scalars.trivial else _scaling(call, scalars, where)
             ran = _run(call, scaling, target, bound, options, account)
         else:
-            with Recorder([*_owned(call.left, call.right), target]) as recorder:
+            recordings, operands = recorded
+            results = planes(target)
+            with Recorder([*operands, *results], len(results)) as recorder:
+                scaling = None if scalars.trivial else _scaling(call, scalars, where)
                 ran = _run(call, scaling, target, bound, options, account)
-            recordings.keep(recorder, call.fmt)
-        result = _given_back(call.fmt, target, out)
+            recordings.keep(recorder, call.fmt, call.dims)
+        result = given_back(call.fmt, target, out)
     if not info:
         return result
     return result, info_of(ran, bound, account, math.prod(call.dims))
@@ -305,11 +159,8 @@ def _foreseen(call: Call, options: Options, needs: Needs | None) -> list[Variant
     return kernels_of(call, run_nowhere, needs=needs) if options.plan is None else []
 
 
-def _scaling(call: Call, scalars: Scalars, out: Any, where: torch.device) -> Scaling:
-    """alpha, beta, and the bits of c, of the parts it has; a copy if the result goes there.
-
-    c is read again where elements are repaired, after the result was first written.
-    """
+def _scaling(call: Call, scalars: Scalars, where: torch.device) -> Scaling:
+    """alpha, beta, and the bits of c, of the parts it has."""
     c = scalars.c
     if c is None:
         return Scaling(scalars.alpha, scalars.beta, None)
@@ -323,15 +174,16 @@ def _scaling(call: Call, scalars: Scalars, out: Any, where: torch.device) -> Sca
         raise ValueError(
             f"c has shape {tuple(c.shape)}, which does not broadcast to the result's {call.dims}"
         ) from None
-    if isinstance(out, (torch.Tensor, Words)) and share_memory(c, out):
-        full = copied(full)
     lines = addend_lines(reshaped(full, (math.prod(call.batch), call.m, call.n)), fmt)
     return Scaling(scalars.alpha, scalars.beta, lines)
 
 
-def _target(call: Call, out: Any, where: torch.device) -> Any:
-    """Where the result is written: `out`, unless an operand lives there or it holds halves."""
-    owned = [x for x in (call.left, call.right) if not isinstance(x, Encoded)]
+def _target(call: Call, out: Any, where: torch.device, c: Any = None) -> Any:
+    """Where the result is written: `out`, unless it holds halves, or an operand or c lives there.
+
+    These are read again where elements are repaired, after the result was first written.
+    """
+    owned = [x for x in (call.left, call.right, c) if isinstance(x, (torch.Tensor, Words))]
     if (
         out is None
         or is_half(call.fmt)
@@ -340,20 +192,6 @@ def _target(call: Call, out: Any, where: torch.device) -> Any:
     ):
         return room_for(call.fmt, call.dims, where)
     return out
-
-
-def _given_back(fmt: Format, target: Any, out: Any) -> Any:
-    """What was computed as the caller wants it: halves of their own size, and in `out`."""
-    if is_half(fmt):
-        target = halves_of(target, fmt.name)
-    if out is None or target is out:
-        return target
-    copy_into(out, target)
-    return out
-
-
-def _same_storage(x: Tensor, y: Tensor) -> bool:
-    return x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
 
 
 def _run(
@@ -389,10 +227,10 @@ def computed(
 ) -> tuple[Any, Plan]:
     """The sum of operands on one device, in memory of its own, and the plan that ran."""
     where = call.device
-    scaling = None if scalars.trivial else _scaling(call, scalars, None, where)
+    scaling = None if scalars.trivial else _scaling(call, scalars, where)
     target = _target(call, None, where)
     ran = _run(call, scaling, target, bound, Options(), account)
-    return _given_back(call.fmt, target, None), ran
+    return given_back(call.fmt, target, None), ran
 
 
 def run_nowhere(call: Call) -> None:

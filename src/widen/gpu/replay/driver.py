@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from struct import pack, unpack
@@ -73,6 +73,9 @@ def calls() -> Any:
     library.cuMemcpyDtoHAsync_v2.argtypes = (
         ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
     )  # fmt: skip
+    library.cuMemcpyDtoDAsync_v2.argtypes = (
+        ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
+    )  # fmt: skip
     library.cuMemcpy2DAsync_v2.argtypes = ctypes.c_void_p, ctypes.c_void_p
     library.cuEventRecord.argtypes = ctypes.c_void_p, ctypes.c_void_p
     library.cuStreamWaitEvent.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32
@@ -85,25 +88,37 @@ def stream(device: int) -> int:
     return int(private.stream_reader()(device))
 
 
-def clear(address: int, size: int, device: int) -> None:
-    """Set bytes of the current GPU to zero, on the current stream."""
-    _check(calls().cuMemsetD8Async(address, 0, size, stream(device)))
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A function of the driver and what it is given; it answers 0 if all is well."""
+
+Move = Callable[[list[int], int], Call]
+"""The call of a launch, given addresses of blocks of memory and a stream."""
 
 
-def record(event: int, stream: int) -> None:
-    """Record an event on a stream."""
-    _check(calls().cuEventRecord(event, stream))
+def cleared(address: int, size: int, stream: int) -> Call:
+    """The call that sets bytes of the current GPU to zero."""
+    return calls().cuMemsetD8Async, (address, 0, size, stream)
 
 
-def fetch(host: int, address: int, size: int, event: int, side: int) -> None:
-    """Copy bytes of the current GPU to pinned memory after an event, on a stream of their own.
+def copied(to: int, come: int, size: int, stream: int) -> Call:
+    """The call that copies bytes of the current GPU."""
+    return calls().cuMemcpyDtoDAsync_v2, (to, come, size, stream)
 
-    Waits for them; in the stream where the event was recorded, nothing does.
+
+def fetch(host: int, address: int, size: int, event: int, streams: tuple[int, int]) -> None:
+    """Copy bytes of the current GPU to pinned memory as soon as the first stream comes here.
+
+    That is done on the second, for which the first does not wait.
     """
-    library = calls()
-    _check(library.cuStreamWaitEvent(side, event, 0))
-    _check(library.cuMemcpyDtoHAsync_v2(host, address, size, side))
-    _check(library.cuStreamSynchronize(side))
+    library, (current, side) = calls(), streams
+    check(library.cuEventRecord(event, current))
+    check(library.cuStreamWaitEvent(side, event, 0))
+    check(library.cuMemcpyDtoHAsync_v2(host, address, size, side))
+
+
+def wait_for(stream: int) -> None:
+    """Wait until all that was given to a stream is done."""
+    check(calls().cuStreamSynchronize(stream))
 
 
 def copy_rows(to: tuple[int, int], come: tuple[int, int], shape: Sequence[int], side: int) -> None:
@@ -113,7 +128,7 @@ def copy_rows(to: tuple[int, int], come: tuple[int, int], shape: Sequence[int], 
         from_memory=ANY_MEMORY, from_address=come[0], from_apart=come[1], to_memory=ANY_MEMORY,
         to_address=to[0], to_apart=to[1], width=width, count=count,
     )  # fmt: skip
-    _check(calls().cuMemcpy2DAsync_v2(ctypes.byref(rows), side))
+    check(calls().cuMemcpy2DAsync_v2(ctypes.byref(rows), side))
 
 
 class _Entered(threading.local):
@@ -133,14 +148,15 @@ def enter(device: int) -> None:
 def open_context(device: int) -> None:
     """The same, whatever was found before."""
     library, context, number = calls(), ctypes.c_void_p(), ctypes.c_int()
-    _check(library.cuCtxGetCurrent(ctypes.byref(context)))
+    check(library.cuCtxGetCurrent(ctypes.byref(context)))
     if not context.value:
-        _check(library.cuDeviceGet(ctypes.byref(number), device))
-        _check(library.cuDevicePrimaryCtxRetain(ctypes.byref(context), number))
-        _check(library.cuCtxSetCurrent(context))
+        check(library.cuDeviceGet(ctypes.byref(number), device))
+        check(library.cuDevicePrimaryCtxRetain(ctypes.byref(context), number))
+        check(library.cuCtxSetCurrent(context))
 
 
-def _check(status: int) -> None:
+def check(status: int) -> None:
+    """An error unless the driver has answered 0."""
     if status:
         raise RuntimeError(f"the CUDA driver answered {status}")
 
@@ -148,7 +164,7 @@ def _check(status: int) -> None:
 def version() -> int:
     """The newest CUDA that the driver knows, 13000 for 13.0."""
     number = ctypes.c_int()
-    _check(calls().cuDriverGetVersion(ctypes.byref(number)))
+    check(calls().cuDriverGetVersion(ctypes.byref(number)))
     return number.value
 
 
@@ -201,11 +217,11 @@ def load(binary: bytes, name: bytes, shared_bytes: int, *, prefer_shared: bool =
     that need much.
     """
     library, module, function = calls(), ctypes.c_void_p(), ctypes.c_void_p()
-    _check(library.cuModuleLoadData(ctypes.byref(module), binary))
-    _check(library.cuModuleGetFunction(ctypes.byref(function), module, name))
+    check(library.cuModuleLoadData(ctypes.byref(module), binary))
+    check(library.cuModuleGetFunction(ctypes.byref(function), module, name))
     if prefer_shared and shared_bytes > FREE_SHARED_BYTES:
-        _check(library.cuFuncSetCacheConfig(function, PREFER_SHARED))
-    _check(library.cuFuncSetAttribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes))
+        check(library.cuFuncSetCacheConfig(function, PREFER_SHARED))
+    check(library.cuFuncSetAttribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes))
     assert function.value is not None
     return function.value
 
@@ -221,7 +237,7 @@ def tensor_map(
     rank = len(sizes)
     room = ctypes.create_string_buffer(256)  # a map is 128 bytes, and begins at a multiple of that
     start = -(-ctypes.addressof(room) // 128) * 128
-    _check(
+    check(
         calls().cuTensorMapEncodeTiled(
             ctypes.c_void_p(start), kind, rank, ctypes.c_void_p(address),
             (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides),
@@ -265,10 +281,29 @@ def start(
     if status == INVALID_CONTEXT:  # a thread that has not used the device
         open_context(device)
         status = run(*given)
-    _check(status)
+    check(status)
 
 
-class Launch:
+class Movable:
+    """A call of the driver that is made again with other addresses, on a device, the current one.
+
+    Threads make it at the same time: each by a `mover` of its own, which holds what it is given.
+    """
+
+    device: int
+
+    def mover(self) -> Move:
+        """What gives the call for blocks of memory at some addresses, and a stream."""
+        raise NotImplementedError
+
+    def __call__(self, _: list[Any], addresses: list[int]) -> None:
+        """Make it on the current stream, with blocks of memory at these addresses."""
+        move = self.mover()
+        run, given = move(addresses, stream(self.device))
+        check(run(*given))
+
+
+class Launch(Movable):
     """A launch of a kernel whose arguments stay, but for addresses.
 
     Parameters
@@ -289,24 +324,23 @@ class Launch:
         self, function: int, grid: tuple[int, int, int], threads: int, shared_bytes: int, *,
         arguments: Sequence[int], moved: Sequence[tuple[int, int, int]], device: int,
     ) -> None:  # fmt: skip
-        count = len(arguments)
-        self._words = (ctypes.c_uint64 * count)(*arguments)
-        start = ctypes.addressof(self._words)
-        self._pointers = (ctypes.c_void_p * count)(*range(start, start + 8 * count, 8))
-        self._config = _Config((ctypes.c_uint32 * 3)(*grid), (threads, 1, 1), shared_bytes)
-        self._given = ctypes.byref(self._config), ctypes.c_void_p(function), self._pointers, None
-        self._moved, self._device = tuple(moved), device
-        self._run = calls().cuLaunchKernelEx
-        self._stream = private.stream_reader()
-        self._lock = threading.Lock()  # the arguments are in one place for all threads
+        self._function, self._shape = function, (grid, threads, shared_bytes)
+        self._arguments, self._moved, self.device = tuple(arguments), tuple(moved), device
 
-    def __call__(self, _: list[Any], addresses: list[int]) -> None:
-        """Launch on the current stream, with blocks of memory at these addresses."""
-        with self._lock:
-            words = self._words
-            for at, block, offset in self._moved:
+    def mover(self) -> Move:
+        """What gives its call, whose arguments are in one place."""
+        (grid, threads, shared_bytes), count, moved = self._shape, len(self._arguments), self._moved
+        words = (ctypes.c_uint64 * count)(*self._arguments)
+        start = ctypes.addressof(words)
+        pointers = (ctypes.c_void_p * count)(*range(start, start + 8 * count, 8))
+        config = _Config((ctypes.c_uint32 * 3)(*grid), (threads, 1, 1), shared_bytes)
+        given = ctypes.byref(config), ctypes.c_void_p(self._function), pointers, None
+        call = calls().cuLaunchKernelEx, given
+
+        def move(addresses: list[int], stream: int) -> Call:
+            for at, block, offset in moved:
                 words[at] = addresses[block] + offset
-            self._config.stream = self._stream(self._device)
-            status = self._run(*self._given)
-        if status:
-            _check(status)
+            config.stream = stream
+            return call
+
+        return move

@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from widen.gpu.replay import driver
+from widen.gpu.replay.driver import Call, Movable, Move
+
+Tensor = torch.Tensor
 
 Step = Callable[[list[Any], list[int]], None]
-"""A part of a call, given its blocks of memory and their addresses, those that are taken."""
+"""A part of a call, given its blocks of memory and their addresses, those that are taken.
+
+Those that are `Movable` are a single call of the driver.
+"""
 
 TOGETHER = 1 << 29
 """Bytes that a call takes in one piece: PyTorch takes longer to find a block than we to launch.
 
 More might not be found in one.
 """
+
+
+class View(NamedTuple):
+    """A tensor in a block of memory, `offset` bytes after its beginning."""
+
+    block: int
+    offset: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def of(self, blocks: Sequence[Tensor]) -> Tensor:
+        """The tensor, in other blocks."""
+        block = blocks[self.block]
+        start = block.storage_offset() * block.element_size() + self.offset
+        made = torch.empty(0, dtype=self.dtype, device=block.device)
+        return made.set_(
+            block.untyped_storage(), start // self.dtype.itemsize, self.shape, self.stride
+        )
 
 
 @dataclass(frozen=True)
@@ -35,32 +60,58 @@ class Block:
         block = blocks[self.index] = torch.empty(self.size, dtype=torch.uint8, device=self.device)
         addresses[self.index] = block.data_ptr()
         if self.zero and block.is_cuda:
-            self.clear(blocks, addresses)
+            Clearing(self)(blocks, addresses)
         elif self.zero:
             block.zero_()
 
-    def clear(self, _: list[Any], addresses: list[int]) -> None:
-        """Make it zero, on the current stream."""
-        driver.clear(addresses[self.index], self.size, self.device.index)
+
+class Clearing(Movable):
+    """Makes a block zero."""
+
+    def __init__(self, block: Block) -> None:
+        self.index, self.size, self.device = block.index, block.size, block.device.index
+
+    def mover(self) -> Move:
+        """What gives the call."""
+        index, size = self.index, self.size
+        return lambda addresses, stream: driver.cleared(addresses[index], size, stream)
 
 
-def taken_together(wanted: list[Block]) -> tuple[Step, dict[int, Step]]:
-    """What takes all blocks in one piece, the last of a call's blocks; and what clears some.
+class Copying(Movable):
+    """Copies bytes from one place to another, (block, offset) each."""
 
-    They are then known by their addresses alone.
-    """
-    sizes = [-(-block.size // 512) * 512 for block in wanted]
-    starts = list(itertools.accumulate(sizes[:-1], initial=0))
-    places = [(block.index, start) for block, start in zip(wanted, starts, strict=True)]
-    total, device = sum(sizes), wanted[0].device
+    def __init__(self, to: tuple[int, int], come: tuple[int, int], size: int, device: int) -> None:
+        self.to, self.come, self.size, self.device = to, come, size, device
 
-    def take(blocks: list[Any], addresses: list[int]) -> None:
-        blocks[-1] = torch.empty(total, dtype=torch.uint8, device=device)
-        base = blocks[-1].data_ptr()
-        for index, start in places:
-            addresses[index] = base + start
+    def mover(self) -> Move:
+        """What gives the call."""
+        (to, after), (come, behind), size = self.to, self.come, self.size
 
-    return take, {block.index: block.clear for block in wanted if block.zero}
+        def move(addresses: list[int], stream: int) -> Call:
+            return driver.copied(addresses[to] + after, addresses[come] + behind, size, stream)
+
+        return move
+
+
+@dataclass(frozen=True)
+class Arena:
+    """All blocks that a call takes, in one piece: how many bytes, and where each block begins."""
+
+    size: int
+    places: tuple[tuple[int, int], ...]
+    device: torch.device
+
+    @classmethod
+    def of(cls, wanted: list[Block], device: torch.device) -> Arena:
+        """Blocks one behind the other."""
+        sizes = [-(-block.size // 512) * 512 for block in wanted]
+        starts = itertools.accumulate(sizes[:-1], initial=0) if sizes else ()
+        places = tuple((block.index, at) for block, at in zip(wanted, starts, strict=True))
+        return cls(sum(sizes), places, device)
+
+    def take(self) -> Tensor:
+        """Memory for them."""
+        return torch.empty(self.size, dtype=torch.uint8, device=self.device)
 
 
 def in_time(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -23,37 +23,26 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from widen.gpu.code import workers
-from widen.gpu.replay import driver
-from widen.gpu.replay.memory import TOGETHER, Block, Step, in_time, taken_together
-from widen.gpu.replay.reading import Reading
+from widen.gpu.replay.issuing import Guess, Part, Recording, Results, beginning
+from widen.gpu.replay.memory import (
+    TOGETHER,
+    Arena,
+    Block,
+    Clearing,
+    Copying,
+    Step,
+    View,
+    in_time,
+)
 
 Tensor = torch.Tensor
-Run = Callable[..., None]
+Run = Callable[..., Any]
 
 EMPTY = {torch.ops.aten.empty.memory_format, torch.ops.aten.zeros.default}
 """Operations that take memory; whatever else is not a view cannot be issued again."""
 
 
 # ── what is noted ────────────────────────────────────────────────────────────────────────────────
-
-
-class View(NamedTuple):
-    """A tensor in a block of memory, `offset` bytes after its beginning."""
-
-    block: int
-    offset: int
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-
-    def of(self, blocks: Sequence[Tensor]) -> Tensor:
-        """The tensor, in other blocks."""
-        block = blocks[self.block]
-        start = block.storage_offset() * block.element_size() + self.offset
-        made = torch.empty(0, dtype=self.dtype, device=block.device)
-        return made.set_(
-            block.untyped_storage(), start // self.dtype.itemsize, self.shape, self.stride
-        )
 
 
 class Address(NamedTuple):
@@ -71,24 +60,18 @@ Bind = Callable[[list[Any], list[tuple[int, int, int]]], Step | None]
 """What makes a launch of arguments that stay, but for (argument, block, offset) of some."""
 
 
-@dataclass(frozen=True)
-class Guess:
-    """What was decided from numbers on the device, and how."""
-
-    numbers: View
-    decide: Callable[[Any], Any]
-    choice: Any
-
-
 class Recorder(TorchDispatchMode):
     """Listens to a call: inside ``with Recorder(given):`` memory and launches are noted.
 
-    Anything that could not be issued again (a copy of an operand, a second block) ends it.
+    Anything that could not be issued again (arithmetic of PyTorch, a second block) ends it. The
+    last of the tensors that are given, `results` of them, are those of the result.
     """
 
-    def __init__(self, given: Sequence[Tensor]) -> None:
+    def __init__(self, given: Sequence[Tensor], results: int = 1) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.blocks, self.out, self.given = list(given), given[-1], len(given)
+        self.blocks, self.results, self.before = list(given), results, len(given) - results
+        self.device = given[-1].device
+        self.forms = [(tuple(x.shape), x.dtype) for x in given[self.before :]]
         self.taken: list[Block] = []
         self.held: list[Tensor] = []  # tables that launches point at: they stay as long as these
         self.by_address = True
@@ -111,7 +94,12 @@ class Recorder(TorchDispatchMode):
             self._taken(result, zero=func is torch.ops.aten.zeros.default)
         elif func is torch.ops.aten.clone.default and args[0].is_contiguous():
             self._taken(result, zero=False)
-            self.launched((result, args[0]), lambda new, old: new.copy_(old), tensors=True)
+            self._copied(result, args[0])
+        elif func is torch.ops.aten.stack.default and not any(args[1:]) and not kwargs:
+            self._taken(result, zero=False)
+            self.launched(
+                (result, *args[0]), lambda new, *old: torch.stack(old, out=new), tensors=True
+            )
         elif not (func.is_view and _is_in(result, args)):
             self.give_up()
         return result
@@ -134,6 +122,15 @@ class Recorder(TorchDispatchMode):
             return
         self.taken.append(Block(len(self.blocks), tensor.nbytes, zero, tensor.device))
         self.blocks.append(tensor)
+
+    def _copied(self, new: Tensor, old: Tensor) -> None:
+        """Note a copy of a tensor without gaps."""
+        to, come = self.view(new), self.view(old)
+        if self.lost or to is None or come is None or new.device.type != "cuda":
+            self.launched((new, old), lambda new, old: new.copy_(old), tensors=True)
+            return
+        places = (to.block, to.offset), (come.block, come.offset)
+        self.steps.append((Copying(*places, new.nbytes, new.device.index), {to.block, come.block}))
 
     def view(self, tensor: Tensor) -> View | None:
         """Where a tensor is; None if it is a constant, which stays where it is."""
@@ -192,25 +189,37 @@ class Recorder(TorchDispatchMode):
 
         self.steps.append((bound or step, uses))
 
-    def recording(self) -> Recording | None:
-        """What was recorded, if it can be issued again."""
+    def recording(self, make: Callable[[], Results] | None = None) -> Recording | None:
+        """What was recorded, if it can be issued again; `make` takes memory for a result.
+
+        Unless it is given, that is for tensors like those that were recorded.
+        """
         if self.lost:
             return None
-        recording = Recording(self.out, self.given - 1, len(self.blocks), self.held)
-        before: list[Step] = []
-        if self.by_address and 0 < sum(block.size for block in self.taken) <= TOGETHER:
-            first, takes = taken_together(self.taken)
-            before.append(first)
+        size = sum(block.size for block in self.taken)
+        arena = None
+        if self.by_address and self.device.type == "cuda" and size <= TOGETHER:
+            arena = Arena.of(self.taken, self.device)
+        parts: list[Part] = []
+        recording = Recording(
+            parts, before=self.before, count=len(self.blocks), make=make or self._maker(),
+            results=self.results, device=self.device, arena=arena, held=self.held,
+        )  # fmt: skip
+        if arena is not None:
+            takes: dict[int, Step] = {x.index: Clearing(x) for x in self.taken if x.zero}
         else:
             takes = {block.index: block.take for block in self.taken}
-        takes[recording.index] = recording.take
-        ready = set(range(recording.index))
-        begin = 0
+            result = range(self.before, self.before + self.results)
+            takes |= dict.fromkeys(result, recording.take)
+        ready, begin = set(range(self.before)), 0
         for end, guess in (*self.checks, (len(self.steps), self.guess)):
-            steps = before + in_time(self.steps[begin:end], takes, ready)
-            recording.parts.append(Part(steps, guess))
-            begin, before = end, []
+            parts.append(Part(in_time(self.steps[begin:end], takes, ready), guess))
+            begin = end
         return recording
+
+    def _maker(self) -> Callable[[], Results]:
+        device, forms = self.device, self.forms
+        return lambda: [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in forms]
 
 
 def _is_in(result: Any, given: Sequence[Any]) -> bool:
@@ -258,16 +267,8 @@ def read_here() -> None:
     """Launches from here on keep the device busy while what the guess depends on is read."""
     recorder = listener()
     if recorder is not None and recorder.guess is not None:
-        view, device = recorder.guess.numbers, recorder.out.device
-
-        def begin(blocks: list[Any], addresses: list[int]) -> None:
-            if device.type == "cuda":
-                address = addresses[view.block] + view.offset
-                _reading.begin(address, view.shape, view.dtype, device.index)
-            else:
-                _reading.begin_here(view.of(blocks))
-
-        recorder.steps.append((begin, {view.block}))
+        guess = recorder.guess
+        recorder.steps.append((beginning(guess, recorder.device), {guess.numbers.block}))
 
 
 def postpone() -> None:
@@ -298,59 +299,3 @@ def was_checked(change: Callable[[Any], Any]) -> None:
         steps, guess = recorder.checks[-1]
         assert guess is not None
         recorder.checks[-1] = steps, replace(guess, choice=change(guess.choice))
-
-
-_reading = Reading()
-
-
-@dataclass(frozen=True)
-class Part:
-    """Launches up to the place where a guess is checked, if there is one."""
-
-    steps: list[Step]
-    guess: Guess | None
-
-
-class Recording:
-    """The launches of one kind of call.
-
-    `index` is where its result is among the `count` blocks of memory, after the operands.
-    """
-
-    def __init__(self, out: Tensor, index: int, count: int, held: list[Tensor]) -> None:
-        self.index, self.count, self.held = index, count, held
-        self.shape, self.dtype, self.device = tuple(out.shape), out.dtype, out.device
-        self.parts: list[Part] = []
-
-    @property
-    def choice(self) -> Any:
-        """The choice that it was recorded with, the first of them."""
-        return next((part.guess.choice for part in self.parts if part.guess is not None), None)
-
-    def take(self, blocks: list[Any], addresses: list[int]) -> None:
-        """Take memory for a result, unless there is some."""
-        if blocks[self.index] is None:
-            blocks[self.index] = torch.empty(self.shape, dtype=self.dtype, device=self.device)
-            addresses[self.index] = blocks[self.index].data_ptr()
-
-    def issue(self, operands: Sequence[Tensor], out: Tensor | None) -> tuple[Tensor | None, Any]:
-        """Issue the launches for these tensors; give the result, and the choice it should have had.
-
-        There is no result if a recorded choice does not cover what it should have been.
-        """
-        if self.device.type == "cuda":
-            driver.enter(self.device.index)
-        missing = self.count - self.index - 1
-        blocks: list[Any] = [*operands, out, *[None] * missing]
-        addresses = [x.data_ptr() for x in operands]
-        addresses += [0 if out is None else out.data_ptr(), *[0] * missing]
-        first = None
-        for part in self.parts:
-            for step in part.steps:
-                step(blocks, addresses)
-            if part.guess is not None:
-                choice = part.guess.decide(_reading.end())
-                first = choice if first is None else first
-                if not part.guess.choice.covers(choice):
-                    return None, first
-        return blocks[self.index], first

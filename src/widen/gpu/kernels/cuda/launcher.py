@@ -6,6 +6,7 @@ Compiled by NVRTC at first use (a second), for the device only: no nvcc, no tool
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -176,7 +177,7 @@ class Launcher:
         self._stream = stream_reader()
         self._launch = driver.calls().cuLaunchKernel
         self._fixed: tuple[Any, ...] | None = None
-        self._device, self._end, self._shared = left.device.index, finish.header, tile.shared_bytes
+        self.device, self._end, self._shared = left.device.index, finish.header, tile.shared_bytes
         clusters = min(job.tiles, driver.processors(left.device) // tile.cluster)
         self._shape = (clusters * tile.cluster, 1, 1, tile.threads, 1, 1)
         # All that the kernel reads but for addresses, passed by value: a graph can capture it. The
@@ -189,19 +190,28 @@ class Launcher:
 
         Addresses are those of left and right, and what the end begins with.
         """
-        _, parameters = self._jobs.get(addresses) or self._at(addresses)
-        fixed = self._fixed or self._loaded()
-        stream = ctypes.c_void_p(self._stream(self._device))
-        status = self._launch(*fixed, stream, parameters, None)
+        (run, given), job = self.call(addresses, self._stream(self.device))
+        status = run(*given)
         if status == driver.INVALID_CONTEXT:  # a thread that has not used the device
-            status = self._launch(*self._loaded(), stream, parameters, None)
-        if status:
-            raise RuntimeError(f"CUDA: the launch was answered {status}")
+            driver.open_context(self.device)
+            status = run(*given)
+        del job  # not before
+        driver.check(status)
+
+    def bind(self, fixed: Sequence[Any], moved: Sequence[tuple[int, int, int]]) -> Bound:
+        """The same at addresses that are `fixed`, but for (address, block, offset) of some."""
+        return Bound(self, fixed, moved)
+
+    def call(self, addresses: tuple[int, ...], stream: int) -> tuple[driver.Call, Any]:
+        """The driver's call on a stream, and what is to stay as long as it."""
+        job, parameters = self._jobs.get(addresses) or self._at(addresses)
+        fixed = self._fixed or self._loaded()
+        return (self._launch, (*fixed, ctypes.c_void_p(stream), parameters, None)), job
 
     def _loaded(self) -> tuple[Any, ...]:
         """The kernel and its shape, as `cuLaunchKernel` takes them."""
-        driver.open_context(self._device)
-        kernel = function(self._end, self._options, self._shared, self._device)
+        driver.open_context(self.device)
+        kernel = function(self._end, self._options, self._shared, self.device)
         numbers = (*self._shape, self._shared)
         self._fixed = ctypes.c_void_p(kernel), *(ctypes.c_uint32(x) for x in numbers)
         return self._fixed
@@ -218,6 +228,29 @@ class Launcher:
             self._jobs.clear()
         made = self._jobs[addresses] = job, (ctypes.c_void_p * 1)(base)
         return made
+
+
+class Bound(driver.Movable):
+    """A launch at addresses of which some are moved."""
+
+    def __init__(
+        self, launcher: Launcher, fixed: Sequence[Any], moved: Sequence[tuple[int, int, int]]
+    ) -> None:
+        self._launcher, self._fixed, self._moved = launcher, tuple(fixed), tuple(moved)
+        self.device = launcher.device
+
+    def mover(self) -> driver.Move:
+        """What gives the call."""
+        now = list(self._fixed)
+        held: list[Any] = [None]
+
+        def move(addresses: list[int], stream: int) -> driver.Call:
+            for at, block, offset in self._moved:
+                now[at] = addresses[block] + offset
+            call, held[0] = self._launcher.call(tuple(now), stream)
+            return call
+
+        return move
 
 
 def check_planes(device: torch.device, dtype: torch.dtype, **named: Tensor) -> None:
