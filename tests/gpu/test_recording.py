@@ -271,18 +271,16 @@ def test_thin_products(monkeypatch):
     assert digits == {False, True}
 
 
-@pytest.mark.parametrize("spoil", ["copy", "blocks"])
+@pytest.mark.parametrize("spoil", ["arithmetic", "blocks"])
 def test_what_cannot_be_issued_again_is_not_recorded(spoil):
     (m, k, n), little = ((4, 20, 3), 500) if ON == "cpu" else ((40, 300, 40), 1 << 16)
-    calls = Calls("standard", workspace=1 << 30 if spoil == "copy" else little)
+    calls = Calls("standard", workspace=little if spoil == "blocks" else 1 << 30)
     given = [torch.ones(shape, dtype=torch.float64, device=ON) for shape in ((m, k), (k, n))]
     out = torch.empty((m, n), dtype=torch.float64, device=ON)
     with Recorder([*given, out]) as recorder:
-        if spoil == "copy":
-            given[0] = given[0].T.contiguous().T
-            calls.run(*given, out)
-        else:
-            calls.run(*given, out)
+        if spoil == "arithmetic":
+            given[0] = given[0] + 1
+        calls.run(*given, out)
     assert not calls.kind.hopeless
     for _ in range(3):
         calls.kind.keep(recorder, FORMATS[calls.dtype])
@@ -380,20 +378,33 @@ def in_an_operator():
 
 
 @pytest.mark.parametrize("where", [nullcontext, torch.inference_mode, in_an_operator])
-def test_copies_of_operands_are_not_recorded(where):
+def test_copies_of_operands_are_made_again_or_not_recorded(where):
     """PyTorch does not say everywhere that `reshape` copies."""
+    copies = [
+        lambda x: x.mT.reshape(10, 3),
+        lambda x: x.mT.contiguous(),
+        lambda x: x.to(torch.float64),
+        lambda x: x.expand(4, 2, 3, 5).reshape(8, 3, 5),
+        lambda x: x.clone(),
+        lambda x: x.mT.clone(),
+        lambda x: torch.stack([x, x.mT.reshape(2, 3, 5)]),
+    ]
+    views = [lambda x: x.reshape(6, 5).mT[1:].unsqueeze(0).unbind(1)[0]]
+    recorded = []
     with where():
-        x = torch.ones(2, 3, 5, device=ON)
-        for change, is_lost in [
-            (lambda x: x.mT.reshape(10, 3), True),
-            (lambda x: x.mT.contiguous(), True),
-            (lambda x: x.to(torch.float64), True),
-            (lambda x: x.expand(4, 2, 3, 5).reshape(8, 3, 5), True),
-            (lambda x: x.reshape(6, 5).mT[1:].unsqueeze(0).unbind(1), False),
-        ]:
-            with Recorder([x, x]) as recorder:
-                change(x)
-            assert recorder.lost == is_lost
+        for change in copies + views:
+            x, other = (torch.rand(2, 3, 5, device=ON) for _ in range(2))
+            out = torch.zeros(change(x).shape, dtype=torch.float64, device=ON)
+            with Recorder([x, out]) as recorder:
+                made = change(x)
+                recorder.launched((out, made), lambda out, made: out.copy_(made), tensors=True)
+            recorded.append(not recorder.lost)
+            if recorded[-1]:
+                (found,), _ = recorder.recording().issue([other], None)
+                assert torch.equal(found, change(other).double())
+    assert recorded[-1]
+    if where is nullcontext:
+        assert all(recorded)
 
 
 @pytest.mark.gpu

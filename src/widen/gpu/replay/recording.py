@@ -39,7 +39,13 @@ Tensor = torch.Tensor
 Run = Callable[..., Any]
 
 EMPTY = {torch.ops.aten.empty.memory_format, torch.ops.aten.zeros.default}
-"""Operations that take memory; whatever else is not a view cannot be issued again."""
+"""Operations that take memory."""
+
+UNSAFE_VIEW = torch.ops.aten._unsafe_view.default
+"""What makes a copy one of another shape, where `reshape` copies."""
+
+COPIES = {torch.ops.aten.clone.default, torch.ops.aten._to_copy.default}
+"""Those that copy a tensor; what else is not a view cannot be issued again, but for stacks."""
 
 
 # ── what is noted ────────────────────────────────────────────────────────────────────────────────
@@ -92,7 +98,7 @@ class Recorder(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if func in EMPTY:
             self._taken(result, zero=func is torch.ops.aten.zeros.default)
-        elif func is torch.ops.aten.clone.default and args[0].is_contiguous():
+        elif func in COPIES and _is_dense(result) and result.device == args[0].device:
             self._taken(result, zero=False)
             self._copied(result, args[0])
         elif func is torch.ops.aten.stack.default and not any(args[1:]) and not kwargs:
@@ -100,7 +106,7 @@ class Recorder(TorchDispatchMode):
             self.launched(
                 (result, *args[0]), lambda new, *old: torch.stack(old, out=new), tensors=True
             )
-        elif not (func.is_view and _is_in(result, args)):
+        elif not ((func.is_view or func is UNSAFE_VIEW) and _is_in(result, args)):
             self.give_up()
         return result
 
@@ -124,10 +130,13 @@ class Recorder(TorchDispatchMode):
         self.blocks.append(tensor)
 
     def _copied(self, new: Tensor, old: Tensor) -> None:
-        """Note a copy of a tensor without gaps."""
+        """Note a copy of a tensor: of its bytes, or of its numbers."""
         to, come = self.view(new), self.view(old)
-        if self.lost or to is None or come is None or new.device.type != "cuda":
+        alike = new.dtype == old.dtype and new.is_contiguous() and old.is_contiguous()
+        if to is None or come is None or not alike or new.device.type != "cuda":
             self.launched((new, old), lambda new, old: new.copy_(old), tensors=True)
+            return
+        if self.lost:
             return
         places = (to.block, to.offset), (come.block, come.offset)
         self.steps.append((Copying(*places, new.nbytes, new.device.index), {to.block, come.block}))
@@ -220,6 +229,12 @@ class Recorder(TorchDispatchMode):
     def _maker(self) -> Callable[[], Results]:
         device, forms = self.device, self.forms
         return lambda: [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in forms]
+
+
+def _is_dense(x: Tensor) -> bool:
+    """Whether a tensor has a place in memory for every entry, and no others."""
+    last = sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True))
+    return last + 1 == x.numel()
 
 
 def _is_in(result: Any, given: Sequence[Any]) -> bool:
