@@ -151,7 +151,11 @@ def solve_by_rows(t: Words, w: Words, *, upper: bool) -> None:
 
 def take_off(w: Words, left: Words, right: Words) -> None:
     """Subtract a product in place: an addend of `gemm` would be exact, and take as long again."""
-    w[...] = w - api.matmul(left, right, dtype=w.format)
+    product = api.matmul(left, right, dtype=w.format)
+    if elementwise_panels.are_served(w, product):
+        elementwise_panels.take_off(w, product)
+    else:
+        w[...] = w - product
 
 
 def lower_of(w: Any, count: int) -> Any:

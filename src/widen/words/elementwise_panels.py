@@ -64,6 +64,14 @@ def substitute(t: Words, w: Words, *, upper: bool) -> None:
     _put_back(sides.transpose(1, 0, 2), w)
 
 
+def take_off(w: Words, other: Words) -> None:
+    """Overwrite a matrix w with w - other."""
+    if is_tensor(w.planes[0]):
+        _of_gpus().take_off(w, other)
+    else:
+        w[...] = w - other
+
+
 def _block(x: Words) -> Any:
     """All words (parts and words, rows, columns): of real parts first."""
     return np.stack([plane[part] for part in range(x.format.parts) for plane in x.planes])

@@ -1,4 +1,4 @@
-"""Panels and small triangles of `Words` on a GPU: launches of Triton kernels, a CPU's bits.
+"""Panels, small triangles and differences of `Words` on a GPU: launches of kernels, a CPU's bits.
 
 Neither form has been measured on a GPU yet. What the one before did, in float64x2 at n = 8192 on an
 H200: 3.16 s, with a launch for every column of 128 panels, whose pivots the host read, and 448
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from widen.gpu.kernels.triton import panels
+from widen.gpu.operands import in_place
 from widen.gpu.replay import driver
 from widen.gpu.replay.driver import processors
 from widen.gpu.replay.launch import launch
@@ -42,6 +43,10 @@ ACROSS = 4
 RESIDENT = 8
 """Programs of `eliminate` for which a multiprocessor has room, at least: they meet behind every
 step. With 2 warps each, 8 have 128 registers a thread, and need 78 or fewer."""
+TURNED = 32
+"""Rows and columns of a program of `put_back`, which reads columns and writes rows."""
+ROWS, ACROSS_ROWS = 4, 128
+"""Rows and columns of a program of `take_off`."""
 MOST_BLOCKS = 4096
 """The largest of so many blocks are looked at by every program."""
 
@@ -57,33 +62,38 @@ def eliminate(panel: Words) -> Exchanges:
     (rows, columns), count, parts = panel.shape, len(panel.planes), panel.format.parts
     steps, blocks = min(rows, columns), -(-rows // BLOCK)
     w = torch.stack([plane.mT for plane in panel.planes]).contiguous()
-    lower = w.clone()
-
-    def integers(*shape: int) -> Any:
-        return torch.empty(shape, dtype=torch.int64, device=w.device)
-
-    places = torch.arange(rows, device=w.device).repeat(2, 1)
-    pivots = integers(steps)
+    sizes = (3 * rows, steps, 2 * blocks, 2 * blocks, 2 * blocks)
+    lines, pivots, *known = w.new_empty(sum(sizes), dtype=torch.int64).split(sizes)
+    places, order = lines[: 2 * rows].view(2, rows), lines[2 * rows :]
+    torch.arange(rows, out=places[0])
     groups, together = _shape(blocks, w.device)
+    numbers = {"PARTS": parts, "COUNT": count}
+    lower = torch.empty_like(w)
     arguments = {
-        "w": w, "lower": lower, "places": places, "keys": integers(2, blocks),
-        "spots": integers(2, blocks), "lines": integers(2, blocks), "pivots": pivots,
+        **numbers, "w": w, "lower": lower, "places": places, "keys": known[0], "spots": known[1],
+        "lines": known[2], "pivots": pivots,
         "arrivals": torch.zeros(1, dtype=torch.int32, device=w.device), "first": -1, "steps": steps,
         "rows": rows, "columns": columns, "blocks": blocks, "groups": groups, "TOGETHER": together,
-        "PARTS": parts, "COUNT": count, "ALL": 1 << (blocks - 1).bit_length() if blocks else 1,
+        "ALL": 1 << (blocks - 1).bit_length() if blocks else 1,
         "BLOCK": BLOCK, "ACROSS": ACROSS if parts * count == 2 else 1,
     }  # fmt: skip
+    out = _Block(panel)
     with _on(w):
         for first in range(-1, 0 if together else steps) if steps else ():
             launch(
                 panels.eliminate, (blocks, groups), {**arguments, "first": first}, warps=WARPS,
                 exact=True, together=together,
             )  # fmt: skip
-    order = torch.empty_like(places[0])
-    order[places[steps % 2]] = torch.arange(rows, device=w.device)
-    below = torch.arange(columns, device=w.device)[:, None] < places[steps % 2]
-    for plane, mixed in zip(panel.planes, torch.where(below, lower, w), strict=True):
-        plane[...] = mixed[..., order].mT
+        if rows:
+            launch(
+                panels.put_back, (-(-rows // TURNED), max(1, -(-columns // TURNED))),
+                {
+                    **numbers, **out.named("out"), "w": w, "lower": lower,
+                    "places": places[steps % 2], "order": order, "rows": rows, "columns": columns,
+                    "BLOCK": TURNED, "ACROSS": TURNED,
+                },
+            )  # fmt: skip
+    out.finish()
     return Exchanges(pivots, order)
 
 
@@ -99,19 +109,61 @@ def substitute(t: Words, w: Words, *, upper: bool) -> None:
     size, width = w.shape
     if not size or not width:
         return
-    sides, columns = torch.stack(w.planes), torch.stack([plane.mT for plane in t.planes])
-    with _on(sides):
+    out, columns = _Block(w), torch.stack([plane.mT for plane in t.planes])
+    with _on(columns):
         launch(
             panels.substitute, (-(-width // COLUMNS),),
             {
-                "t": columns.contiguous(), "w": sides, "size": size, "width": width,
+                **out.named("w"), "t": columns.contiguous(), "size": size, "width": width,
                 "UPPER": upper, "PARTS": w.format.parts, "COUNT": len(w.planes),
                 "ROWS": 1 << (size - 1).bit_length(), "BLOCK": COLUMNS,
             },
             warps=max(1, min(4, size // 64)), exact=True,
         )  # fmt: skip
-    for plane, found in zip(w.planes, sides, strict=True):
-        plane[...] = found
+    out.finish()
+
+
+def take_off(w: Words, other: Words) -> None:
+    """Overwrite a matrix w with w - other."""
+    rows, columns = w.shape
+    if not rows or not columns:
+        return
+    out = _Block(w)
+    with _on(out.block):
+        launch(
+            panels.take_off, (-(-rows // ROWS), -(-columns // ACROSS_ROWS)),
+            {
+                **out.named("w"), **_Block(other).named("other", "other_"), "rows": rows,
+                "columns": columns, "PARTS": w.format.parts, "COUNT": len(w.planes), "BLOCK": ROWS,
+                "ACROSS": ACROSS_ROWS,
+            },
+            exact=True,
+        )  # fmt: skip
+    out.finish()
+
+
+class _Block:
+    """The planes of a matrix in one block of memory, in which entries of a row are neighbours.
+
+    Where they are not so a copy is, which is brought back to `finish`.
+    """
+
+    def __init__(self, x: Words) -> None:
+        self.planes, self.block = x.planes, in_place(list(x.planes))
+        self.is_copy = self.block.data_ptr() != x.planes[0].data_ptr()
+        if self.block.stride(3) != 1 and x.shape[1] > 1:
+            self.block, self.is_copy = self.block.contiguous(), True
+
+    def named(self, name: str, kind: str = "") -> dict[str, Any]:
+        """Where it is, and how far words, parts and rows are apart, as kernels name them."""
+        word, part, line, _ = self.block.stride()
+        return {name: self.block, f"{kind}word": word, f"{kind}part": part, f"{kind}line": line}
+
+    def finish(self) -> None:
+        """Write back what became of a copy."""
+        if self.is_copy:
+            for plane, found in zip(self.planes, self.block, strict=True):
+                plane[...] = found
 
 
 def _on(x: Any) -> AbstractContextManager[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,13 +39,24 @@ class Exchanges:
         pivots = [self.pivots, more.pivots + start]
         return Exchanges(library.concatenate(pivots), library.concatenate(order))
 
-    def apply(self, x: Words) -> None:
-        """Exchange the rows of a matrix: no others move than the first ones and the pivots."""
+    @cached_property
+    def moves(self) -> tuple[Any, Any]:
+        """Where rows go, and where they come from: no others move than the first and the pivots.
+
+        A row that stands twice among them gets the same numbers twice.
+        """
         library, count = library_of(self.order), len(self.pivots)
         place = {"device": self.order.device} if is_tensor(self.order) else {}
         to = library.concatenate([library.arange(count, **place), self.pivots])
-        come = self.order[to]
+        return to, self.order[to]
+
+    def apply(self, x: Words) -> None:
+        """Exchange the rows of a matrix."""
+        to, come = self.moves
         if is_tensor(x.planes[0]) and not is_tensor(to):
             to, come = (as_tensor(line).to(x.planes[0].device) for line in (to, come))
-        for plane in x.planes:  # a row that stands twice among them gets the same numbers twice
-            plane[:, to] = plane[:, come]
+        for plane in x.planes:
+            if is_tensor(plane):
+                plane.index_copy_(1, to, plane.index_select(1, come))
+            else:
+                plane[:, to] = plane[:, come]

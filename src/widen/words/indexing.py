@@ -37,8 +37,15 @@ def _turned(plane: Any, axes: tuple[int, ...]) -> Any:
     return plane.permute(axes) if is_tensor(plane) else plane.transpose(axes)
 
 
+BASIC = (slice, int, type(None), type(Ellipsis))
+"""Indices that leave the axis of parts where it is."""
+
+
 def taken(plane: Any, key: Any) -> Any:
     """plane[key] of the elements; a view where the library gives one."""
+    given = key if isinstance(key, tuple) else (key,)
+    if all(type(one) in BASIC for one in given):
+        return plane[(slice(None), *given)]
     found = _parts_last(plane)[_whole(key)]
     return _turned(found, (found.ndim - 1, *range(found.ndim - 1)))
 

@@ -1,4 +1,4 @@
-"""Elimination in a panel of columns, and substitution with a small triangle, in words on a GPU.
+"""Elimination in a panel of columns, substitution with a small triangle, differences, in words.
 
 The bits are those of cpu/kernels/panels.py. A column is one launch, and nothing is read by the host
 on the way. Rows are not exchanged: each has a place, which is the row where it would be by now, and
@@ -45,22 +45,34 @@ def finished(words, plain, COUNT: tl.constexpr):
 
 
 @triton.jit
-def load_number(pointer, at, length, mask, PARTS: tl.constexpr, COUNT: tl.constexpr):
-    """Numbers of one part or two: words of a part are `PARTS * length` apart, parts `length`."""
-    number = (load_words(pointer, pointer, at, PARTS * length, mask, COUNT, False),)
+def load_apart(pointer, at, apart, mask, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Numbers of one part or two: words of a part are apart[0] apart, parts apart[1]."""
+    word, part = apart
+    number = (load_words(pointer, pointer, at, word, mask, COUNT, False),)
     if PARTS == 2:
-        other = load_words(pointer, pointer, at + length, PARTS * length, mask, COUNT, False)
-        number = number + (other,)
+        number = number + (load_words(pointer, pointer, at + part, word, mask, COUNT, False),)
     return number
+
+
+@triton.jit
+def store_apart(pointer, at, apart, mask, number, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """Store numbers in the same order."""
+    word, part = apart
+    for p in tl.static_range(PARTS):
+        for l in tl.static_range(COUNT):
+            tl.store(pointer + l * word + p * part + at, number[p][l], mask=mask)
+
+
+@triton.jit
+def load_number(pointer, at, length, mask, PARTS: tl.constexpr, COUNT: tl.constexpr):
+    """The same of parts that are `length` apart, and words behind all parts."""
+    return load_apart(pointer, at, (PARTS * length, length), mask, PARTS, COUNT)
 
 
 @triton.jit
 def store_number(pointer, at, length, mask, number, PARTS: tl.constexpr, COUNT: tl.constexpr):
     """Store numbers in the same order."""
-    for part in tl.static_range(PARTS):
-        for l in tl.static_range(COUNT):
-            place = pointer + (l * PARTS + part) * length + at
-            tl.store(place, number[part][l], mask=mask)
+    store_apart(pointer, at, (PARTS * length, length), mask, number, PARTS, COUNT)
 
 
 @triton.jit
@@ -309,24 +321,24 @@ def row_of(x, row, j, shape: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.conste
     return new
 
 
-@triton.jit(do_not_specialize=["size", "width"])
+@triton.jit(do_not_specialize=["size", "width", "word", "part", "line"])
 def substitute(
-    t, w, size, width, UPPER: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    t, w, size, width, word, part, line, UPPER: tl.constexpr, PARTS: tl.constexpr,
+    COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Overwrite w (words, parts, size, width) with T^-1 w; a program has some of its columns.
+    """Overwrite w (size, width) with T^-1 w; a program has some of its columns.
 
-    T (words, parts, columns, rows) is upper triangular, or lower with ones on the diagonal. Columns
-    stay in registers, a thread has some rows of them: a step is one row that all read, and one
-    number less of every row behind. Nothing waits for memory but what T has.
+    Words, parts and rows of w are as far apart as is said. T (words, parts, columns, rows) is upper
+    triangular, or lower with ones on the diagonal. Columns stay in registers, a thread has some
+    rows of them: a step is one row that all read, and one number less of every row behind.
     """
     row = tl.arange(0, ROWS)[:, None]
     at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)[None, :]
     inside = (row < size) & (at < width)
     shape: tl.constexpr = (ROWS, BLOCK)
-    length, square = wide(size) * width, wide(size) * size
-    place = wide(row) * width + at
-    z = load_number(w, place, length, inside, PARTS, COUNT)
+    square, apart = wide(size) * size, (wide(word), wide(part))
+    place = wide(row) * line + at
+    z = load_apart(w, place, apart, inside, PARTS, COUNT)
     for step in range(size):
         j = size - 1 - step if UPPER else step + 0
         y = row_of(z, row, j, shape, PARTS, COUNT)
@@ -339,4 +351,48 @@ def substitute(
         product = times(in_all(x, shape, PARTS, COUNT), y, PARTS, COUNT)
         left = row < j if UPPER else row > j
         z = chosen(left, less(z, product, PARTS, COUNT), z, PARTS, COUNT)
-    store_number(w, place, length, inside, z, PARTS, COUNT)
+    store_apart(w, place, apart, inside, z, PARTS, COUNT)
+
+
+@triton.jit(do_not_specialize=["rows", "columns", "word", "part", "line"])
+def put_back(
+    w, lower, places, order, out, word, part, line, rows, columns, PARTS: tl.constexpr,
+    COUNT: tl.constexpr, BLOCK: tl.constexpr, ACROSS: tl.constexpr,
+):  # fmt: skip
+    """Rows of an eliminated panel at their places, multipliers left of the diagonal; their order.
+
+    Words, parts and rows of `out` are as far apart as is said.
+    """
+    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)
+    c = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
+    place = tl.load(places + at, mask=at < rows, other=0)
+    if tl.program_id(1) == 0:
+        tl.store(order + place, at, mask=at < rows)
+    inside = (at < rows)[:, None] & (c < columns)[None, :]
+    length, there = wide(columns) * rows, wide(c)[None, :] * rows + at[:, None]
+    below = c[None, :] < place[:, None]
+    x = load_number(w, there, length, inside & (below == 0), PARTS, COUNT)
+    y = load_number(lower, there, length, inside & below, PARTS, COUNT)
+    here = place[:, None] * line + c[None, :]
+    found = chosen(below, y, x, PARTS, COUNT)
+    store_apart(out, here, (wide(word), wide(part)), inside, found, PARTS, COUNT)
+
+
+@triton.jit(
+    do_not_specialize=[
+        "rows", "columns", "word", "part", "line", "other_word", "other_part", "other_line",
+    ]
+)  # fmt: skip
+def take_off(
+    w, word, part, line, other, other_word, other_part, other_line, rows, columns,
+    PARTS: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr, ACROSS: tl.constexpr,
+):  # fmt: skip
+    """Overwrite w (rows, columns) with w - other, in place."""
+    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    c = wide(tl.program_id(1)) * ACROSS + tl.arange(0, ACROSS)[None, :]
+    inside = (at < rows) & (c < columns)
+    here, there = at * line + c, at * other_line + c
+    apart = wide(word), wide(part)
+    x = load_apart(w, here, apart, inside, PARTS, COUNT)
+    y = load_apart(other, there, (wide(other_word), wide(other_part)), inside, PARTS, COUNT)
+    store_apart(w, here, apart, inside, less(x, y, PARTS, COUNT), PARTS, COUNT)
