@@ -283,8 +283,7 @@ def test_calls_with_other_planes_are_of_another_kind():
     ]
     assert len(set(kinds)) == 6
     assert (
-        gpu_recorded.key_of_operand(encoded(b, "right", unit="int8", system="residues"))
-        == kinds[0]
+        gpu_recorded.key_of_operand(encoded(b, "right", unit="int8", system="residues")) == kinds[0]
     )
 
 

@@ -189,12 +189,11 @@ def test_where_results_go(where):
     calls = Calls(dtype=name)
     for a, b in alike(*draw_words("phi1", shape, 7, name)):
         left, right = moved(a), moved(b)
-        out = {
-            "fresh": lambda: room((m, n), name),
-            "turned": lambda: room((n, m), name).T,
-            "scattered": lambda: Words.of(a.format, [p.clone() for p in room((m, n), name).planes]),
-            "operand": lambda left=left: left,
-        }[where]()
+        out = left if where == "operand" else room((m, n), name)
+        if where == "turned":
+            out = room((n, m), name).T
+        if where == "scattered":
+            out = Words.of(a.format, [plane.clone() for plane in out.planes])
         found = calls(left, right, out=out)
         assert found is out
         assert_same_words(here(out), widen.matmul(a, b, dtype=name))

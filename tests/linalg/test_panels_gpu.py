@@ -62,6 +62,73 @@ def test_a_substitution_has_a_cpu_s_bits(shape, parts, count, upper):
     assert_same(one, fetched(other))
 
 
+@pytest.mark.parametrize(
+    ("shape", "parts", "count"),
+    [((5, 3), 1, 2), ((8, 2), 1, 3), ((7, 2), 2, 2)] + [((256, 70), 1, 2)] * (ON == "cuda"),
+)
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("chunk", [2, 64] if ON == "cuda" else [2])
+def test_a_substitution_in_chunks_of_rows(shape, parts, count, upper, chunk, monkeypatch):
+    monkeypatch.setattr(elementwise_panels_gpu, "CHUNK", chunk if shape[0] < 9 else 64)
+    for kind in ("random", "infinite", "zeros"):
+        t = matrix_of("random", (shape[0], shape[0]), parts, count)
+        w = matrix_of(kind, shape, parts, count)
+        one, other = w.copy(), moved(w)
+        with np.errstate(all="ignore"):
+            elementwise_panels.substitute(t, one, upper=upper)
+        elementwise_panels_gpu.substitute(moved(t), other, upper=upper)
+        assert_same(one, fetched(other))
+
+
+def lying(x, how):
+    """The same numbers of `Words` as parts of larger matrices, in columns, or in planes apart."""
+    if how == "scattered":
+        return widen.Words.of(x.format, [plane.clone() for plane in x.planes])
+    if how == "columns":
+        block = torch.stack([plane.mT for plane in x.planes])
+        return widen.Words.of(x.format, tuple(block.contiguous().mT))
+    block = torch.full((len(x.planes), x.format.parts, *(size + 3 for size in x.shape)), 5.0)
+    block = block.to(x.planes[0])
+    part = block[..., 1:-2, 2:-1]
+    part.copy_(torch.stack(x.planes))
+    return widen.Words.of(x.format, tuple(part))
+
+
+@pytest.mark.parametrize("how", ["part", "columns", "scattered"])
+@pytest.mark.parametrize(("parts", "count"), [(1, 2), (2, 2)])
+def test_matrices_in_place(how, parts, count):
+    """Whatever lies beside them stays as it was."""
+    square, w, d = (matrix_of("random", s, parts, count) for s in ((4, 4), (4, 5), (4, 5)))
+    panel = matrix_of("ties", (7, 3), parts, count)
+    found, wanted = lying(moved(w), how), w.copy()
+    elementwise_panels_gpu.substitute(lying(moved(square), how), found, upper=True)
+    elementwise_panels.substitute(square, wanted, upper=True)
+    assert_same(wanted, fetched(found))
+    elementwise_panels_gpu.take_off(found, lying(moved(d), how))
+    wanted -= d
+    assert_same(wanted, fetched(found))
+    found, wanted = lying(moved(panel), how), panel.copy()
+    exchanges = elementwise_panels_gpu.eliminate(found)
+    assert exchanges.order.tolist() == elementwise_panels.eliminate(wanted).order.tolist()
+    assert_same(wanted, fetched(found))
+    if how == "part":
+        base = found.planes[0]._base
+        others = base.numel() - sum(plane.numel() for plane in found.planes)
+        assert int((base == 5.0).sum()) >= others
+
+
+@pytest.mark.parametrize("kind", ["random", "far apart", "infinite", "zeros"])
+@pytest.mark.parametrize(("parts", "count"), [(1, 2), (1, 3), (2, 2)])
+@pytest.mark.parametrize("shape", [(5, 131), (0, 3), (3, 0)])
+def test_differences(kind, parts, count, shape):
+    """As in elementwise operations."""
+    x, y = (matrix_of(one, shape, parts, count) for one in (kind, "random"))
+    found, other = moved(x), moved(y)
+    elementwise_panels_gpu.take_off(found, other)
+    with np.errstate(all="ignore"):
+        assert_same(x - y, fetched(found))
+
+
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(("parts", "count"), [(1, 2), (1, 3), (2, 2)])
 def test_one_launch_has_the_bits_of_many(parts, count, together, monkeypatch):

@@ -286,9 +286,7 @@ def test_a_recording_is_kept_by_its_own_choice():
         last = property(lambda self: "another's", lambda self, choice: None)
 
     kind, choice = Disturbed(), SimpleNamespace(key="own")
-    recorder = SimpleNamespace(
-        recording=lambda make: SimpleNamespace(choice=choice), results=1
-    )
+    recorder = SimpleNamespace(recording=lambda make: SimpleNamespace(choice=choice), results=1)
     kind.keep(recorder, FORMATS["float64"])
     assert list(kind.by_choice) == ["own"]
 

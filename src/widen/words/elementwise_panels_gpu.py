@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from widen.gpu.kernels.triton import panels
+from widen.gpu.kernels.triton import panels, triangles
 from widen.gpu.operands import in_place
 from widen.gpu.replay import driver
 from widen.gpu.replay.driver import processors
@@ -36,6 +36,8 @@ BLOCK = 64
 WARPS = 2
 COLUMNS = 2
 """Columns of a program of `substitute`, a warp for each 64 rows: one warp has no barriers."""
+CHUNK = 64
+"""Rows of a chunk there: behind a step, chunks that are finished take no work."""
 GROUPS = 8
 """Programs that share the columns behind a pivot."""
 ACROSS = 4
@@ -112,11 +114,12 @@ def substitute(t: Words, w: Words, *, upper: bool) -> None:
     out, columns = _Block(w), torch.stack([plane.mT for plane in t.planes])
     with _on(columns):
         launch(
-            panels.substitute, (-(-width // COLUMNS),),
+            triangles.substitute, (-(-width // COLUMNS),),
             {
                 **out.named("w"), "t": columns.contiguous(), "size": size, "width": width,
                 "UPPER": upper, "PARTS": w.format.parts, "COUNT": len(w.planes),
-                "ROWS": 1 << (size - 1).bit_length(), "BLOCK": COLUMNS,
+                "ROWS": min(CHUNK, 1 << (size - 1).bit_length()), "CHUNKS": -(-size // CHUNK),
+                "BLOCK": COLUMNS,
             },
             warps=max(1, min(4, size // 64)), exact=True,
         )  # fmt: skip
@@ -131,7 +134,7 @@ def take_off(w: Words, other: Words) -> None:
     out = _Block(w)
     with _on(out.block):
         launch(
-            panels.take_off, (-(-rows // ROWS), -(-columns // ACROSS_ROWS)),
+            triangles.take_off, (-(-rows // ROWS), -(-columns // ACROSS_ROWS)),
             {
                 **out.named("w"), **_Block(other).named("other", "other_"), "rows": rows,
                 "columns": columns, "PARTS": w.format.parts, "COUNT": len(w.planes), "BLOCK": ROWS,

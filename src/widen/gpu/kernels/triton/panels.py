@@ -1,4 +1,4 @@
-"""Elimination in a panel of columns, substitution with a small triangle, differences, in words.
+"""Elimination in a panel of columns, in words on a GPU.
 
 The bits are those of cpu/kernels/panels.py. A column is one launch, and nothing is read by the host
 on the way. Rows are not exchanged: each has a place, which is the row where it would be by now, and
@@ -307,53 +307,6 @@ def eliminate(
             )  # fmt: skip
 
 
-@triton.jit
-def row_of(x, row, j, shape: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr):
-    """Row j of numbers in registers, in all rows: a sum of bits, all but one of which are 0."""
-    new = ()
-    for part in tl.static_range(PARTS):
-        words = ()
-        for l in tl.static_range(COUNT):
-            bits = tl.where(row == j, x[part][l].to(tl.int64, bitcast=True), 0)
-            line = tl.sum(bits, 0)[None, :].to(tl.float64, bitcast=True)
-            words = words + (tl.broadcast_to(line, shape),)
-        new = new + (words,)
-    return new
-
-
-@triton.jit(do_not_specialize=["size", "width", "word", "part", "line"])
-def substitute(
-    t, w, size, width, word, part, line, UPPER: tl.constexpr, PARTS: tl.constexpr,
-    COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Overwrite w (size, width) with T^-1 w; a program has some of its columns.
-
-    Words, parts and rows of w are as far apart as is said. T (words, parts, columns, rows) is upper
-    triangular, or lower with ones on the diagonal. Columns stay in registers, a thread has some
-    rows of them: a step is one row that all read, and one number less of every row behind.
-    """
-    row = tl.arange(0, ROWS)[:, None]
-    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    inside = (row < size) & (at < width)
-    shape: tl.constexpr = (ROWS, BLOCK)
-    square, apart = wide(size) * size, (wide(word), wide(part))
-    place = wide(row) * line + at
-    z = load_apart(w, place, apart, inside, PARTS, COUNT)
-    for step in range(size):
-        j = size - 1 - step if UPPER else step + 0
-        y = row_of(z, row, j, shape, PARTS, COUNT)
-        if UPPER:
-            diagonal = row * 0 + wide(j) * (size + 1)
-            p = load_number(t, diagonal, square, diagonal < square, PARTS, COUNT)
-            y = over(y, in_all(p, shape, PARTS, COUNT), PARTS, COUNT)
-            z = chosen(row == j, y, z, PARTS, COUNT)
-        x = load_number(t, wide(j) * size + row, square, row < size, PARTS, COUNT)
-        product = times(in_all(x, shape, PARTS, COUNT), y, PARTS, COUNT)
-        left = row < j if UPPER else row > j
-        z = chosen(left, less(z, product, PARTS, COUNT), z, PARTS, COUNT)
-    store_apart(w, place, apart, inside, z, PARTS, COUNT)
-
-
 @triton.jit(do_not_specialize=["rows", "columns", "word", "part", "line"])
 def put_back(
     w, lower, places, order, out, word, part, line, rows, columns, PARTS: tl.constexpr,
@@ -376,23 +329,3 @@ def put_back(
     here = place[:, None] * line + c[None, :]
     found = chosen(below, y, x, PARTS, COUNT)
     store_apart(out, here, (wide(word), wide(part)), inside, found, PARTS, COUNT)
-
-
-@triton.jit(
-    do_not_specialize=[
-        "rows", "columns", "word", "part", "line", "other_word", "other_part", "other_line",
-    ]
-)  # fmt: skip
-def take_off(
-    w, word, part, line, other, other_word, other_part, other_line, rows, columns,
-    PARTS: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr, ACROSS: tl.constexpr,
-):  # fmt: skip
-    """Overwrite w (rows, columns) with w - other, in place."""
-    at = wide(tl.program_id(0)) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    c = wide(tl.program_id(1)) * ACROSS + tl.arange(0, ACROSS)[None, :]
-    inside = (at < rows) & (c < columns)
-    here, there = at * line + c, at * other_line + c
-    apart = wide(word), wide(part)
-    x = load_apart(w, here, apart, inside, PARTS, COUNT)
-    y = load_apart(other, there, (wide(other_word), wide(other_part)), inside, PARTS, COUNT)
-    store_apart(w, here, apart, inside, less(x, y, PARTS, COUNT), PARTS, COUNT)
