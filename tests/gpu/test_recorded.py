@@ -31,6 +31,13 @@ SHAPE = (1, 4, 2) if ON == "cpu" else (70, 200, 130)
 FORMATS = ["float64_float32", "complex64x2"] if ON == "cpu" else WIDE
 
 
+def slowly(values):
+    """Values of a parameter, all but the first of them slow where kernels are interpreted."""
+    if ON == "cuda":
+        return values
+    return [values[0], *(pytest.param(value, marks=pytest.mark.slow) for value in values[1:])]
+
+
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):
     monkeypatch.setattr(recorded, "_recordings", recorded.Recordings())
@@ -115,7 +122,7 @@ def hostile(a, b):
     yield a, b
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", slowly(FORMATS))
 @pytest.mark.parametrize("accuracy", ["standard"] + ["correct", "fast"] * (ON == "cuda"))
 def test_words(name, accuracy):
     """Whatever data follow those that were recorded."""
@@ -180,7 +187,7 @@ def room(dims, fmt):
     return moved(x)
 
 
-@pytest.mark.parametrize("where", ["fresh", "turned", "scattered", "operand"])
+@pytest.mark.parametrize("where", slowly(["operand", "turned", "fresh", "scattered"]))
 def test_where_results_go(where):
     size = SHAPE[1]
     shape = (size, size, size) if where == "operand" else SHAPE
@@ -200,7 +207,7 @@ def test_where_results_go(where):
     assert calls.new == 1
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+@pytest.mark.parametrize("dtype", slowly(["float64", "complex64"]))
 @pytest.mark.parametrize("accuracy", ["standard"] + ["correct", "fast", 40] * (ON == "cuda"))
 def test_sums(dtype, accuracy):
     """alpha a b + beta c, whatever data follow."""

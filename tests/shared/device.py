@@ -71,7 +71,7 @@ def product(a, b, accuracy="standard", dtype="float64", plan=None, workspace=1 <
     problem = Problem(left, right, as_contract(accuracy), fmt, workspace, plan=plan)
     bits = operands.bits_of(out.reshape(problem.shape[0], *shape[-2:]), fmt.parts)
     plan = run(gpu_stages, problem, bits, Clock(timed=False))
-    return plan, as_array(gpu_products._given_back(fmt, out, None).cpu())
+    return plan, as_array(gpu_batches.given_back(fmt, out, None).cpu())
 
 
 def words_product(a, b, name, accuracy="standard", alpha=1.0, beta=0.0, c=None, **choices):
@@ -110,10 +110,10 @@ def gemm(a, b, c=None, alpha=1.0, beta=0.0, bound=False, **options):
     call = check_call(a, b, options, 1 << 30, complex_scalars=complex_scalars)
     out = gpu_batches.room_for(call.fmt, call.dims, a.device).fill_(7)
     limits = torch.empty(call.dims, dtype=torch.float64) if bound else None
-    scaling = gpu_products._scaling(call, Scalars(alpha, beta, c), None, a.device)
+    scaling = gpu_products._scaling(call, Scalars(alpha, beta, c), a.device)
     ledger = Clock(timed=False, bounds=bound)
     gpu_products._run(call, scaling, out, limits, options, ledger)
-    found = as_array(gpu_products._given_back(call.fmt, out, None))
+    found = as_array(gpu_batches.given_back(call.fmt, out, None))
     return found if limits is None else (found, limits.numpy())
 
 

@@ -1,10 +1,11 @@
 """Panels, small triangles and differences of `Words` on a GPU: launches of kernels, a CPU's bits.
 
-Neither form has been measured on a GPU yet. What the one before did, in float64x2 at n = 8192 on an
-H200: 3.16 s, with a launch for every column of 128 panels, whose pivots the host read, and 448
-triangles whose rows went through memory 2016 times. Now a panel of 128 columns is one launch, and
-a triangle of 256 rows stays in registers. With sm_90, `eliminate` has 78 registers for two words,
-72 for four, 70 for two of complex numbers; `substitute` 80 to 168 with 256 rows.
+A panel of 128 columns is one launch, and a triangle of 256 rows stays in registers: before, every
+column was a launch whose pivot the host read, and rows of triangles went through memory (float64x2,
+n = 8192 on an H200: 3.16 s). Matrices are read and written where they are: turning planes and
+gathering rows by PyTorch took some sixty operations a panel. `eliminate` has 72 registers for two
+words with sm_90; `substitute` 64, and is bound by float64 arithmetic: of 256 rows, chunks of 64
+leave out 6 of 16 parts of the work.
 """
 
 from __future__ import annotations
