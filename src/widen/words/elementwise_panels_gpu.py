@@ -66,7 +66,8 @@ def eliminate(panel: Words) -> Exchanges:
     steps, blocks = min(rows, columns), -(-rows // BLOCK)
     w = torch.stack([plane.mT for plane in panel.planes]).contiguous()
     sizes = (3 * rows, steps, 2 * blocks, 2 * blocks, 2 * blocks)
-    lines, pivots, *known = w.new_empty(sum(sizes), dtype=torch.int64).split(sizes)
+    room = torch.empty(sum(sizes), dtype=torch.int64, device=w.device)
+    lines, pivots, *known = torch.split(room, sizes)
     places, order = lines[: 2 * rows].view(2, rows), lines[2 * rows :]
     torch.arange(rows, out=places[0])
     groups, together = _shape(blocks, w.device)
