@@ -65,7 +65,7 @@ def eliminate(panel: Words) -> Exchanges:
     (rows, columns), count, parts = panel.shape, len(panel.planes), panel.format.parts
     steps, blocks = min(rows, columns), -(-rows // BLOCK)
     w = torch.stack([plane.mT for plane in panel.planes]).contiguous()
-    sizes = (3 * rows, steps, 2 * blocks, 2 * blocks, 2 * blocks)
+    sizes = [3 * rows, steps, 2 * blocks, 2 * blocks, 2 * blocks]
     room = torch.empty(sum(sizes), dtype=torch.int64, device=w.device)
     lines, pivots, *known = torch.split(room, sizes)
     places, order = lines[: 2 * rows].view(2, rows), lines[2 * rows :]
