@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ from widen.gpu.planning import Question, cached_plan
 from widen.gpu.replay import private
 from widen.gpu.replay.recording import Recorder, Recording
 from widen.gpu.scaling import Scaling
-from widen.options import Options
+from widen.options import Options, Wanted
 from widen.plan import Plan
 from widen.planner import first_cap, typical_needs
 from widen.stages.compiling.once import Once
@@ -279,14 +280,11 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
 
     Launches are recorded if they may be issued again.
     """
-    where, info = call.device, options.info
-    recordings = _recordings_of(call, scalars, out, options)
+    where, info, recordings = call.device, options.info, _recordings_of(call, scalars, out, options)
     with ready(call, options), foreseeing(lambda needs: _foreseen(call, options, needs)):
         scaling = None if scalars.trivial else _scaling(call, scalars, out, where)
         target = _target(call, out, where)
-        bound = None
-        if info is True:
-            bound = torch.empty(call.dims, dtype=torch.float64, device=where)
+        bound = torch.empty(call.dims, dtype=torch.float64, device=where) if info is True else None
         account = Clock(timed=bool(info), bounds=bool(info))
         if recordings is None:
             ran = _run(call, scaling, target, bound, options, account)
@@ -302,7 +300,8 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
 
 def _foreseen(call: Call, options: Options, needs: Needs | None) -> list[Variant]:
     """The kernels that a call will need, as far as can be told."""
-    return kernels_of(call, run_nowhere, needs=needs) if options.plan is None else []
+    run = partial(run_nowhere, info=options.info)
+    return kernels_of(call, run, needs=needs) if options.plan is None else []
 
 
 def _scaling(call: Call, scalars: Scalars, out: Any, where: torch.device) -> Scaling:
@@ -395,6 +394,7 @@ def computed(
     return _given_back(call.fmt, target, None), ran
 
 
-def run_nowhere(call: Call) -> None:
+def run_nowhere(call: Call, info: Wanted = False) -> None:
     """A product of a CPU's tensors, whose launches are watched (`gpu.foresight`)."""
-    computed(call, Scalars(), None, Clock(timed=False))
+    bound = torch.empty(call.dims, dtype=torch.float64) if info is True else None
+    computed(call, Scalars(), bound, Clock(timed=False, bounds=bool(info)))
