@@ -100,44 +100,51 @@ def _refined(a: Any, x: Words) -> tuple[Words, float]:
     """One step, and the size of its correction."""
     n, fmt = x.shape[1], x.format
     library = library_of(first_words(x))
-    identity = eye_like(first_words(x), n)
     squares = api.matmul(adjoint(x), x, dtype=fmt)  # I - R
     s_words = api.matmul(adjoint(x), api.matmul(a, x, dtype=fmt), dtype=fmt)
     values = diagonal_of(s_words.real) / diagonal_of(squares.real)
     row, column = values.reshape(1, n), values.reshape(n, 1)
-    r = _missing(squares)
     rest, gap = first_words(s_words - squares * row), first_words(row - column)
     most = float(abs(first_words(values)).max())
     noise = 2.0 ** (8 - PRECISION[len(x.planes)]) * n * most
-    near = unsure(rest, gap, noise) & (identity == 0)
-    safe = library.where(gap == 0, library.ones_like(gap), gap)
-    upper = library.triu(library.where(near, r / 2, rest / safe), 1)
+    near, quotients = unsure(rest, gap, noise)
+    diagonal_view(near)[...] = False
+    r = _missing(squares)  # the adjoint of itself, as X'X is
+    wanted = library.where(near, r / 2, quotients)
     # E + E' = R to the last bit, or orthogonality would be lost to 1 / gap.
-    whole = (r + adjoint(r)) / 2
-    e = upper + library.tril(whole - adjoint(upper), -1) + library.diag(library.diagonal(whole) / 2)
+    e = library.where(_above_diagonal(gap), wanted, r - adjoint(wanted))
+    diagonal_view(e)[...] = library.diagonal(r) / 2
     correction = product(first_words(x), e) if len(x.planes) == 2 else api.matmul(x, e, dtype=fmt)
     x = x + correction
     turned = _turned_groups(a, x, (values, noise), on_host(near)) if bool(near.any()) else 0.0
     return x, max(size_of(e), turned)
 
 
-def unsure(rest: Any, gap: Any, noise: float) -> Any:
-    """Pairs of values that are not told apart.
+def _above_diagonal(like: Any) -> Any:
+    """Where a square matrix is above its diagonal."""
+    at = library_of(like).cumsum(library_of(like).ones_like(like[0]), 0)
+    return at[:, None] < at[None, :]
 
-    A pair is one of them where its correction rest / gap is no small number, or where the gap is
-    within the errors of both values, which are sums of rest^2 / gap: a value is the Rayleigh
-    quotient of its vector; or where it is noise. A bound by norms of whole matrices would not do:
-    it would take tiny values for a cluster again and again, and each rotation would undo what the
-    last one had found.
+
+def unsure(rest: Any, gap: Any, noise: float) -> tuple[Any, Any]:
+    """Pairs of values that are not told apart; and the corrections rest / gap of all.
+
+    A pair is one of them where its correction is no small number, or where the gap is within the
+    errors of both values, which are sums of rest^2 / gap: a value is the Rayleigh quotient of its
+    vector; or where it is noise. A bound by norms of whole matrices would not do: it would take
+    tiny values for a cluster again and again, and each rotation would undo what the last one had
+    found.
     """
     library = library_of(gap)
-    sizes, gaps = abs(rest), abs(gap)
-    near = sizes > NEAR * gaps
+    with np.errstate(all="ignore"):
+        quotients = rest / gap
+        errors = abs(rest * quotients)
+    near = ~(abs(quotients) <= NEAR)  # also where it is not a number
     near = near | near.T
-    safe = library.where(near | (gaps == 0), library.ones_like(gaps), gaps)
-    errors = library.where(near | (gaps == 0), 0 * gaps, sizes * (sizes / safe)).sum(0)
-    close = gaps <= 2 * (errors[:, None] + errors[None, :])
-    return near | close | (gaps <= noise)
+    errors = 2 * library.where(near, 0.0, errors).sum(0)
+    gaps = abs(gap)
+    near = near | (gaps <= errors[:, None] + errors[None, :]) | (gaps <= noise)
+    return near, quotients
 
 
 def _missing(squares: Words) -> Any:
