@@ -400,6 +400,8 @@ def test_kernels_are_foreseen_and_compiled_by_other_processes(tmp_path):
 
 
 USUAL = """
+    from functools import partial
+
     import torch
 
     from widen.contract import as_contract
@@ -429,6 +431,10 @@ USUAL = """
         found = kernels_of(call, products.run_nowhere, numbers, needs)
         names = [variant.name for variant in found]
         assert sum("round" in name for name in names) == passes, names
+        assert not set(found) - usual, [v.name for v in found if v not in usual]
+    for info in (True, "largest"):
+        found = kernels_of(call, partial(products.run_nowhere, info=info))
+        assert "error_bounds.bounds" in [variant.name for variant in found]
         assert not set(found) - usual, [v.name for v in found if v not in usual]
 """
 

@@ -109,6 +109,48 @@ def test_errors_of_vectors_count_squared():
                 assert low <= exact <= high
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float64x2"])
+def test_a_step_that_will_do_is_the_last(dtype, monkeypatch):
+    """What it leaves is known from its norm: no other step is needed to see that."""
+    a, sizes, refined = MATRICES["random"](), [], eigen._refined
+
+    def counted(*given):
+        x, size = refined(*given)
+        sizes.append(size)
+        return x, size
+
+    monkeypatch.setattr(eigen, "_refined", counted)
+    _, info = linalg.eigvalsh(a, dtype=dtype, info=True)
+    assert info.decided.all()
+    assert len(sizes) == 1
+    assert 0 < sizes[0] < 2.0**-33
+
+
+@pytest.mark.parametrize("family", ["random", "cond 1e12", "Wilkinson"])
+def test_a_step_leaves_the_square_of_its_norm(family):
+    """Or what a correction of 53 bits has lost."""
+    a = MATRICES[family]()
+    x = eigen.start(a).astype("float64x4")
+    for _ in range(2):
+        x, size = eigen._refined(a, x)
+        found = eigen.enclose(a, x)
+        assert found.phi < 8 * size**2 + 2.0**-47 * size + 2.0**-200
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-8])
+def test_values_are_the_same_without_vectors(noise):
+    a = MATRICES["random"]() + 0.5j * (np.eye(25, k=1) - np.eye(25, k=-1))
+    x = eigen.start(a) + noise * rng_of(7).standard_normal(a.shape)
+    found, values = eigen.enclose(a, x, 3), eigen.enclose(a, x, 3, vectors=False)
+    assert values.vectors is None
+    assert values.residuals is None
+    assert values.phi == found.phi
+    assert values.intervals.pairs() == found.intervals.pairs()
+    residuals = a @ found.vectors - found.vectors * found.intervals.middles.reshape(1, 25)
+    norms = np.linalg.norm(abs(residuals).to_numpy(), axis=0)
+    assert (norms <= found.residuals * (1 + 1e-9)).all()
+
+
 def test_gaps_below_the_first_word_are_seen():
     """Eigenvalues 1 + 2^-53 (1 -+ 2^-20), vectors turned by (24, 7)/25: first words are equal."""
     low, high = (Fraction(1) + Fraction(1, 2**53) * (1 + Fraction(sign, 2**20)) for sign in (-1, 1))

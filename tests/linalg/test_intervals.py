@@ -56,6 +56,26 @@ def made(seed, fmt, width, exponent):
     return Intervals(middles, radii, exponent, {3: (Fraction(1), Fraction(1))})
 
 
+def test_what_was_decided_once_is_kept_for_these_intervals_alone():
+    fmt = WORDS["float64x2"]
+    x = made(5, fmt, 3, 0)
+    words, decided, radii = x.rounded(fmt)
+    assert decided.any()
+    for array in (*words, decided, radii):
+        array[...] = 0  # a copy
+    again, fresh = x.rounded(fmt), made(5, fmt, 3, 0).rounded(fmt)
+    for one, other in zip((*again[0], *again[1:]), (*fresh[0], *fresh[1:]), strict=True):
+        assert np.array_equal(one, other)
+    zero = {int(np.flatnonzero(again[1])[0]): (Fraction(0), Fraction(0))}
+    assert x.with_ends(zero).rounded(fmt)[0][0][[*zero]] == 0
+    others = made(6, fmt, 3, 0)
+    moved = x.replaced(np.ones(COUNT, bool), others)
+    assert np.array_equal(moved.open(fmt)[4:], others.open(fmt)[4:])
+    assert np.array_equal(
+        x.times_power(7).rounded(fmt)[0][0][4:], made(5, fmt, 3, 7).rounded(fmt)[0][0][4:]
+    )
+
+
 @pytest.mark.parametrize("name", PARTS)
 @given(
     seed=st.integers(0, 2**32), width=st.sampled_from([2, 4, 8]),

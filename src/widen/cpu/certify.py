@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from widen.cpu.operands import Array, Chosen, Operand, Quantised, every
 from widen.cpu.threads import launch
 from widen.formats import Part
 from widen.plan import Plan
-from widen.stages.error_bounds import Losses, Terms, losses_of, ulp
+from widen.stages.error_bounds import Losses, Terms, losses_of, ulps_by_field
 from widen.stages.exactness import highest_place
 
 FIRST_LOOK = 0.625
@@ -373,13 +372,3 @@ def all_else(marks: Array, special: Sequence[Array], singles: Array | None) -> b
     if any(lines.any() for lines in special):
         marks = marks | special[0][:, :, None] | special[1][:, None, :]
     return bool((marks if singles is None else marks | singles).all())
-
-
-@lru_cache(maxsize=64)
-def ulps_by_field(fmt: Part) -> Array:
-    """`error_bounds.ulp` of first words by their exponent fields: a number in every binade.
-
-    Subnormal first words have no other ulp than 0: the smallest number, in every format.
-    """
-    fields = np.arange(0x7FF, dtype=np.int64) << 52
-    return np.asarray(ulp(fields.view(np.float64), fmt))

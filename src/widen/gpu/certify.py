@@ -11,29 +11,23 @@ import torch
 from widen.bounds import Certificate
 from widen.formats import Format, Part
 from widen.gpu import tiles
+from widen.gpu.constants import constant
 from widen.gpu.kernels.cuda import certify as cuda_kernels
 from widen.gpu.kernels.cuda.launcher import is_hopper
+from widen.gpu.kernels.triton import error_bounds as kernels
 from widen.gpu.kernels.triton import multiply as multiply_kernels
 from widen.gpu.kernels.triton import small as small_kernels
-from widen.gpu.kernels.triton.numbers import (
-    FLAGS,
-    INEXACT,
-    NONZEROS,
-    SCALE,
-    SIGMA,
-    STEP,
-    SUM,
-    WEIGHT,
-)
+from widen.gpu.kernels.triton.numbers import NONZEROS, STEP, SUM, WEIGHT
 from widen.gpu.lines import MAGNITUDES, SATURATED, leads_again
 from widen.gpu.multiply import are_small, descriptor, launch_small
-from widen.gpu.operands import Lines, Tensor
+from widen.gpu.operands import Lines, Tensor, float64_bits
 from widen.gpu.replay.driver import is_gpu
-from widen.gpu.replay.launch import launch, programs
+from widen.gpu.replay.launch import general, launch, programs
 from widen.gpu.replay.recording import listener
 from widen.gpu.scaling import Scaling
-from widen.stages.error_bounds import Losses, Terms, bound_of, losses_of
-from widen.stages.exactness import addend_units
+from widen.stages.compiling.once import once
+from widen.stages.error_bounds import Terms, ulps_by_field
+from widen.stages.exactness import addend_units, highest_place
 
 FEW_TERMS = 1 << 25
 """Of elements that leads of numbers near the mean leave open: fewer are tested one by one."""
@@ -163,11 +157,11 @@ def _above(x: float, exponent: int) -> float:
     return max(math.ldexp(math.ceil(mantissa * 2.0**24), own + exponent - 24), 2.0**-100)
 
 
-BYTES_AN_ELEMENT = 160
-"""Of what is there at one time while the bounds of some elements are worked out, about."""
+BYTES_AN_ELEMENT = 100
+"""Of what is there at one time while the units of an addend are worked out, about."""
 
 MOST_AT_ONCE = 1 << 23
-"""Elements whose bounds are worked out at a time, at most."""
+"""Elements whose addends' units are worked out at a time, at most."""
 
 
 @dataclass
@@ -188,10 +182,9 @@ class Largest:
             torch.zeros((), dtype=torch.int64, device=where),
         )
 
-    def take(self, bounds: Tensor, values: Tensor) -> None:
-        """Look at elements (batch, m, n) whose first words are (parts, batch, m, n)."""
-        finite = torch.isfinite(values).all(0)
-        self.bound = torch.maximum(self.bound, torch.where(finite, bounds, 0.0).amax())
+    def take(self, bounds: Tensor, finite: Tensor) -> None:
+        """Look at the largest bounds and the numbers of finite elements of some tiles."""
+        self.bound = torch.maximum(self.bound, bounds.amax())
         self.finite = self.finite + finite.sum()
 
 
@@ -201,24 +194,62 @@ def error_bound(
 ) -> None:  # fmt: skip
     """`error_bounds.bound_of` for `out`, (parts, batch, m, n), into `target` if there is one.
 
-    So many elements at a time as there is room (bytes) for.
+    So many elements at a time as there is room (bytes) for the units of an addend.
     """
     _, batch, m, n = out.shape
-    rows, columns = _losses(tables[0], (-1, m, 1)), _losses(tables[1], (-1, 1, n))
-    most = min(room // BYTES_AN_ELEMENT, MOST_AT_ONCE)
+    rows, columns = (table.view(len(table), -1, k) for table, k in zip(tables, (m, n), strict=True))
+    most = batch * m * n
+    if scaling is not None and scaling.addend is not None:
+        most = min(room // BYTES_AN_ELEMENT, MOST_AT_ONCE)
     items, height = max(1, most // (m * n)), max(1, most // n)
     for b in range(0, batch, items):
         for i in range(0, m, height):
             block = slice(b, b + items), slice(i, i + height)
-            values = out[:, *block]
-            bound = bound_of(
-                _cut(rows, *block), _cut(columns, block[0], slice(None)), values, fmt,
-                rounded_once[block], terms,
-                addend_units=_units(scaling, block),
+            _bounds_of(
+                (_cut(rows, *block), _cut(columns, block[0])), fmt, out[:, *block],
+                rounded_once[block], terms, units=_units(scaling, block),
+                target=None if target is None else target[block], largest=largest,
             )  # fmt: skip
-            if target is not None:
-                target[block] = bound
-            largest.take(bound, values)
+
+
+def _bounds_of(
+    tables: tuple[Tensor, Tensor], fmt: Part, values: Tensor, rounded_once: Tensor, terms: Terms,
+    *, units: Tensor | None, target: Tensor | None, largest: Largest,
+) -> None:  # fmt: skip
+    """The same for elements of which all is there."""
+    parts, batch, m, n = values.shape
+    part, item, row, column = values.stride()
+    where, tile = values.device, tiles.BOUNDS
+    count = batch * -(-m // tile.rows) * -(-n // tile.columns)
+    most = torch.empty(count, dtype=torch.float64, device=where)
+    finite = torch.empty(count, dtype=torch.int64, device=where)
+    target_strides = (0, 0, 0) if target is None else target.stride()
+    launch(
+        general(kernels.bounds), (count,),
+        {
+            "values": values, "rounded_once": rounded_once.contiguous().view(torch.uint8),
+            "addend_units": finite if units is None else units.contiguous(),
+            "target": most if target is None else target, "largest": most, "finite": finite,
+            "ulps": _ulps(fmt, where), "rows_table": tables[0], "columns_table": tables[1],
+            "m": m, "n": n, "left_batch": tables[0].shape[1] // m,
+            "right_batch": tables[1].shape[1] // n, "part_stride": part, "batch_stride": item,
+            "row_stride": row, "column_stride": column, "target_batch_stride": target_strides[0],
+            "target_row_stride": target_strides[1], "target_column_stride": target_strides[2],
+            "both": float64_bits(terms.both), "always": float64_bits(terms.always),
+            "factor": float64_bits(terms.factor), "moved": terms.exponent,
+            "alpha_unit": terms.unit, "precision": fmt.precision, "lowest": fmt.lowest,
+            "highest": highest_place(fmt), "PARTS": parts, "ADDED": units is not None,
+            "STORED": target is not None, "ROWS": tile.rows, "COLUMNS": tile.columns,
+        },
+        warps=tile.warps, exact=True,
+    )  # fmt: skip
+    largest.take(most, finite)
+
+
+@once
+def _ulps(fmt: Part, where: torch.device) -> Tensor:
+    """`error_bounds.ulps_by_field` on a device."""
+    return constant(ulps_by_field(fmt), torch.float64, where)
 
 
 def _units(scaling: Scaling | None, block: tuple[slice, slice]) -> Any:
@@ -228,14 +259,7 @@ def _units(scaling: Scaling | None, block: tuple[slice, slice]) -> Any:
     return addend_units(scaling.addend.numbers[:, :, *block].double(), scaling.beta)
 
 
-def _losses(table: Tensor, shape: tuple[int, ...]) -> Losses:
-    """What a table says of its lines."""
-    lost = (table[int(FLAGS)] & int(INEXACT)) > 0
-    return losses_of(lost, table[int(SUM)], table[int(SCALE)], table[int(SIGMA)]).reshaped(shape)
-
-
-def _cut(lines: Losses, batch: slice, rows: slice) -> Losses:
-    """The same for some batch items and rows; a batch of 1 stays whole."""
-    batch = slice(None) if lines.lost.shape[0] == 1 else batch
-    fields = (x[batch, rows] for x in (lines.lost, lines.norm, lines.shift, lines.exponent))
-    return Losses(*fields)
+def _cut(table: Tensor, batch: slice, lines: slice = slice(None)) -> Tensor:
+    """A table of some lines of some batch items; a batch of 1 stays whole."""
+    batch = slice(None) if table.shape[1] == 1 else batch
+    return table[:, batch, lines].reshape(len(table), -1).contiguous()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -40,7 +41,7 @@ from widen.gpu.planning import Question, cached_plan
 from widen.gpu.recorded import recordings_of
 from widen.gpu.replay.recording import Recorder
 from widen.gpu.scaling import Scaling
-from widen.options import Options
+from widen.options import Options, Wanted
 from widen.plan import Plan
 from widen.planner import first_cap, typical_needs
 from widen.stages.problem import Call, Encoding, Scalars, info_of
@@ -156,7 +157,8 @@ def product(call: Call, scalars: Scalars, out: Any, options: Options) -> Any:
 
 def _foreseen(call: Call, options: Options, needs: Needs | None) -> list[Variant]:
     """The kernels that a call will need, as far as can be told."""
-    return kernels_of(call, run_nowhere, needs=needs) if options.plan is None else []
+    run = partial(run_nowhere, info=options.info)
+    return kernels_of(call, run, needs=needs) if options.plan is None else []
 
 
 def _scaling(call: Call, scalars: Scalars, where: torch.device) -> Scaling:
@@ -233,6 +235,7 @@ def computed(
     return given_back(call.fmt, target, None), ran
 
 
-def run_nowhere(call: Call) -> None:
+def run_nowhere(call: Call, info: Wanted = False) -> None:
     """A product of a CPU's tensors, whose launches are watched (`gpu.foresight`)."""
-    computed(call, Scalars(), None, Clock(timed=False))
+    bound = torch.empty(call.dims, dtype=torch.float64) if info is True else None
+    computed(call, Scalars(), bound, Clock(timed=False, bounds=bool(info)))

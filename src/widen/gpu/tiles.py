@@ -242,8 +242,8 @@ CERTIFY = ProductTile(128, 128)
 CERTIFY_CLOSELY = ProductTile(128, 256, inner=64, warps=8, stages=4)
 CERTIFY_FEW_CLOSELY = ProductTile(128, 128, inner=64, warps=8)
 
-HALVES = ProductTile(4, 512, inner=0)
-MARK = ProductTile(4, 512, inner=0)
+HALVES = MARK = ProductTile(4, 512, inner=0)
+BOUNDS = ProductTile(4, 256, inner=0)
 RECONSTRUCT_LONG = ProductTile(1, 128, inner=0)  # long integers: many registers an element
 
 PRODUCTS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, product
 from typing import Any
 
@@ -14,6 +15,7 @@ from widen.formats import FORMATS
 from widen.gpu import batches, products
 from widen.gpu.code.variants import Variant
 from widen.gpu.foresight import ORDINARY, Numbers, kernels_of
+from widen.options import Wanted
 from widen.stages.problem import Call
 
 WORKSPACE = 1 << 35
@@ -24,7 +26,7 @@ HOST = torch.device("cpu")
 class UsualCall:
     """A kind of call: the format of operands, (batch, m, k, n), the contract, and so on.
 
-    The result has the operands' format unless another is given.
+    The result has the operands' format unless another is given. With `info` there are bounds too.
     """
 
     dtype: str
@@ -33,6 +35,7 @@ class UsualCall:
     numbers: Numbers = ORDINARY
     transposed: tuple[bool, bool] = (False, False)
     result: str | None = None
+    info: Wanted = False
 
 
 # ── the calls ────────────────────────────────────────────────────────────────────────────────────
@@ -59,6 +62,9 @@ AGAIN_BITS = range(28, 141, 4)
 
 ONE_WORD_BITS = range(-96, 0, 16)
 """Fewer bits in results of two words than operands of two would need: operands have one."""
+
+INFOS: tuple[Wanted, ...] = (True, "largest")
+"""With a bound of every element, or of all of them."""
 
 ALL_OPEN = Numbers(hard=True, all_open=True)
 """Numbers of lines that are graded against each other."""
@@ -106,6 +112,8 @@ def usual_calls() -> Iterator[UsualCall]:
             yield UsualCall(dtype, (1, n, n, n), accuracy, transposed=transposed)
     for dtype, (m, k, n) in product(("float64", "float32"), THIN):
         yield UsualCall(dtype, (1, m, k, n))
+    for dtype, info in product((*DTYPES, "float64x2"), INFOS):
+        yield UsualCall(dtype, (1, 1000, 1000, 1000), info=info)
 
 
 def variants_of(call: UsualCall) -> list[Variant]:
@@ -118,7 +126,7 @@ def variants_of(call: UsualCall) -> list[Variant]:
     )
     contract, fmt = as_contract(call.accuracy), FORMATS[call.result or call.dtype]
     made = Call(ours, theirs, lead, m, n, contract, fmt, None, None, WORKSPACE)
-    return kernels_of(made, products.run_nowhere, call.numbers)
+    return kernels_of(made, partial(products.run_nowhere, info=call.info), call.numbers)
 
 
 def _operand(dtype: str, dims: tuple[int, ...], transposed: bool) -> Any:

@@ -27,6 +27,11 @@ def diagonal_of(x: Any) -> Any:
     return library_of(x).diagonal(x)
 
 
+def diagonal_view(x: Any) -> Any:
+    """The diagonal of a square matrix, to be written to."""
+    return x.diagonal() if is_tensor(x) else np.einsum("ii->i", x)
+
+
 def filled(like: Any, shape: tuple[int, ...], value: float) -> Any:
     """An array of float64 full of one value, where `like` is; real, whatever that is."""
     made = empty(shape, "float64", place_of(like))

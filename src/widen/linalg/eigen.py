@@ -17,6 +17,7 @@ from widen.formats.arrays import library_of
 from widen.linalg.arrays import (
     adjoint,
     diagonal_of,
+    diagonal_view,
     eye_like,
     is_complex,
     moved_like,
@@ -32,6 +33,7 @@ from widen.linalg.bounds import (
     product,
     product_above,
     row_sums,
+    sum_error,
 )
 from widen.linalg.intervals import Intervals, gaps, in_order
 from widen.linalg.progress import report
@@ -50,11 +52,12 @@ NEAR = 2.0**-7
 class Enclosed:
     """Eigenvalues in ascending order of their middles, and the vectors that belong to them.
 
-    `residuals` are upper bounds of the 2-norms of A x - (middle) x, `phi` one of I - X'X.
+    `residuals` are upper bounds of the 2-norms of A x - (middle) x, `phi` one of I - X'X. Vectors
+    and residuals are None where nobody asked for them.
     """
 
     intervals: Intervals
-    vectors: Words
+    vectors: Words | None
     residuals: Any
     phi: float
 
@@ -79,7 +82,8 @@ class Progress:
 
     def __init__(self, count: int, wanted: int | None = None) -> None:
         bits = PRECISION[count] if wanted is None else min(wanted, PRECISION[count])
-        self.done = 2.0 ** -max(bits // 2 + 6, bits - 47)  # behind which the words hold no more
+        # A step squares an error, or takes the 53 bits that a correction has.
+        self.done = 2.0 ** -max(bits // 2, bits - 47)
         self.steps, self.before, self.goes_on = 0, 1.0, True
 
     def report(self, size: float) -> None:
@@ -96,49 +100,63 @@ def _refined(a: Any, x: Words) -> tuple[Words, float]:
     """One step, and the size of its correction."""
     n, fmt = x.shape[1], x.format
     library = library_of(first_words(x))
-    identity = eye_like(first_words(x), n)
-    r_words = api.gemm(adjoint(x), x, identity, alpha=-1.0, beta=1.0, dtype=fmt)
+    squares = api.matmul(adjoint(x), x, dtype=fmt)  # I - R
     s_words = api.matmul(adjoint(x), api.matmul(a, x, dtype=fmt), dtype=fmt)
-    values = diagonal_of(s_words.real) / (1 - diagonal_of(r_words.real))
+    values = diagonal_of(s_words.real) / diagonal_of(squares.real)
     row, column = values.reshape(1, n), values.reshape(n, 1)
-    r = first_words(r_words)
-    rest, gap = first_words(s_words + r_words * row), first_words(row - column)
+    rest, gap = first_words(s_words - squares * row), first_words(row - column)
     most = float(abs(first_words(values)).max())
     noise = 2.0 ** (8 - PRECISION[len(x.planes)]) * n * most
-    near = unsure(rest, gap, noise) & (identity == 0)
-    safe = library.where(gap == 0, library.ones_like(gap), gap)
-    upper = library.triu(library.where(near, r / 2, rest / safe), 1)
+    near, quotients = unsure(rest, gap, noise)
+    diagonal_view(near)[...] = False
+    r = _missing(squares)  # the adjoint of itself, as X'X is
+    wanted = library.where(near, r / 2, quotients)
     # E + E' = R to the last bit, or orthogonality would be lost to 1 / gap.
-    whole = (r + adjoint(r)) / 2
-    e = upper + library.tril(whole - adjoint(upper), -1) + library.diag(library.diagonal(whole) / 2)
+    e = library.where(_above_diagonal(gap), wanted, r - adjoint(wanted))
+    diagonal_view(e)[...] = library.diagonal(r) / 2
     correction = product(first_words(x), e) if len(x.planes) == 2 else api.matmul(x, e, dtype=fmt)
     x = x + correction
     turned = _turned_groups(a, x, (values, noise), on_host(near)) if bool(near.any()) else 0.0
     return x, max(size_of(e), turned)
 
 
-def unsure(rest: Any, gap: Any, noise: float) -> Any:
-    """Pairs of values that are not told apart.
+def _above_diagonal(like: Any) -> Any:
+    """Where a square matrix is above its diagonal."""
+    at = library_of(like).cumsum(library_of(like).ones_like(like[0]), 0)
+    return at[:, None] < at[None, :]
 
-    A pair is one of them where its correction rest / gap is no small number, or where the gap is
-    within the errors of both values, which are sums of rest^2 / gap: a value is the Rayleigh
-    quotient of its vector; or where it is noise. A bound by norms of whole matrices would not do:
-    it would take tiny values for a cluster again and again, and each rotation would undo what the
-    last one had found.
+
+def unsure(rest: Any, gap: Any, noise: float) -> tuple[Any, Any]:
+    """Pairs of values that are not told apart; and the corrections rest / gap of all.
+
+    A pair is one of them where its correction is no small number, or where the gap is within the
+    errors of both values, which are sums of rest^2 / gap: a value is the Rayleigh quotient of its
+    vector; or where it is noise. A bound by norms of whole matrices would not do: it would take
+    tiny values for a cluster again and again, and each rotation would undo what the last one had
+    found.
     """
     library = library_of(gap)
-    sizes, gaps = abs(rest), abs(gap)
-    near = sizes > NEAR * gaps
+    with np.errstate(all="ignore"):
+        quotients = rest / gap
+        errors = abs(rest * quotients)
+    near = ~(abs(quotients) <= NEAR)  # also where it is not a number
     near = near | near.T
-    safe = library.where(near | (gaps == 0), library.ones_like(gaps), gaps)
-    errors = library.where(near | (gaps == 0), 0 * gaps, sizes * (sizes / safe)).sum(0)
-    close = gaps <= 2 * (errors[:, None] + errors[None, :])
-    return near | close | (gaps <= noise)
+    errors = 2 * library.where(near, 0.0, errors).sum(0)
+    gaps = abs(gap)
+    near = near | (gaps <= errors[:, None] + errors[None, :]) | (gaps <= noise)
+    return near, quotients
+
+
+def _missing(squares: Words) -> Any:
+    """First words of I - X'X. On the diagonal X'X is near 1: there, words are subtracted."""
+    missing = -first_words(squares)
+    diagonal_view(missing)[...] = first_words(1 - diagonal_of(squares))
+    return missing
 
 
 def size_of(x: Any) -> float:
-    """The largest entry: a sum of squares would underflow in 16 words."""
-    return float(abs(x).max())
+    """The largest sum of a row: a norm, whose square bounds what a step leaves."""
+    return float(abs(x).sum(-1).max())
 
 
 def _turned_groups(a: Any, x: Words, known: tuple[Words, float], near: Any) -> float:
@@ -207,40 +225,47 @@ def groups_of(near: Any) -> list[Any]:
     return [group for group in groups if len(group) > 1]
 
 
-def enclose(a: Any, x: Words, count: int = 0) -> Enclosed | None:
+def enclose(a: Any, x: Words, count: int = 0, *, vectors: bool = True) -> Enclosed | None:
     """Proven eigenvalues from any X; None if its columns are not nearly orthonormal.
 
-    Products have so many words, or as many as X if these are more.
+    Products have so many words, or as many as X if these are more. Without `vectors`, these and
+    their residuals are left out.
     """
-    n, fmt = x.shape[1], format_name(max(count, len(x.planes)), is_complex(x))
-    identity = eye_like(first_words(x), n)
-    g, about_g = api.gemm(adjoint(x), x, identity, alpha=-1.0, beta=1.0, dtype=fmt, info=True)
+    fmt = format_name(max(count, len(x.planes)), is_complex(x))
+    squares, about_squares = api.matmul(adjoint(x), x, dtype=fmt, info=True)
     ax, about_ax = api.matmul(a, x, dtype=fmt, info=True)
     s, about_s = api.matmul(adjoint(x), ax, dtype=fmt, info=True)
-    off = above(magnitudes(g) + about_g.bound)
+    # I - X'X: off the diagonal X'X itself, and on it a difference of words.
+    missing = 1 - diagonal_of(squares)
+    lost = sum_error(len(squares.planes)) * magnitudes(missing)
+    lost = above(lost + diagonal_of(about_squares.bound))
+    off = above(abs(first_words(squares)) + about_squares.bound)
+    diagonal_view(off)[...] = above(magnitudes(missing) + lost)
     phi = float(row_sums(off).max())
     if not phi < 0.5:
         return None
     error = above(about_s.bound + product_above(abs_adjoint(x), about_ax.bound))
     known = _Known.of(s, error)
-    # X'(A x_i - d_i x_i) = S e_i - d_i (I - G) e_i, and |y| <= |X'y| / sqrt(1 - phi).
-    whole = known.apart + library_of(off).diag(known.own)
-    norms = on_host(column_norms(above(whole + off * known.sizes)))
     intervals, order = known.values()
     radii = intervals.radii
     radii = above((radii + phi * above(abs(first_words(intervals.middles)) + radii)) / (1 - phi))
-    intervals, residuals = replace(intervals, radii=radii), norms[order] / (1 - phi)
-    turn = known.diagonal * diagonal_of(g.real)
-    turned = known.turned(turn, off, diagonal_of(about_g.bound))
+    intervals, nearer = replace(intervals, radii=radii), np.zeros(len(order), bool)
+    turn = known.diagonal * missing.real
+    turned = known.turned(turn, off, lost)
     others, same = turned.values()
     if (order == same).all():
         others = replace(others, radii=above(others.radii + known.second_order(phi)))
         nearer = others.radii < intervals.radii
         intervals = intervals.replaced(nearer, others)
-        moved = above((abs(first_words(turn)) + turned.own) * (1 + phi))
-        residuals = residuals + np.where(nearer, on_host(moved)[order], 0.0)
-    vectors = x[:, moved_like(order, first_words(x))]
-    return Enclosed(intervals, vectors, above(residuals), phi)
+    if not vectors:
+        return Enclosed(intervals, None, None, phi)
+    # X'(A x_i - d_i x_i) = S e_i - d_i (I - G) e_i, and |y| <= |X'y| / sqrt(1 - phi).
+    whole = off * known.sizes + known.apart
+    diagonal_view(whole)[...] += known.own
+    residuals = on_host(column_norms(above(whole)))[order] / (1 - phi)
+    moved = above((abs(first_words(turn)) + turned.own) * (1 + phi))
+    residuals = residuals + np.where(nearer, on_host(moved)[order], 0.0)
+    return Enclosed(intervals, x[:, moved_like(order, first_words(x))], above(residuals), phi)
 
 
 @dataclass(frozen=True)
@@ -269,8 +294,9 @@ class _Known:
     @classmethod
     def of(cls, s: Any, error: Any) -> _Known:
         """The same of what S is within the errors of."""
-        library, own, diagonal = library_of(error), diagonal_of(error), diagonal_of(s.real)
-        apart = _without_diagonal(above(magnitudes(s) + error), library)
+        own, diagonal = diagonal_of(error), diagonal_of(s.real)
+        apart = above(abs(first_words(s)) + error)
+        diagonal_view(apart)[...] = 0.0
         return cls(diagonal, own, above(abs(first_words(diagonal)) + own), apart)
 
     def values(self) -> tuple[Intervals, Any]:
@@ -290,8 +316,9 @@ class _Known:
         sizes, grown = self.sizes, 1 + diagonal_of(off)
         unit = 2.0 ** (5 - PRECISION[len(turn.planes)])
         own = above(self.own * grown + sizes * bound + unit * sizes * grown)
-        apart = above(self.apart + off * (sizes[:, None] + sizes[None, :]) / 2)
-        apart = _without_diagonal(apart, library_of(apart))
+        half = sizes / 2
+        apart = above(self.apart + off * (half[:, None] + half[None, :]))
+        diagonal_view(apart)[...] = 0.0
         return _Known(self.diagonal + turn, own, above(sizes * grown), apart)
 
     def second_order(self, phi: float) -> float:
@@ -299,10 +326,6 @@ class _Known:
         rows = row_sums(self.apart)
         rest, whole = float(rows.max()), float(above(rows + self.sizes).max())
         return float(above(phi * rest + 2.5 * phi * phi * whole))
-
-
-def _without_diagonal(x: Any, library: Any) -> Any:
-    return library.where(eye_like(x, x.shape[0]) == 0, x, 0.0)
 
 
 def abs_adjoint(x: Any) -> Any:

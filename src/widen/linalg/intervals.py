@@ -52,6 +52,8 @@ class Intervals:
     radii: Any
     exponent: int = 0
     given: Mapping[int, Interval] = field(default_factory=dict)
+    _known: dict[Part, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What words alone decide for a format, which is asked for several times."""
 
     @classmethod
     def of(cls, pairs: list[Interval]) -> Intervals:
@@ -87,7 +89,9 @@ class Intervals:
 
     def with_ends(self, given: Mapping[int, Interval]) -> Intervals:
         """The same, with ends of some that are narrower."""
-        return replace(self, given={**self.given, **given})
+        made = replace(self, given={**self.given, **given})
+        made._known.update(self._known)
+        return made
 
     def replaced(self, where: Any, others: Intervals) -> Intervals:
         """The same, with others in some places."""
@@ -173,12 +177,15 @@ class Intervals:
         if not -FAR < self.exponent < FAR:
             nothing = [np.zeros(len(self), word.name) for word in fmt.words]
             return nothing, np.zeros(len(self), bool), np.zeros(len(self))
-        powers = np.full(len(self), self.exponent, np.int64)
-        found = decide(self.middles, self.radii, powers, fmt)
-        words = [word + 0.0 for word in found.words]  # no -0
-        decided = found.decided.copy()
+        if fmt not in self._known:
+            powers = np.full(len(self), self.exponent, np.int64)
+            found = decide(self.middles, self.radii, powers, fmt)
+            words = [word + 0.0 for word in found.words]  # no -0
+            self._known[fmt] = words, found.decided, _distances(self, words, powers)
+        words, decided, radii = self._known[fmt]
+        decided = decided.copy()
         decided[list(self.given)] = False
-        return words, decided, _distances(self, words, powers)
+        return [word.copy() for word in words], decided, radii.copy()
 
 
 def _holds(ends: Interval, c: Fraction) -> bool:

@@ -138,9 +138,8 @@ def _refined(a: Any, pair: Pair) -> tuple[Pair, float]:
 def _divided(rest: Any, by: Any, otherwise: Any, noise: float) -> tuple[Any, Any]:
     """Quotients above the diagonal, or `otherwise` where they are not small; where that is."""
     library = library_of(by)
-    near = unsure(rest, by, noise)
-    safe = library.where(by == 0, library.ones_like(by), by)
-    return library.triu(library.where(near, otherwise, rest / safe), 1), near
+    near, quotients = unsure(rest, by, noise)
+    return library.triu(library.where(near, otherwise, quotients), 1), near
 
 
 def _with_adjoint(upper: Any, whole: Any) -> Any:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from widen import bounds
 from widen.formats import Part
@@ -158,6 +161,16 @@ def ulp(x: Any, fmt: Part) -> Any:
     all_of_them = length <= last.highest + others
     kept = library.where(all_of_them, fmt.precision, max(others, last.precision))
     return library.where(x == 0, smallest, power(length - kept).clip(smallest, None))
+
+
+@lru_cache(maxsize=64)
+def ulps_by_field(fmt: Part) -> Any:
+    """`ulp` of first words by their exponent fields: a number in every binade.
+
+    Subnormal first words have no other ulp than 0: the smallest number, in every format.
+    """
+    fields = np.arange(0x7FF, dtype=np.int64) << 52
+    return np.asarray(ulp(fields.view(np.float64), fmt))
 
 
 def power(exponents: Any) -> Any:
