@@ -25,9 +25,10 @@ def soonest(fast: Sequence[Launching], slow: Callable[[], Sequence[Launching]]) 
             launching.make()
         return
     chosen, late = fast, any(launching.waits_for_compiler() for launching in fast)
-    if late and not _is_captured() and _are_coming(fast):
-        others = slow()
-        if _are_coming(others):
+    if late and not _is_captured():
+        with quietly():  # their memory is part of no recording
+            others = slow()
+        if _are_coming([*others, *fast]):
             postpone()
             chosen = others
     for launching in chosen:
@@ -47,7 +48,7 @@ def make_for_marked(launching: Launching, marks: torch.Tensor, below: int) -> No
 
 
 def _are_coming(launchings: Sequence[Launching]) -> bool:
-    """Whether all of their kernels are; all are asked for."""
+    """Whether all of their kernels are; all are asked for, the first ones first."""
     coming = [launching.is_coming() for launching in launchings]
     return all(coming)
 
