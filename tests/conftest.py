@@ -93,3 +93,27 @@ def own_kernels(monkeypatch):
     from widen.gpu import tiles
 
     monkeypatch.setattr(tiles, "SMALL", 0)
+
+
+@pytest.fixture
+def late(monkeypatch, own_kernels):
+    """A set of kernels, by file and name, that other processes compile; names of what is launched.
+
+    Kernels that are compiled for layouts and moduli are such, if a test puts them there.
+    """
+    from widen.gpu.replay.launch import Launching
+
+    names, launched = set(), []
+
+    def name_of(launching):
+        function = launching.kernel.fn
+        return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+
+    def make(self, make=Launching.make):
+        launched.append(name_of(self))
+        make(self)
+
+    monkeypatch.setattr(Launching, "waits_for_compiler", lambda self: name_of(self) in names)
+    monkeypatch.setattr(Launching, "is_coming", lambda self: True)
+    monkeypatch.setattr(Launching, "make", make)
+    return names, launched

@@ -100,46 +100,39 @@ def test_a_wrong_guess_is_noticed():
         calls.check(*draw(family, SHAPE, seed))
 
 
+LATE = {"encode.residues", "reconstruct.round_residues", "repair.repair", "close.settle"}
+"""Kernels that nobody waits for if he can help it."""
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
 @pytest.mark.parametrize("accuracy", ["standard", "correct"])
-def test_while_a_kernel_is_compiled_elsewhere_another_one_answers(
-    monkeypatch, own_kernels, accuracy
-):
-    """Calls are not recorded meanwhile, and are as soon as it is there."""
-    launching, launched, missing = gpu_launch.Launching, [], [True]
-
-    def waits(self):
-        return missing[0] and self.kernel.fn.__name__ == "round_residues"
-
-    def make(self, make=launching.make):
-        launched.append(self.kernel.fn.__name__)
-        make(self)
-
-    monkeypatch.setattr(launching, "waits_for_compiler", waits)
-    monkeypatch.setattr(launching, "is_compiled_elsewhere", lambda self: True)
-    monkeypatch.setattr(launching, "make", make)
-    calls, (a, b) = Calls("standard"), draw("phi1", SHAPE, 1)
+def test_while_kernels_are_compiled_elsewhere_others_answer(late, accuracy, dtype):
+    """Calls are not recorded meanwhile, and are as soon as they are there."""
+    names, launched = late
+    names |= LATE
+    calls, (a, b) = Calls(accuracy, dtype), draw("phi0", SHAPE, 1, dtype, dtype)
     for _ in range(3):
         calls.check(a, b)
     assert calls.recorded == 3
     assert not calls.kind.hopeless
-    assert "round_any" in launched
-    assert "round_residues" not in launched
-    missing[0] = False
+    assert {"planes.residues", "crt.round_any"} <= set(launched)
+    assert not LATE & set(launched)
+    names.clear()
     for _ in range(2):
         calls.check(a, b)
     assert calls.recorded == 4
-    assert "round_residues" in launched
+    assert {"encode.residues", "reconstruct.round_residues", "repair.repair"} <= set(launched)
+    assert launched.count("planes.residues") <= 6, "they are launched only meanwhile"
 
 
-def test_a_kernel_that_nobody_compiles_is_waited_for(monkeypatch, own_kernels):
-    launched, launching = [], gpu_launch.Launching
-    monkeypatch.setattr(
-        launching, "waits_for_compiler", lambda self: self.kernel.fn.__name__ == "round_residues"
-    )
-    monkeypatch.setattr(launching, "is_compiled_elsewhere", lambda self: launched.append(self))
+def test_a_kernel_that_nobody_compiles_is_waited_for(late, monkeypatch):
+    names, launched = late
+    names |= {"encode.residues", "reconstruct.round_residues", "repair.repair"}
+    monkeypatch.setattr(gpu_launch.Launching, "is_coming", lambda self: False)
     calls = Calls("standard")
     calls.check(*draw("phi1", SHAPE, 1))
-    assert calls.recorded == len(launched) == len(calls.kind.by_choice) == 1
+    assert calls.recorded == len(calls.kind.by_choice) == 1
+    assert names <= set(launched)
 
 
 def test_complex_numbers():

@@ -244,6 +244,26 @@ def test_what_has_to_wait_for_a_compiler(monkeypatch, compilations):
     assert not even.waits_for_compiler()
 
 
+def test_what_is_coming_is_there_or_asked_for(monkeypatch, compilations):
+    asked, kept, kernel = [], set(), Kernel()
+    monkeypatch.setattr(gpu_launch.store, "find", lambda key, _: b"code" if key in kept else None)
+    monkeypatch.setattr(gpu_launch, "JITFunction", Kernel)
+
+    def compiles(variant, architecture):
+        asked.append((variant.constants, architecture))
+        return variant.constants == (1,)
+
+    monkeypatch.setattr(gpu_launch.workers, "compiles", compiles)
+    first, second = (
+        gpu_launch.prepared(kernel, (1,), {"argument": 5, "CONSTANT": number}) for number in (1, 2)
+    )
+    assert first.is_coming()
+    assert not second.is_coming(), "nobody compiles it"
+    kept.add(second.variant.key(90))
+    assert second.is_coming()
+    assert asked == [((1,), 90), ((2,), 90)]
+
+
 LAYOUT = residues(128, 60, 1)
 DEVICE = torch.device("cpu")
 

@@ -15,7 +15,8 @@ from widen.gpu.kernels.triton import encode as encode_kernels
 from widen.gpu.kernels.triton import encode_words as word_kernels
 from widen.gpu.kernels.triton import planes as plane_kernels
 from widen.gpu.operands import Lines, Tensor, loose_on_sides, on_sides
-from widen.gpu.replay.launch import assembly, general, launch
+from widen.gpu.replay.launch import Launching, assembly, general, launch, prepared
+from widen.gpu.replay.meanwhile import soonest
 from widen.plan import Layout
 from widen.systems import Digits, Residues
 
@@ -65,15 +66,23 @@ def encode_bytes(
     """
     planes = [room_for(operand, layout.planes[0]) for operand in operands]
     at_once = len(operands) if layout.parts == 1 else 1
+    launchings = []
     for at in range(0, len(operands), at_once):
         now = slice(at, at + at_once)
-        _encode_bytes(operands[now], tables[now], planes[now], layout)
+        launchings.append(_encoding_bytes(operands[now], tables[now], planes[now], layout))
+    if all(operand.bits[0].numel() <= tiles.MEANWHILE for operand in operands):
+        given = list(zip(operands, tables, planes, strict=True))
+        soonest(launchings, lambda: [encoding_any(*x, layout, 0, shared=True) for x in given])
+    else:
+        for launching in launchings:
+            launching.make()
     return planes
 
 
-def _encode_bytes(
+def _encoding_bytes(
     operands: Sequence[Lines], tables: Sequence[Tensor], planes: Sequence[Tensor], layout: Residues
-) -> None:
+) -> Launching:
+    """What encodes so many operands."""
     left, right = operands[0].paired, operands[-1].paired
     moduli, weights = constants.encoding(layout.moduli, left.bits.device)
     parts, inner = left.bits.shape[0], left.shape[2]
@@ -87,7 +96,7 @@ def _encode_bytes(
         })  # fmt: skip
         blocks.append(x.blocks(tile) * -(-x.pitch // tile.inner))
         warps = max(warps, tile.warps)
-    launch(
+    return prepared(
         encode_kernels.residues, (sum(blocks[: len(operands)]),),
         {
             **on_sides(*sides), "left_blocks": blocks[0], "constants": moduli,
@@ -96,6 +105,38 @@ def _encode_bytes(
             "ASSEMBLY": assembly(left.bits.device), "BOTH": len(operands) > 1,
         },
         warps=warps, loose=loose_on_sides(left, right),
+    )  # fmt: skip
+
+
+def encoding_any(
+    x: Lines, table: Tensor, planes: Tensor, layout: Layout, side: int, *, shared: bool
+) -> Launching:
+    """What writes planes of any unit, of one operand of one word.
+
+    `shared`: by a kernel that is compiled once for all layouts of operands.
+    """
+    count, tile = layout.planes[side], tiles.ENCODE_ANY
+    more: dict[str, Any]
+    if isinstance(layout, Residues):
+        kernel = plane_kernels.residues
+        known, powers = constants.remainders(layout, planes.device)
+        more = {
+            "constants": known, "powers": powers, "moduli": len(layout.moduli),
+            "planes_a_part": count // (1 if layout.parts == 1 else 3),
+            "LONGEST": constants.LONGEST_POWER, "SPLIT": bool(layout.bases),
+        }  # fmt: skip
+    else:
+        assert isinstance(layout, Digits)
+        kernel = plane_kernels.digits
+        more = {"beta": layout.beta, "digits_a_part": layout.counts[side]}
+    return prepared(
+        general(kernel) if shared else kernel,
+        (x.blocks(tile) * -(-x.pitch // tile.inner),),
+        {
+            **x.named_bits, **named_encoding(x, table, planes), **tile.named, **more,
+            "planes": planes, "PARTS": x.bits.shape[0],
+        },
+        warps=tile.warps,
     )  # fmt: skip
 
 

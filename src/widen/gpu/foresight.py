@@ -14,10 +14,12 @@ from typing import Any
 
 import torch
 
+from widen.contract import CONTRACTS
 from widen.encoded import Encoded
 from widen.gpu import outlook
 from widen.gpu.code.variants import Variant
 from widen.gpu.kernels.triton import quantise, reconstruct
+from widen.gpu.planning import Side
 from widen.gpu.replay.launch import watched
 from widen.planner import typical_needs
 from widen.stages.problem import Call
@@ -74,36 +76,61 @@ class Watch:
                 row = self._row(arguments, at)
                 arguments[f"{side}_needs"].copy_(torch.tensor(row))
             self._scaled += 1
-        elif (self.numbers.many_open or self.numbers.all_open) and "marks" in arguments:
+        elif self.needs is None and self._many_open and "marks" in arguments:
             arguments["marks"].fill_(int(reconstruct.UNSETTLED))
+
+    @property
+    def _many_open(self) -> bool:
+        return self.numbers.many_open or self.numbers.all_open
 
     def _row(self, arguments: dict[str, Any], side: int) -> list[int]:
         """Needs of a side, as `quantise.scale` leaves them."""
-        if self.needs is not None and self._scaled < len(self.needs):
-            return self.needs[self._scaled][side]
         numbers, call = self.numbers, self.call
-        bits = typical_needs(call.contract, call.work, call.k).bits + numbers.more_bits
+        everything = math.prod(call.shape)
+        terms = everything if numbers.all_open else everything // 2 * numbers.many_open
+        if self.needs is not None and self._scaled < len(self.needs):
+            known = Side(*self.needs[self._scaled][side])
+            more = 0 if self._scaled > 0 else terms
+            return list(known._replace(open_terms=max(known.open_terms, more)))
+        contract = call.contract
+        if self.needs is not None:  # a second pass, which leaves nothing open
+            contract, terms = CONTRACTS["correct"], 0
+        bits = typical_needs(contract, call.work, call.k).bits + numbers.more_bits
         if arguments["root"] == 1 and arguments["goal_shift"] == 0:  # every bit of the operands
             bits += 0 if numbers.exact else 128
         # As `planner.typical_needs` has it: the largest entry is some 16 times the mean.
         sigma = math.ceil(bits / 2 - 0.5 * math.log2(max(call.k * call.work.parts, 1)) + 3)
         kinds = int(quantise.HARD) * numbers.hard + int(quantise.ZEROS) * numbers.zeros
-        everything = math.prod(call.shape)
-        terms = everything if numbers.all_open else everything // 2 * numbers.many_open
         hopeless = outlook.SAMPLES * numbers.all_open
         return [round(128 * bits), sigma, 0, 1, 1 << 16, kinds, terms, hopeless]
 
 
 def kernels_of(
-    call: Call, run: Callable[[Call], Any], numbers: Numbers = ORDINARY, needs: Needs | None = None
-) -> list[Variant]:
+    call: Call, run: Callable[[Call], Any], numbers: Numbers | None = None,
+    needs: Needs | None = None,
+) -> list[Variant]:  # fmt: skip
     """The kernels that a call launches, in their order; `run` computes it, on a CPU's tensors."""
     if any(isinstance(x, Encoded) for x in (call.left, call.right)):
         return []  # whose planes are on the GPU
+    if numbers is None:
+        numbers = ORDINARY if needs is None else numbers_of(call, needs)
     watch = Watch(call, numbers, needs)
     with watched(watch), torch.no_grad():
         run(replace(call, left=_alike(call.left), right=_alike(call.right)))
     return list(watch.variants)
+
+
+def numbers_of(call: Call, needs: Needs) -> Numbers:
+    """What a call's numbers are like, given their needs: hard lines may need a second pass.
+
+    It takes as many more bits than usual as the first. "correct" has no second pass of this kind.
+    """
+    sides = [Side(*row) for row in needs[0]]
+    if call.contract.correct or not any(side.kinds & int(quantise.HARD) for side in sides):
+        return ORDINARY
+    usual = typical_needs(call.contract, call.work, call.k).bits
+    more = sum(side.norm for side in sides) / 256 - usual
+    return Numbers(max(math.ceil(more), 0), hard=True, many_open=True)
 
 
 def _alike(x: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from widen.gpu.kernels.triton import scaling as scaling_kernels
 from widen.gpu.operands import Groups, Lines, Numbers, Target, Tensor, float64_bits
 from widen.gpu.replay.driver import processors
 from widen.gpu.replay.launch import Launching, assembly, general, prepared
-from widen.gpu.replay.recording import postpone
+from widen.gpu.replay.meanwhile import soonest
 from widen.gpu.scaling import Scaling
 from widen.systems import Residues
 
@@ -128,14 +129,11 @@ def reconstruct(
         },
         warps=tile.warps,
     )  # fmt: skip
-    if scaling is None and batch * m * n <= tiles.MEANWHILE and launching.waits_for_compiler():
-        given = None if fresh else marks
-        meanwhile, others = _by_any(groups, layout, block, given, slack=slack)
-        if not meanwhile.waits_for_compiler() and launching.is_compiled_elsewhere():
-            postpone()
-            meanwhile.make()
-            return others
-    launching.make()
+    if scaling is None and batch * m * n <= tiles.MEANWHILE:
+        any_moduli = partial(_by_any, groups, layout, block, marks, slack=slack, fresh=fresh)
+        soonest([launching], lambda: [any_moduli()])
+    else:
+        launching.make()
     return marks
 
 
@@ -144,16 +142,18 @@ def reconstruct_any(
     slack: bool,
 ) -> Tensor:  # fmt: skip
     """The same by the kernels that serve every list of moduli, and numbers of several words."""
-    launching, marks = _by_any(groups, layout, block, marks, slack=slack)
-    launching.make()
+    fresh = marks is None
+    if marks is None:
+        marks = torch.empty(block.out.shape[1:], dtype=torch.uint8, device=block.out.device)
+    _by_any(groups, layout, block, marks, slack=slack, fresh=fresh).make()
     return marks
 
 
 def _by_any(
-    groups: Tensor | Groups, layout: Residues, block: ResultBlock, marks: Tensor | None, *,
-    slack: bool,
-) -> tuple[Launching, Tensor]:  # fmt: skip
-    """What does so, and the marks that it leaves."""
+    groups: Tensor | Groups, layout: Residues, block: ResultBlock, marks: Tensor, *, slack: bool,
+    fresh: bool,
+) -> Launching:  # fmt: skip
+    """What does so; `fresh` marks have nothing yet."""
     out, scaling = block.out, block.scaling
     parts, batch, m, n = out.shape
     # Plans of plain numbers that come here depend on the data: they share the small ones' kernels.
@@ -162,9 +162,6 @@ def _by_any(
     table, limbs = constants.any_reconstruction(layout, small, out.device, apart=apart)
     columns, warps, running, registers = tiles.any_tile(limbs, alone=small or scaling is not None)
     programs = min(batch * m * -(-n // columns), processors(out.device) * running)
-    fresh = marks is None
-    if marks is None:
-        marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
     short, long = groups, groups
     if isinstance(groups, Groups):
         short, long = groups.short, groups.long
@@ -185,7 +182,7 @@ def _by_any(
             "sums": sums, "span_held": span, "alpha_bits": scaling.alpha_bits,
             **scaling.named_words(out.device),
         }  # fmt: skip
-    launching = prepared(
+    return prepared(
         kernel, (programs,),
         {
             **block.named, **block.numbers.named, **more, "groups": short, "marks": marks,
@@ -200,4 +197,3 @@ def _by_any(
         },
         warps=warps, registers=registers,
     )  # fmt: skip
-    return launching, marks

@@ -14,7 +14,8 @@ from widen.gpu.kernels.triton import singles as single_kernels
 from widen.gpu.operands import Tensor, on_sides
 from widen.gpu.reconstruct import ResultBlock, named_elements
 from widen.gpu.replay.driver import processors
-from widen.gpu.replay.launch import launch, programs
+from widen.gpu.replay.launch import Launching, launch, prepared, programs
+from widen.gpu.replay.meanwhile import make_for_marked
 from widen.gpu.scaling import NOT_SCALED, Scaling
 
 REPAIRED = int(reconstruct_kernels.REPAIRED)
@@ -74,7 +75,7 @@ def settle_closely(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     most = processors(out.device) * tiles.CLOSE_WARPS // tile.warps
     known = {name: block.named[name] for name in SHAPE_AND_TABLES}
     ours, theirs = ({**x.named_bits, **x.named_fields} for x in block.sides)
-    launch(
+    launching = prepared(
         close_kernels.settle, (min(-(-batch * m * n // tile.marks), most),),
         {
             **known, **block.named_test, **named_elements(out), **on_sides(ours, theirs),
@@ -83,13 +84,17 @@ def settle_closely(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
         },
         warps=tile.warps,
     )  # fmt: skip
+    make_for_marked(launching, marks, REPAIRED)
 
 
 def repair(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     """Make every marked element final; `repaired` counts those that became the nearest number."""
-    if block.wide:
-        _repair_words(block, marks, repaired)
-        return
+    repairing = _repairing_words if block.wide else _repairing
+    make_for_marked(repairing(block, marks, repaired), marks, REPAIRED)
+
+
+def _repairing(block: ResultBlock, marks: Tensor, repaired: Tensor) -> Launching:
+    """What does so for numbers of one word."""
     out, k = block.out, block.sides[0].shape[2]
     assert isinstance(block.fmt.part, Binary)
     assert isinstance(out, torch.Tensor)
@@ -97,7 +102,7 @@ def repair(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     tile = tiles.repair_tile(batch * m * n, words=False)
     ours, theirs = ({**x.named_bits, **x.named_fields} for x in block.sides)
     scaling = {"c": out, **NOT_SCALED} if block.scaling is None else block.scaling.named(out)
-    launch(
+    return prepared(
         kernels.repair, (programs(out.device, -(-batch * m * n // tile.marks), tile.warps),),
         {
             **block.named, **block.named_test, **named_elements(out), **on_sides(ours, theirs),
@@ -109,7 +114,7 @@ def repair(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     )  # fmt: skip
 
 
-def _repair_words(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
+def _repairing_words(block: ResultBlock, marks: Tensor, repaired: Tensor) -> Launching:
     """The same for numbers of several words."""
     out, k = block.out, block.sides[0].shape[2]
     parts, batch, m, n = out.shape
@@ -119,7 +124,7 @@ def _repair_words(block: ResultBlock, marks: Tensor, repaired: Tensor) -> None:
     room = torch.empty(count * tiles.DOT_LIMBS, dtype=torch.int32, device=out.device)
     addend = (block.scaling or NOTHING_ADDED).named_words(out.device)
     addend["C_PARTS"] = addend.pop("c_parts")
-    launch(
+    return prepared(
         word_kernels.repair, (count,),
         {
             **block.named, **block.named_test, **block.numbers.named, **on_sides(ours, theirs),

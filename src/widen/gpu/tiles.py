@@ -196,7 +196,7 @@ of moduli; small products share a few that know nothing of these.
 """
 
 MEANWHILE = 1 << 21
-"""Elements of a result up to which nobody waits for a kernel compiled for its list of moduli."""
+"""Elements of an operand or of a result up to which slower kernels answer while one is compiled."""
 
 ALIKE = 1 << 20
 """Numbers of an operand up to which one side's sizes that are no multiples of 16 count for both."""

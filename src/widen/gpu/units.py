@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 import torch
 
@@ -20,15 +19,20 @@ from widen import bounds
 from widen.formats import FORMATS
 from widen.gpu import constants, tiles
 from widen.gpu.constants import BYTE_BITS, NORM_TOO_LARGE, limit_of
-from widen.gpu.encode import encode_bytes, encode_words, encode_words_any, named_encoding, room_for
+from widen.gpu.encode import (
+    encode_bytes,
+    encode_words,
+    encode_words_any,
+    encoding_any,
+    room_for,
+)
 from widen.gpu.kernels.triton import groups as group_kernels
-from widen.gpu.kernels.triton import planes as plane_kernels
 from widen.gpu.kernels.triton.numbers import FLAGS, INEXACT, NORM, SIGMA, STEP, SUM
 from widen.gpu.lines import ROWS_OF_TABLE
 from widen.gpu.multiply import descriptor, multiply, multiply_by_halves, planes_at_once
 from widen.gpu.operands import Groups, Lines, Tensor
 from widen.gpu.replay.driver import is_gpu
-from widen.gpu.replay.launch import general, launch, programs
+from widen.gpu.replay.launch import launch, programs
 from widen.plan import Layout, Plan
 from widen.planner import Room, choose_blocks
 from widen.systems import Digits, Residues, residues
@@ -154,31 +158,9 @@ class Engine:
         return planes
 
     def _encode(self, operand: Lines, table: Tensor, side: int) -> Tensor:
-        layout, count = self.layout, self.layout.planes[side]
-        planes = room_for(operand, count, STORAGE[self.unit])
-        tile = tiles.ENCODE_ANY
-        grid = (operand.blocks(tile) * -(-operand.pitch // tile.inner),)
-        more: dict[str, Any]
-        if isinstance(layout, Residues):
-            kernel = plane_kernels.residues
-            known, powers = constants.remainders(layout, planes.device)
-            more = {
-                "constants": known, "powers": powers, "moduli": len(layout.moduli),
-                "planes_a_part": count // (1 if layout.parts == 1 else 3),
-                "LONGEST": constants.LONGEST_POWER, "SPLIT": bool(layout.bases),
-            }  # fmt: skip
-        else:
-            assert isinstance(layout, Digits)
-            kernel = plane_kernels.digits
-            more = {"beta": layout.beta, "digits_a_part": layout.counts[side]}
-        launch(
-            general(kernel) if operand.small else kernel, grid,
-            {
-                **operand.named_bits, **named_encoding(operand, table, planes), **tile.named,
-                **more, "planes": planes, "PARTS": operand.bits.shape[0],
-            },
-            warps=tile.warps,
-        )  # fmt: skip
+        planes = room_for(operand, self.layout.planes[side], STORAGE[self.unit])
+        small = operand.small
+        encoding_any(operand, table, planes, self.layout, side, shared=small).make()
         return planes
 
     def halves_at_once(self, left: Tensor, right: Tensor, room: int) -> int:

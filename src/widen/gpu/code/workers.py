@@ -102,8 +102,23 @@ class Workers:
             self._begun.add(key)
         if not begun:
             self.ask([variant], architecture)
+            self.foresee(architecture)
         with self._lock:
             return key in self._asked
+
+    def foresee(self, architecture: int) -> None:
+        """Have other kernels compiled that this thread's call will need, if anybody can tell."""
+        others = _foresight()
+        if others is not None:
+            # By a thread of its own: whoever listens to this one's operations does not to that
+            # one's.
+            threading.Thread(target=self._ask_for, args=(others, architecture), daemon=True).start()
+
+    def _ask_for(self, others: Callable[[], Iterable[Variant]], architecture: int) -> None:
+        try:
+            self.ask(others(), architecture)
+        except Exception:  # then every kernel is compiled when it is needed
+            logger.debug("the kernels of a call could not be foreseen", exc_info=True)
 
     def _send(self, jobs: list[tuple[str, Variant, int]]) -> None:
         try:
@@ -152,13 +167,6 @@ def _started() -> subprocess.Popen[bytes]:
     )
 
 
-def _ask(others: Callable[[], Iterable[Variant]], architecture: int) -> None:
-    try:
-        _workers.ask(others(), architecture)
-    except Exception:  # then every kernel is compiled when it is needed
-        logger.debug("the kernels of a call could not be foreseen", exc_info=True)
-
-
 def compiled(variant: Variant, architecture: int, refused: Sequence[bytes] = ()) -> bytes:
     """The code of a kernel that is nowhere, as it is kept; or that the driver `refused` to load."""
     key = variant.key(architecture)
@@ -168,10 +176,7 @@ def compiled(variant: Variant, architecture: int, refused: Sequence[bytes] = ())
     code = store.read(key)  # it may have come there meanwhile
     if code is not None and code not in refused:
         return code
-    others = _foresight()
-    if others is not None:
-        # By a thread of its own: whoever listens to this one's operations does not to that one's.
-        threading.Thread(target=_ask, args=(others, architecture), daemon=True).start()
+    _workers.foresee(architecture)
     from widen.gpu.code.compiler import made  # which whoever finds all it needs never imports
 
     return made(variant, architecture, refused)

@@ -163,11 +163,10 @@ class Launching(NamedTuple):
         architecture = architecture_of(device)
         return store.find(self.variant.key(architecture), architecture) is None
 
-    def is_compiled_elsewhere(self) -> bool:
-        """Whether another process compiles it, which is asked to, once.
-
-        If that failed, nobody does: `make` then compiles.
-        """
+    def is_coming(self) -> bool:
+        """Whether its code is there, or is compiled by another process, which is asked to, once."""
+        if not self.waits_for_compiler():
+            return True
         return workers.compiles(self.variant, architecture_of(torch.cuda.current_device()))
 
 
@@ -235,6 +234,11 @@ def watched(watcher: Watcher) -> Iterator[None]:
             yield
     finally:
         _watching.watcher = None
+
+
+def is_watched() -> bool:
+    """Whether this thread's launches are watched."""
+    return _watching.watcher is not None
 
 
 def programs(device: torch.device, tile_count: int, warps: int) -> int:

@@ -49,10 +49,10 @@ def times_alpha(low, high, e, negative, alpha, negated):
 @triton.jit
 def scaled_term(
     left, right, h, inner, left_part, right_part, left_inner, right_inner, rounding, s, t, scalars,
-    q, r, PART: tl.constexpr, SCALED: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
+    q, r, part, SCALED: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
     RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr,
 ):  # fmt: skip
-    """Terms x_r y_(r^q) of part q of a product, times alpha (SCALED) as they enter part PART.
+    """Terms x_r y_(r^q) of part q of a product, times alpha (SCALED) as they enter a part.
 
     Three pieces of 64 bits, lowest first, exponents, and whether they count down. Part 0 of a
     product (and of alpha times a number) is re re - im im, part 1 re im + im re.
@@ -63,8 +63,8 @@ def scaled_term(
     )  # fmt: skip
     top = tl.zeros_like(high)
     if SCALED:
-        alpha = tl.where(q == PART, scalars[0], scalars[1])
-        negated = (PART == 0) & (q == 1)
+        alpha = tl.where(q == part, scalars[0], scalars[1])
+        negated = (part == 0) & (q == 1)
         low, high, top, e, negative = times_alpha(low, high, e, negative, alpha, negated)
     return low, high, top, e, negative
 
@@ -79,9 +79,10 @@ def addend_term(beta, c, negated, C_FIELDS: tl.constexpr):
 
 
 @triton.jit
-def addend_of_part(scalars, Q: tl.constexpr, PART: tl.constexpr, C_FIELDS: tl.constexpr):
-    """`addend_term` of part Q of c as it enters part PART."""
-    return addend_term(scalars[2 + (PART ^ Q)], scalars[4 + Q], PART == 0 and Q == 1, C_FIELDS)
+def addend_of_part(scalars, part, Q: tl.constexpr, C_FIELDS: tl.constexpr):
+    """`addend_term` of part Q of c as it enters a part."""
+    beta = tl.where(part == Q, scalars[2], scalars[3])
+    return addend_term(beta, scalars[4 + Q], (part == 0) & (Q == 1), C_FIELDS)
 
 
 @triton.jit
@@ -148,7 +149,7 @@ def stretched(lowest, highest, e, given):
 @triton.jit
 def exact_dot(
     left, right, left_part, right_part, left_inner, right_inner, inner, rounding, s, column_s,
-    scalars, PARTS: tl.constexpr, PART: tl.constexpr, FRACTION: tl.constexpr,
+    scalars, part, PARTS: tl.constexpr, FRACTION: tl.constexpr,
     EXPONENT: tl.constexpr, RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr,
     SCALED: tl.constexpr, C_PARTS: tl.constexpr, C_FIELDS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
@@ -160,21 +161,22 @@ def exact_dot(
     """
     lowest = tl.full((INNER,), FAR, tl.int32)
     highest = tl.full((INNER,), -FAR, tl.int32)
-    # Pairs q, r of parts: all of them, or those of part PART.
-    begin: tl.constexpr = 0 if SCALED else PART * PARTS
-    end: tl.constexpr = PARTS * PARTS if SCALED else (PART + 1) * PARTS
+    # Pairs q, r of parts: all of them, or those of this part.
+    begin, end = part * PARTS, (part + 1) * PARTS
+    if SCALED:
+        begin, end = 0, PARTS * PARTS
     for pair in range(begin, end):
         for start in range(0, inner, INNER):
             low, high, top, e, _ = scaled_term(
                 left, right, start + tl.arange(0, INNER), inner, left_part, right_part, left_inner,
-                right_inner, rounding, s, column_s, scalars, pair // PARTS, pair % PARTS, PART,
+                right_inner, rounding, s, column_s, scalars, pair // PARTS, pair % PARTS, part,
                 SCALED, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
             )  # fmt: skip
             lowest, highest = stretched(lowest, highest, e, (low | high | top) != 0)
     base, last = tl.min(lowest, 0), tl.max(highest, 0)
     if SCALED:
         for q in tl.static_range(C_PARTS):
-            c_low, c_high, c_exponent, down_c = addend_of_part(scalars, q, PART, C_FIELDS)
+            c_low, c_high, c_exponent, down_c = addend_of_part(scalars, part, q, C_FIELDS)
             base, last = stretched(base, last, c_exponent, (c_low | c_high) != 0)
     # 159 bits of a product of three, 31 of their sum, a sign: no words at all if every term is 0.
     bits: tl.constexpr = (159 if SCALED else 106) + 31
@@ -193,7 +195,7 @@ def exact_dot(
                 low, high, top, e, negative = scaled_term(
                     left, right, start + tl.arange(0, INNER), inner, left_part, right_part,
                     left_inner, right_inner, rounding, s, column_s, scalars, pair // PARTS,
-                    pair % PARTS, PART, SCALED, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
+                    pair % PARTS, part, SCALED, FRACTION, EXPONENT, RIGHT_FRACTION, RIGHT_EXPONENT,
                 )  # fmt: skip
                 place = tl.maximum(e - base, 0)
                 pieces = in_window(spread(low, high, top, place), place // 32 - window)
@@ -210,7 +212,7 @@ def exact_dot(
             total = tl.sum(sums[t], 0) + ups
             if SCALED:
                 for q in tl.static_range(C_PARTS):
-                    c_low, c_high, c_exponent, down_c = addend_of_part(scalars, q, PART, C_FIELDS)
+                    c_low, c_high, c_exponent, down_c = addend_of_part(scalars, part, q, C_FIELDS)
                     c_place = tl.maximum(c_exponent - base, 0)
                     c_pieces = in_window(
                         spread(c_low, c_high, c_high & 0, c_place), c_place // 32 - window

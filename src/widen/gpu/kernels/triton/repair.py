@@ -46,7 +46,7 @@ def special_sums(
         for start in range(0, inner, INNER):
             h = start + tl.arange(0, INNER)
             at, to = left + h.to(tl.int64) * left_inner, right + h.to(tl.int64) * right_inner
-            for q in tl.static_range(PARTS):
+            for q in range(PARTS):
                 x = tl.load(at + q * left_part, h < inner, other=0).to(tl.int64)
                 y = tl.load(to + (q ^ part) * right_part, h < inner, other=0).to(tl.int64)
                 x_zero = (x << (63 - FRACTION - EXPONENT)) << 1 == 0
@@ -57,7 +57,7 @@ def special_sums(
                 y_nan = y_odd & ((y & ((1 << RIGHT_FRACTION) - 1)) != 0)
                 infinite = (x_odd | y_odd) & ~x_nan & ~y_nan
                 invalid = infinite & (x_zero | y_zero)
-                negative = ((x < 0) != (y < 0)) != (part == 0 and q == 1)
+                negative = ((x < 0) != (y < 0)) != ((part == 0) & (q == 1))
                 nan |= (x_nan | y_nan | invalid).to(tl.int32)
                 up |= (infinite & ~invalid & ~negative).to(tl.int32)
                 down |= (infinite & ~invalid & negative).to(tl.int32)
@@ -299,13 +299,15 @@ def repair(
                                 target + part * part_stride, bits, negative, True, PRECISION
                             )
                     else:
-                        for part in tl.static_range(PARTS):
+                        for part in range(
+                            PARTS
+                        ):  # one copy of the code: it compiles in half the time
                             length, head, sticky, nonzero, negative, base = exact_dot(
                                 ours + begin * left_inner_stride,
                                 theirs + begin * right_inner_stride, left_part_stride,
                                 right_part_stride, left_inner_stride, right_inner_stride,
-                                end - begin, fine, s, t, scalars,
-                                PARTS, part, LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION,
+                                end - begin, fine, s, t, scalars, part,
+                                PARTS, LEFT_FRACTION, LEFT_EXPONENT, RIGHT_FRACTION,
                                 RIGHT_EXPONENT, SCALED, C_PARTS, C_FIELDS, INNER,
                             )  # fmt: skip
                             bits = rounded(length, head, sticky, base, PRECISION, LOWEST, HIGHEST)
