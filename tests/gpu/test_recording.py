@@ -21,7 +21,7 @@ from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
 from widen.gpu import block as gpu_block
-from widen.gpu import exact_products, tiles
+from widen.gpu import exact_products
 from widen.gpu import lines as gpu_lines
 from widen.gpu import operands as gpu_operands
 from widen.gpu import products as gpu_products
@@ -245,7 +245,7 @@ def test_an_operand_with_itself():
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_short_lines(monkeypatch, turned):
-    monkeypatch.setattr(tiles, "SHORT_PROGRAMS", 1)
+    monkeypatch.setattr(gpu_lines, "SHORT_PROGRAMS", 1)
     calls = Calls("standard")
     for a, b in alike(*draw("zero lines", SHAPE, 1)):
         calls.check(*((x.T.copy().T for x in (a, b)) if turned else (a, b)))
