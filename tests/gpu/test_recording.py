@@ -21,7 +21,7 @@ from widen.calls.cpu_tensors import as_tensor
 from widen.contract import as_contract
 from widen.formats import FORMATS
 from widen.gpu import block as gpu_block
-from widen.gpu import exact_products
+from widen.gpu import exact_products, tiles
 from widen.gpu import lines as gpu_lines
 from widen.gpu import operands as gpu_operands
 from widen.gpu import products as gpu_products

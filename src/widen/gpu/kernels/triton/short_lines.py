@@ -1,8 +1,7 @@
 """Short lines looked at: whole lines in registers, each number read once.
 
 Threads add up numbers of one line (of a few lines, if those are neighbours in memory) and meet the
-others of a line at its end. Integers that a number is rounded to are the last bits of a sum with
-2^52, or 2^23: one instruction of a float each, where shifts would take ten.
+others of a line at its end. What a glance at the numbers does not tell, `lines.norms_of` finds.
 """
 
 from __future__ import annotations
@@ -207,7 +206,7 @@ def widened(numbers, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
 
 @triton.jit
 def entry(chunk, GROUP: tl.constexpr, INNER: tl.constexpr):
-    """Which entries of lines a chunk has: so that a thread has GROUP neighbours, one a chunk."""
+    """Entries of lines that a chunk has: a thread has GROUP neighbours, one a chunk."""
     return tl.arange(0, INNER) * GROUP + (chunk // GROUP * (GROUP * INNER) + chunk % GROUP)
 
 
