@@ -142,6 +142,7 @@ def quantise(
             "rounding": 0.5 * math.log2(2 * inner) - 1, "inner": inner,
             "entries": inner * parts, "full": int(wanted.full), "LINES": 256,
         },
+        warps=8,
     )  # fmt: skip
 
 
