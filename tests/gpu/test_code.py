@@ -355,12 +355,13 @@ SCRIPT = """
     from widen.gpu.code.records import Code
     from widen.gpu.usual import UsualCall, variants_of
 
-    READING = {"lines.survey", "encode.residues"}  # the operands, which both sides' sizes decide
+    # They read the operands, which both sides' sizes decide.
+    READING = {"short_lines.survey", "encode.residues"}
     store.SHIPPED = Path("nowhere")
     thousand = variants_of(UsualCall("float64", (1, 1000, 1000, 1000)))
     names = [variant.name for variant in thousand]
     assert names == [
-        "lines.survey", "quantise.scale", "multiply.certify", "encode.residues",
+        "short_lines.survey", "quantise.scale", "multiply.certify", "encode.residues",
         "multiply.residues", "reconstruct.round_residues", "repair.repair",
     ], names
     more = {*variants_of(UsualCall("float64", (1, 999, 999, 999)))} - {*thousand}
