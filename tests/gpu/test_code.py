@@ -355,14 +355,15 @@ SCRIPT = """
     from widen.gpu.code.records import Code
     from widen.gpu.usual import UsualCall, variants_of
 
-    READING = {"lines.survey", "encode.residues"}  # the operands, which both sides' sizes decide
+    # They read the operands, which both sides' sizes decide.
+    READING = {"short_lines.survey", "encode.residues"}
     store.SHIPPED = Path("nowhere")
     thousand = variants_of(UsualCall("float64", (1, 1000, 1000, 1000)))
     names = [variant.name for variant in thousand]
     assert names == [
-        "lines.survey", "quantise.scale", "multiply.certify", "planes.residues",
-        "encode.residues", "multiply.residues", "crt.round_any", "reconstruct.round_residues",
-        "repair.repair",
+        "lines.largest", "lines.norms", "short_lines.survey", "quantise.scale", "multiply.certify",
+        "planes.residues", "encode.residues", "multiply.residues", "crt.round_any",
+        "reconstruct.round_residues", "repair.repair",
     ], names
     more = {*variants_of(UsualCall("float64", (1, 999, 999, 999)))} - {*thousand}
     assert not more, [variant.name for variant in more]
@@ -377,7 +378,7 @@ SCRIPT = """
 
     counted = variants_of(UsualCall("float64", (1, 1000, 1000, 1000), "correct"))
     (count,) = [variant for variant in counted if variant.name == "repair.count"]
-    multiply = thousand[5]
+    (multiply,) = [variant for variant in thousand if variant.name == "multiply.residues"]
     workers.ask([count, multiply], 90)
     for variant, architecture in ((count, 90), (multiply, 90), (multiply, 80)):
         code = Code.from_bytes(workers.compiled(variant, architecture))

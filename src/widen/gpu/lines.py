@@ -15,12 +15,14 @@ from widen.bounds import Certificate, Goal
 from widen.encoded import Encoded
 from widen.gpu import constants, tiles
 from widen.gpu.encode import held
-from widen.gpu.kernels.triton import lines, lines_words, spans
+from widen.gpu.kernels.triton import lines, lines_words, short_lines, spans
 from widen.gpu.kernels.triton import quantise as quantise_kernels
 from widen.gpu.kernels.triton.numbers import MAGNITUDES as MAGNITUDES_LEAD
 from widen.gpu.kernels.triton.numbers import SATURATED as SATURATED_LEAD
 from widen.gpu.operands import Lines, Tensor, float64_bits, loose_on_sides, on_sides
-from widen.gpu.replay.launch import general, launch
+from widen.gpu.replay.launch import Launching, assembly, general, launch, prepared
+from widen.gpu.replay.meanwhile import soonest
+from widen.gpu.short_tiles import SHORT, SHORT_PROGRAMS, ShortTile, Side, short_tiles
 
 ROWS_OF_TABLE = 15
 NEEDS = 8
@@ -54,12 +56,16 @@ def survey(
 
 def find_largest(operands: Sequence[Lines], tables: Sequence[Tensor]) -> None:
     """The first row of tables: bits of the largest magnitude of every line."""
+    _finding_largest(operands, tables).make()
+
+
+def _finding_largest(operands: Sequence[Lines], tables: Sequence[Tensor]) -> Launching:
     left, right = operands[0].paired, operands[-1].paired
     kernel, grid, common, how = _looking(lines.largest, operands, tables)
     widths = {
         "LEFT_WIDTH": 8 * left.bits.element_size(), "RIGHT_WIDTH": 8 * right.bits.element_size(),
     }  # fmt: skip
-    launch(kernel, grid, {**common, **widths}, **how)
+    return prepared(kernel, grid, {**common, **widths}, **how)
 
 
 def find_norms(
@@ -67,9 +73,16 @@ def find_norms(
     *, again: tuple[Tensor, int] | None = None,
 ) -> None:  # fmt: skip
     """Norms and leads of lines whose largest magnitude is known, as `survey` has them."""
+    _finding_norms(operands, tables, leads, kept, again=again).make()
+
+
+def _finding_norms(
+    operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int,
+    *, again: tuple[Tensor, int] | None = None,
+) -> Launching:  # fmt: skip
     left, right = operands[0].paired, operands[-1].paired
     kernel, grid, common, how = _looking(lines.norms, operands, tables)
-    launch(
+    return prepared(
         kernel, grid,
         {
             **common, **_named_leads(tables, leads, kept), "SUMS": again is None,
@@ -141,6 +154,7 @@ def quantise(
             "rounding": 0.5 * math.log2(2 * inner) - 1, "inner": inner,
             "entries": inner * parts, "full": int(wanted.full), "LINES": 256,
         },
+        warps=8,
     )  # fmt: skip
 
 
@@ -194,43 +208,58 @@ def survey_words(
         )  # fmt: skip
 
 
-def _short_tile(x: Lines) -> tiles.LineTile:
-    """The tile with which a program can look at a whole line."""
-    parts, (_, count, inner) = x.bits.shape[0], x.shape
-    choice = tiles.short_tiles(x.bits.element_size() * parts, parts, inner)
-    return tiles.matrix_tile(choice, x.lines_near, count, inner)
+def _short_tiles(operands: Sequence[Lines]) -> tuple[ShortTile, ...]:
+    """The tiles with which a program can look at whole lines."""
+    sides = [Side(x.bits.element_size(), x.bits.shape[0], x.lines_near) for x in operands]
+    return short_tiles(tuple(sides), operands[0].shape[2])
 
 
 def are_short(operands: Sequence[Lines]) -> bool:
     """Whether `survey_short` will do for operands: short lines, and many of them."""
-    size = max(x.bits.element_size() * x.bits.shape[0] * x.shape[2] for x in operands)
-    programs = sum(x.blocks(_short_tile(x)) for x in operands)
-    return size <= tiles.SHORT_BYTES and programs >= tiles.SHORT_PROGRAMS
+    if max(x.bits.shape[0] * x.shape[2] for x in operands) > SHORT:
+        return False
+    programs = map(Lines.blocks, operands, _short_tiles(operands))
+    return sum(programs) >= SHORT_PROGRAMS
 
 
 def survey_short(
     operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int,
     zeros: Tensor,
 ) -> None:  # fmt: skip
-    """What `survey` does in one launch, which makes `zeros` 0; tables need not be before."""
+    """What `survey` does in one launch, which makes `zeros` 0; tables need not be before.
+
+    While its kernel is compiled elsewhere, the two of `survey` answer.
+    """
+
+    def in_two() -> list[Launching]:
+        for x in (*tables, zeros):
+            x.zero_()
+        norms = _finding_norms(operands, tables, leads, kept)
+        return [_finding_largest(operands, tables), norms]
+
+    soonest([_looking_once(operands, tables, leads, kept, zeros)], in_two)
+
+
+def _looking_once(
+    operands: Sequence[Lines], tables: Sequence[Tensor], leads: Sequence[Tensor] | None, kept: int,
+    zeros: Tensor,
+) -> Launching:  # fmt: skip
     left, right = operands[0].paired, operands[-1].paired
     inner, parts = left.shape[2], left.bits.shape[0]
-    sides, blocks, warps = [], [], 0
-    for x, table in ((left, tables[0]), (right, tables[-1])):
-        tile = _short_tile(x)
-        sides.append(
-            {**_named(x, table), **x.named_fields, **tile.named, "NEAR": x.lines_near}
-        )  # fmt: skip
-        blocks.append(x.blocks(tile))
-        warps = max(warps, tile.warps)
-    launch(
-        lines.survey, (sum(blocks[: len(operands)]),),
+    ours, theirs = _short_tiles((left, right))
+    sides = [
+        {**_named(x, table), **x.named_fields, **tile.named, "NEAR": x.lines_near}
+        for x, table, tile in ((left, tables[0], ours), (right, tables[-1], theirs))
+    ]  # fmt: skip
+    blocks = [left.blocks(ours), right.blocks(theirs)]
+    return prepared(
+        short_lines.survey, (sum(blocks[: len(operands)]),),
         {
             **on_sides(*sides), **_named_leads(tables, leads, kept), "left_blocks": blocks[0],
             "inner": inner, "pitch": left.pitch, "zeros": zeros, "cleared": zeros.numel(),
-            "PARTS": parts,
+            "PARTS": parts, "ASSEMBLY": assembly(left.bits.device),
         },
-        warps=warps, loose=loose_on_sides(left, right),
+        warps=ours.warps, loose=loose_on_sides(left, right),
     )  # fmt: skip
 
 

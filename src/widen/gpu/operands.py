@@ -13,6 +13,7 @@ import torch
 
 from widen.formats import BINARY, Binary, Part, arrays
 from widen.gpu import tiles
+from widen.gpu.short_tiles import ShortTile
 
 Tensor = torch.Tensor
 
@@ -151,7 +152,7 @@ class Lines:
         """Sizes and strides of which kernels take nothing for granted."""
         return frozenset() if even else LOOSE[self.lines_near]
 
-    def blocks(self, tile: tiles.LineTile) -> int:
+    def blocks(self, tile: tiles.LineTile | ShortTile) -> int:
         """Tiles that all lines have, one beside another."""
         batch, count, _ = self.shape
         return batch * -(-count // tile.lines)

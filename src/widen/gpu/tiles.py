@@ -329,26 +329,8 @@ Exponents of floats are within 1074, those of rows, columns and both factors too
 RECONSTRUCT_WARPS, RECONSTRUCT_STEPS = 2112, 16
 """Warps that run at a time on an H200, and tiles that a program takes."""
 
-SHORT_BYTES, SHORT_PROGRAMS = 16384, 132
-"""Lines up to so long are looked at by one program each, if that makes so many programs."""
-
 VERY_SHORT = 128
-"""Lines up to so long have tiles of their own."""
-
-
-def short_tiles(size: int, parts: int, inner: int) -> tuple[LineTile, LineTile]:
-    """Tiles for short lines of numbers of `size` bytes: columns in stripes of 64 bytes.
-
-    Very short ones are for warps that do not wait for each other: 10,000 times 64 x 64 took 0.53 ms
-    and not 0.77 (4 x 64 numbers a warp; 8 x 64: 0.57, 32 x 64 and four warps: 0.73), 100,000 times
-    16 x 16 0.37 and not 3.6, which was 64 x 32 numbers and eight warps.
-    """
-    if inner <= VERY_SHORT:
-        tile = LineTile(1, 2048 // size, 1)
-        return tile, tile
-    near = 64 // size
-    return LineTile(4, 512 // parts, 8), LineTile(near, 2048 // parts // near, 8)
-
+"""Lines up to so long have leading integers of more bits from the start."""
 
 BLOCKS = 1024
 """Programs that keep a large GPU busy with reading."""

@@ -222,14 +222,19 @@ def sums_of(
     return of_lines(sums), tl.min(last, 1)
 
 
+@triton.constexpr_function
+def lowest_top(fraction, exponent):
+    """The exponent of a line from which on `look_near` sees all of it."""
+    return (64 if fraction <= 31 else 130) - (1 << (exponent - 1))
+
+
 @triton.jit
 def tops_of(magnitude, line, lines, FRACTION: tl.constexpr, EXPONENT: tl.constexpr):
     """Exponents of lines, which lines count, and whether one is near the subnormal numbers."""
     m, e = decode(magnitude, FRACTION, EXPONENT)
     top = highest_bit(m) + e
     counts = (line < lines) & (m > 0) & ~is_special(magnitude, FRACTION, EXPONENT)
-    lowest: tl.constexpr = (64 if FRACTION <= 31 else 130) - (1 << (EXPONENT - 1))
-    far = tl.min(tl.where(counts, top, 0), 0) < lowest
+    far = tl.min(tl.where(counts, top, 0), 0) < lowest_top(FRACTION, EXPONENT)
     return tl.where(counts, top, 1 << 20), counts, far  # so that the others' leads are 0
 
 
@@ -245,6 +250,7 @@ def norms_of(
     base, target, magnitude, drop, line, start, stop, inner, pitch, lines, count, line_stride,
     inner_stride, PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr,
     LEAD: tl.constexpr, NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
+    FAR_INNER: tl.constexpr,
 ):  # fmt: skip
     """(sums, depth, which lines count) of a stretch of lines, given their largest magnitudes.
 
@@ -255,7 +261,7 @@ def norms_of(
     if far:
         sums, place = sums_of(
             base, target, line, top, start, stop, inner, pitch, lines, count, line_stride,
-            inner_stride, True, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER // 4,
+            inner_stride, True, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, FAR_INNER,
         )  # fmt: skip
     else:
         sums, place = sums_of(
@@ -290,7 +296,7 @@ def _norms(
     sums, depth, counts = norms_of(
         pairs(bits, b, batch_stride, PARTS), leads + wide(b) * lines * pitch, magnitude,
         drops_of(at_line, count, line < lines, LEAD), line, start, stop, inner, pitch, lines, count,
-        line_stride, inner_stride, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
+        line_stride, inner_stride, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER, INNER // 4,
     )  # fmt: skip
     if SUMS:
         add_sums(at_line, count, sums, depth, counts)
@@ -330,66 +336,4 @@ def norms(
             inner, pitch, right_share, right_batch_stride, right_line_stride, right_inner_stride,
             PARTS, RIGHT_FRACTION, RIGHT_EXPONENT, LEAD, SUMS, RIGHT_NEAR, RIGHT_LINES,
             RIGHT_INNER,
-        )  # fmt: skip
-
-
-@triton.jit
-def _survey(
-    block, bits, table, leads, count, lines, inner, pitch, batch_stride, line_stride, inner_stride,
-    PARTS: tl.constexpr, FRACTION: tl.constexpr, EXPONENT: tl.constexpr, LEAD: tl.constexpr,
-    NEAR: tl.constexpr, LINES: tl.constexpr, INNER: tl.constexpr,
-):  # fmt: skip
-    b, line, start, stop = piece_of(block, lines, inner, inner, LINES)
-    base = pairs(bits, b, batch_stride, PARTS)
-    magnitude = largest_of(
-        base, line, start, stop, inner, lines, line_stride, inner_stride, PARTS,
-        1 + FRACTION + EXPONENT, NEAR, LINES, INNER,
-    )  # fmt: skip
-    sums, depth, counts = norms_of(
-        base, leads + wide(b) * lines * pitch, magnitude, 0, line, start, stop, inner, pitch, lines,
-        count, line_stride, inner_stride, PARTS, FRACTION, EXPONENT, LEAD, NEAR, LINES, INNER,
-    )  # fmt: skip
-    at_line = table + b * lines + line
-    tl.store(at_line + LARGEST * count, magnitude, line < lines)
-    q1, q2, many, distances, reach = sums
-    tl.store(at_line + SUM * count, tl.where(counts, q1, 0), line < lines)
-    tl.store(at_line + SQUARES * count, tl.where(counts, q2, 0), line < lines)
-    tl.store(at_line + NONZEROS * count, tl.where(counts, many, 0), line < lines)
-    tl.store(at_line + DISTANCES * count, tl.where(counts, distances, 0), line < lines)
-    tl.store(at_line + REACH * count, tl.where(counts, reach, 0), line < lines)
-    tl.store(at_line + DEPTH * count, tl.where(counts, depth, 0), line < lines)
-
-
-@triton.jit(do_not_specialize=["left_count", "right_count", "left_blocks", "cleared"])
-def survey(
-    left_bits, left_table, left_leads, left_count, left_lines, left_batch_stride, left_line_stride,
-    left_inner_stride, right_bits, right_table, right_leads, right_count, right_lines,
-    right_batch_stride, right_line_stride, right_inner_stride, left_blocks, inner, pitch, zeros,
-    cleared,
-    PARTS: tl.constexpr, LEFT_FRACTION: tl.constexpr, LEFT_EXPONENT: tl.constexpr,
-    RIGHT_FRACTION: tl.constexpr, RIGHT_EXPONENT: tl.constexpr, LEAD: tl.constexpr,
-    LEFT_NEAR: tl.constexpr, LEFT_LINES: tl.constexpr, LEFT_INNER: tl.constexpr,
-    RIGHT_NEAR: tl.constexpr, RIGHT_LINES: tl.constexpr, RIGHT_INNER: tl.constexpr,
-):  # fmt: skip
-    """What `largest` and `norms` do, in one launch: for short lines.
-
-    A program takes whole lines and reads them twice, the second time from the cache. Nobody else
-    adds to their sums, so nothing has to be zero before. `cleared` words of `zeros`, up to 64,
-    become zero for those who count later.
-    """
-    block = tl.program_id(0)
-    if block == 0:
-        word = tl.arange(0, 64)
-        tl.store(zeros + word, tl.zeros((64,), tl.int64), word < cleared)
-    if block < left_blocks:
-        _survey(
-            block, left_bits, left_table, left_leads, left_count, left_lines, inner, pitch,
-            left_batch_stride, left_line_stride, left_inner_stride, PARTS, LEFT_FRACTION,
-            LEFT_EXPONENT, LEAD, LEFT_NEAR, LEFT_LINES, LEFT_INNER,
-        )  # fmt: skip
-    else:
-        _survey(
-            block - left_blocks, right_bits, right_table, right_leads, right_count, right_lines,
-            inner, pitch, right_batch_stride, right_line_stride, right_inner_stride, PARTS,
-            RIGHT_FRACTION, RIGHT_EXPONENT, LEAD, RIGHT_NEAR, RIGHT_LINES, RIGHT_INNER,
         )  # fmt: skip

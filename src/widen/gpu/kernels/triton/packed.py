@@ -141,3 +141,30 @@ def load_parts(
             both = tl.load(at, inside[:, :, None], other=0)
         first, second = tl.split(both)
         return first, second
+
+
+@triton.jit
+def store_two(to, first, second, written, ASSEMBLY: tl.constexpr):
+    """Two neighbouring words where `written`: as they lie, and not sorted by their places first."""
+    if ASSEMBLY:
+        tl.inline_asm_elementwise(
+            "{.reg .pred p; setp.ne.s32 p, $4, 0; @p st.global.v2.b32 [$1], {$2, $3};"
+            " mov.b32 $0, 0;}",
+            "=r,l,r,r,r", [to.to(tl.int64), first, second, written.to(tl.int32)], tl.int32, False,
+            1,
+        )  # fmt: skip
+    else:
+        tl.store(to, first, written)
+        tl.store(to + 1, second, written)
+
+
+@triton.jit
+def store_long(to, value, written, ASSEMBLY: tl.constexpr):
+    """The same of an int64."""
+    if ASSEMBLY:
+        tl.inline_asm_elementwise(
+            "{.reg .pred p; setp.ne.s32 p, $3, 0; @p st.global.b64 [$1], $2; mov.b32 $0, 0;}",
+            "=r,l,l,r", [to.to(tl.int64), value, written.to(tl.int32)], tl.int32, False, 1,
+        )  # fmt: skip
+    else:
+        tl.store(to, value, written)

@@ -84,18 +84,33 @@ def extra_bits(q1, q2, nonzeros, distances, entries):
     return tl.minimum(extra + more, MOST_EXTRA), few & (4 * d < 13 * 256)
 
 
-RUNGS = tl.constexpr(64)  # so many, at most
+NO_RUNG = tl.constexpr(1 << 30)
 
 
 @triton.jit
 def filled_up(sigma, q2, rungs, count):
-    """`bounds.filled_up`."""
+    """`bounds.filled_up`, of up to 63 rungs: each line looks for its own, halving what is left."""
     norm = 256 * (sigma - NORM_BITS) + (log2_in_256ths(q2) + 24) // 2
-    at = tl.arange(0, RUNGS)
-    known = tl.load(rungs + at, at < count, other=1 << 30)
-    rung = tl.min(tl.where(known[None, :] >= norm[:, None], known[None, :], 1 << 30), 1)
-    fill = tl.minimum((rung - norm) // 256, MOST_FILL)
-    return sigma + tl.where(rung < 1 << 30, fill, 0)
+    below = tl.zeros_like(norm)
+    for half in tl.static_range(5, -1, -1):
+        at = below + ((1 << half) - 1)
+        below += tl.where(tl.load(rungs + at, at < count, other=NO_RUNG) < norm, 1 << half, 0)
+    rung = tl.load(rungs + below, below < count, other=NO_RUNG)
+    return sigma + tl.where(rung < NO_RUNG, tl.minimum((rung - norm) // 256, MOST_FILL), 0)
+
+
+@triton.jit
+def raise_to(at, value):
+    """Make what is there the larger one: most programs find that it is, and do not wait in line."""
+    if value > tl.load(at, volatile=True):
+        tl.atomic_max(at, value, sem="relaxed")
+
+
+@triton.jit
+def set_bits(at, bits):
+    """The same of bits that are to be set."""
+    if (bits & ~tl.load(at, volatile=True)) != 0:
+        tl.atomic_or(at, bits, sem="relaxed")
 
 
 HARD = tl.constexpr(1)  # some line has many zeros or a wide spread
@@ -174,20 +189,18 @@ def _scale(
     # A line of length 1 has no zeros, but one entry (`spans.mark_singles`).
     sparse_or_single = held & ((nonzeros < entries) | (inner == 1))
     kinds |= tl.max(sparse_or_single.to(tl.int32), 0) * ZEROS
-    tl.atomic_or(needs + 5, kinds.to(tl.int64), sem="relaxed")
-    tl.atomic_max(needs, tl.max(tl.where(held, bound, NOTHING), 0).to(tl.int64), sem="relaxed")
-    tl.atomic_max(needs + 1, tl.max(tl.where(held, sigma, NOTHING), 0).to(tl.int64), sem="relaxed")
+    set_bits(needs + 5, kinds.to(tl.int64))
+    raise_to(needs, tl.max(tl.where(held, bound, NOTHING), 0).to(tl.int64))
+    raise_to(needs + 1, tl.max(tl.where(held, sigma, NOTHING), 0).to(tl.int64))
     all_flags = tl.max((real & (flags & SPECIAL > 0)).to(tl.int32), 0) * SPECIAL
     all_flags |= tl.max((real & inexact).to(tl.int32), 0) * INEXACT
-    tl.atomic_or(needs + 2, all_flags.to(tl.int64), sem="relaxed")
+    set_bits(needs + 2, all_flags.to(tl.int64))
     # V is more than half of what the goal allows: that share tells how much of |A||B| is needed.
     room = wide_root.to(tl.float32) * tl.exp2((goal_shift + NORM_BITS - sigma).to(tl.float32))
     inverse = tl.minimum(65536.0 * room / tl.maximum(q1, 1).to(tl.float32), 1e9).to(tl.int32) + 1
-    tl.atomic_max(
-        needs + 4, tl.max(tl.where(held & at_goal, inverse, 0), 0).to(tl.int64), sem="relaxed"
-    )
+    raise_to(needs + 4, tl.max(tl.where(held & at_goal, inverse, 0), 0).to(tl.int64))
     small = (tl.full((LINES,), 1 << 24, tl.int64) * entries) // tl.maximum(q1, 1)
-    tl.atomic_max(needs + 3, tl.max(tl.where(held, small, 0), 0), sem="relaxed")
+    raise_to(needs + 3, tl.max(tl.where(held, small, 0), 0))
 
 
 GOALS = [
