@@ -123,7 +123,7 @@ def substitute(t: Words, w: Words, *, upper: bool) -> None:
                 "ROWS": min(CHUNK, 1 << (size - 1).bit_length()), "CHUNKS": -(-size // CHUNK),
                 "BLOCK": COLUMNS,
             },
-            warps=max(1, min(4, size // 64)), exact=True,
+            warps=1 if size < 128 else 2 if size < 256 else 4, exact=True,
         )  # fmt: skip
     out.finish()
 
