@@ -19,6 +19,7 @@ from widen.encoded import Encoded
 from widen.gpu import outlook
 from widen.gpu.code.variants import Variant
 from widen.gpu.kernels.triton import quantise, reconstruct
+from widen.gpu.limbs import architecture_of, expecting
 from widen.gpu.planning import Side
 from widen.gpu.replay.launch import watched
 from widen.planner import typical_needs
@@ -109,13 +110,16 @@ def kernels_of(
     call: Call, run: Callable[[Call], Any], numbers: Numbers | None = None,
     needs: Needs | None = None,
 ) -> list[Variant]:  # fmt: skip
-    """The kernels that a call launches, in their order; `run` computes it, on a CPU's tensors."""
+    """The kernels that a call launches, in their order; `run` computes it, on a CPU's tensors.
+
+    They are those of the call's GPU, or of the one that is expected (`limbs.expecting`).
+    """
     if any(isinstance(x, Encoded) for x in (call.left, call.right)):
         return []  # whose planes are on the GPU
     if numbers is None:
         numbers = ORDINARY if needs is None else numbers_of(call, needs)
     watch = Watch(call, numbers, needs)
-    with watched(watch), torch.no_grad():
+    with watched(watch), torch.no_grad(), expecting(architecture_of(call.device)):
         run(replace(call, left=_alike(call.left), right=_alike(call.right)))
     return list(watch.variants)
 

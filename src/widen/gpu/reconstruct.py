@@ -16,6 +16,8 @@ from widen.gpu import constants, tiles
 from widen.gpu.kernels.triton import crt, crt_scaling
 from widen.gpu.kernels.triton import reconstruct as reconstruct_kernels
 from widen.gpu.kernels.triton import scaling as scaling_kernels
+from widen.gpu.limbs import REGISTERS, limbs_of_bytes
+from widen.gpu.limbs import reconstruction as in_limbs
 from widen.gpu.operands import Groups, Lines, Numbers, Target, Tensor, float64_bits
 from widen.gpu.replay.driver import processors
 from widen.gpu.replay.launch import Launching, assembly, general, prepared
@@ -107,17 +109,21 @@ def reconstruct(
     fresh = marks is None
     if marks is None:
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
+    limbs = 0 if scaling or slack else limbs_of_bytes(layout, parts, out.device)
     more: dict[str, Any]
     if scaling is None:
         kernel = reconstruct_kernels.round_residues
         tile, height = tiles.reconstruct_tile(parts, len(layout.moduli), batch, m, n)
-        more = {"height": height, "ASSEMBLY": assembly(out.device)}
+        more = {"height": height, "LIMBS": limbs, "ASSEMBLY": assembly(out.device)}
     else:
         kernel = scaling_kernels.round_scaled
         tile, height = tiles.RECONSTRUCT_LONG, tiles.RECONSTRUCT_LONG.rows
         used = tuple(int(x != 0) for x in scaling.numbers)
         more = {**scaling.named(out), "alpha_bits": scaling.alpha_bits, "USED": used}
-    basis, modulus, taken, inverse = constants.reconstruction(layout)
+    if limbs:
+        (basis, modulus, inverse), taken = in_limbs(layout, limbs), 0
+    else:
+        basis, modulus, taken, inverse = constants.reconstruction(layout)
     launching = prepared(
         kernel, (batch * -(-m // height) * -(-n // tile.columns),),
         {
@@ -127,7 +133,7 @@ def reconstruct(
             "BASIS": basis, "MODULUS": modulus, "TAKEN": taken, "INVERSE": inverse, "SLACK": slack,
             "MARKED": not fresh, "ROWS": tile.rows, "COLUMNS": tile.columns,
         },
-        warps=tile.warps,
+        warps=tile.warps, registers=REGISTERS.get(limbs),
     )  # fmt: skip
     if scaling is None and batch * m * n <= tiles.MEANWHILE:
         any_moduli = partial(_by_any, groups, layout, block, marks, slack=slack, fresh=fresh)

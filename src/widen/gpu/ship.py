@@ -113,9 +113,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=Path("build/machine_code"))
     parser.add_argument("--target", type=Path, default=store.SHIPPED)
     given = parser.parse_args(arguments)
-    variants = usual_variants()
     for architecture in given.architectures:
         started = perf_counter()
+        variants = usual_variants(architecture)
         for at, (name, seconds) in enumerate(
             made(variants, architecture, given.folder, given.processes), start=1
         ):

@@ -15,6 +15,7 @@ from widen.formats import FORMATS
 from widen.gpu import batches, products
 from widen.gpu.code.variants import Variant
 from widen.gpu.foresight import ORDINARY, Numbers, kernels_of
+from widen.gpu.limbs import expecting
 from widen.options import Wanted
 from widen.stages.problem import Call
 
@@ -73,7 +74,9 @@ ALL_OPEN = Numbers(hard=True, all_open=True)
 def usual_calls() -> Iterator[UsualCall]:
     """The most usual first."""
     for accuracy, dtype in product(ACCURACIES, DTYPES):
-        yield from (UsualCall(dtype, (1, n, n, n), accuracy) for n in (*SIZES, 100, 64, 4096))
+        yield from (
+            UsualCall(dtype, (1, n, n, n), accuracy) for n in (*SIZES, 100, 64, 512, 2048, 4096)
+        )
     for accuracy, n in product(ACCURACIES, (1000, 1024, 100)):
         yield UsualCall("float64x2", (1, n, n, n), accuracy)
         yield UsualCall("float64", (1, n, n, n), accuracy, result="float64x2")
@@ -135,6 +138,7 @@ def _operand(dtype: str, dims: tuple[int, ...], transposed: bool) -> Any:
     return batches.empty(FORMATS[dtype], dims, HOST)
 
 
-def usual_variants() -> list[Variant]:
-    """The kernels of all usual calls, the most usual first."""
-    return list(dict.fromkeys(chain.from_iterable(map(variants_of, usual_calls()))))
+def usual_variants(architecture: int = 90) -> list[Variant]:
+    """The kernels of all usual calls on a GPU, the most usual first."""
+    with expecting(architecture):
+        return list(dict.fromkeys(chain.from_iterable(map(variants_of, usual_calls()))))

@@ -17,7 +17,8 @@ def warm_steps(device: int = 0) -> list[tuple[str, Callable[[], bool]]]:
     That gives whether there was anything to do. What is missing is compiled by several processes at
     once (`gpu.code.workers`), from this call on. Steps may be left out, and run again.
     """
-    architecture, variants = architecture_of(device), usual_variants()
+    architecture = architecture_of(device)
+    variants = usual_variants(architecture)
     workers.ask(variants, architecture)
     return [(variant.name, partial(_warm, variant, architecture)) for variant in variants]
 

@@ -57,6 +57,32 @@ def three_weighed(
     return total
 
 
+@triton.constexpr_function
+def weighing_two(a, b, start):
+    """Instructions of `two_weighed`."""
+    return (
+        "{.reg .b32 s, t, p, z;"
+        f" mov.b32 p, {a | b << 16}; mov.b32 z, {start};"
+        " prmt.b32 s, $4, $5, 0x5140; prmt.b32 t, $4, $5, 0x7362;"
+        " dp2a.lo.u32.u32 $0, p, s, z; dp2a.hi.u32.u32 $1, p, s, z;"
+        " dp2a.lo.u32.u32 $2, p, t, z; dp2a.hi.u32.u32 $3, p, t, z;}"
+    )
+
+
+@triton.jit
+def two_weighed(
+    x, y, a: tl.constexpr, b: tl.constexpr, start: tl.constexpr, ASSEMBLY: tl.constexpr
+):  # fmt: skip
+    """Give start + a x + b y of bytes, as `three_weighed`."""
+    if ASSEMBLY:
+        total = tl.inline_asm_elementwise(
+            weighing_two(a, b, start), "=&r,=&r,=&r,=&r,r,r", [x, y], tl.uint32, True, 4
+        )
+    else:
+        total = x.to(tl.uint32) * a + y.to(tl.uint32) * b + start
+    return total
+
+
 @triton.jit
 def times_add(a, b: tl.constexpr, start, ASSEMBLY: tl.constexpr):
     """Give start + a b in 64 bits, of uint32 numbers."""

@@ -12,11 +12,11 @@ import triton
 import triton.language as tl
 
 from widen.gpu.kernels.triton.dot import spread
+from widen.gpu.kernels.triton.integers import integer_words
 from widen.gpu.kernels.triton.numbers import SPECIAL, decode, is_special, long_product, wide
 from widen.gpu.kernels.triton.reconstruct import (
     error_bits,
     facts_of,
-    integer_words,
     is_settled,
     store_marks,
 )
