@@ -7,9 +7,10 @@ integer is 2^53 at most:
 
 - Of bytes c and c' (`kernels.triton.float_limbs.pair_sums`), y = c p' + c' p <= 255 (p + p'), less
   than 2^17, and its float64 is made by bytes' multiplication alone: 2^17 + y, whose higher word is
-  8 y and an exponent. Sums begin with -2^17 of every pair's limb, and so all that is added up stays between
-  -G 2^49 and G 2^49 with G pairs, 2^53 at most as long as G is 16 at most. The last limb's are
-  between its beginning, which a test looks at for every list of moduli, and 2 G P/2^(32 (L - 1)).
+  8 y and an exponent. Sums begin with -2^17 of every pair's limb, and so all that is added up
+  stays between -G 2^49 and G 2^49 with G pairs, 2^53 at most as long as G is 16 at most. The last
+  limb's are between its beginning, which a test looks at for every list of moduli, and 2 G P/2^(32
+  (L - 1)).
 - `limb_count` has 3/4 of the last number below 2^52, and so itself below 2^53. A part of a complex
   number is x x' - y y', or (x + y)(x' + y') - x x' - y y': it counts G twice.
 - Q is the sum by P to nearest, right since |X| < (1/2 - 2^-9) P: what limbs before the last two
