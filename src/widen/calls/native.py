@@ -88,6 +88,11 @@ def faster(name: str, batch: int, m: int, k: int, n: int) -> bool:
 
 def _range(x: Any, library: Any) -> tuple[float, float]:
     """Smallest magnitude that is not 0, and largest, the first no more than 2^400."""
+    if is_tensor(x):  # without zeros two reductions will do, and the device is asked once
+        ends = [library.linalg.vector_norm(x, order) for order in (-math.inf, math.inf)]
+        least, most = library.stack(ends).tolist()
+        if least > 0:
+            return min(least, 2.0**400), most
     magnitude = library.abs(x)
     least = library.where(magnitude > 0, magnitude, math.inf).min()
     return min(float(least), 2.0**400), float(magnitude.max())
