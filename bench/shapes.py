@@ -133,6 +133,8 @@ def measure(shape: Shape, device: str, accuracy: str, seconds: float) -> dict[st
     right = widen.encode(b, side="right", accuracy=accuracy) if shape.encoded else b
     work = partial(widen.matmul, a, right, accuracy=accuracy)
     _, info = widen.matmul(a, right, accuracy=accuracy, info="largest")
+    work()
+    where.settle()
     (native, native_cpu), (ours, our_cpu) = timed([lambda: a @ b, work], device, seconds)
     return {
         "shape": shape.title,

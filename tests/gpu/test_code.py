@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -525,8 +526,15 @@ def test_another_process_is_asked_once_for_a_kernel(monkeypatch, kernel, places)
     assert [asked.compiles(variant, 90) for _ in range(3)] == [True] * 3
     assert [len(jobs) for jobs in sent] == [1]
     end = asked.take(variant.key(90))
+    waiting = threading.Thread(target=asked.wait)
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
     idle.stdin.close()
     assert end.wait(60)
+    waiting.join(60)
+    assert not waiting.is_alive()
+    asked.wait()
     assert not asked.compiles(variant, 90), "then it is compiled here"
     assert len(sent) == len(started) == 1
 

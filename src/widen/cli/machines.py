@@ -62,6 +62,9 @@ class Cpu:
         """Return values as a NumPy array on the CPU."""
         return np.asarray(values)
 
+    def settle(self) -> None:
+        """Wait for kernels that are compiled while slower ones answer, of which a CPU has none."""
+
     def free(self) -> None:
         """Give back memory that the last row left."""
 
@@ -99,6 +102,10 @@ class Gpu(Cpu):
     def fetch(self, values: Any) -> "np.ndarray[Any, Any]":
         """Return a tensor as a NumPy array on the CPU."""
         return np.asarray(values.cpu().numpy())
+
+    def settle(self) -> None:
+        """Wait for kernels that are compiled while slower ones answer."""
+        self.measured.settle()
 
     def free(self) -> None:
         """Give back memory that the last row left, so that rows do not know of each other."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -88,12 +89,10 @@ def measure(case: Case, machine: Cpu, repeats: int, tick: Tick) -> dict[str, Any
     native = typical(lambda: a @ b, machine, repeats, lambda share: tick(0.45 * share))
     right = widen.encode(b, side="right", **case.arguments) if case.encoded else b
     options = case.arguments | {"workspace": case.workspace}
-    seconds = typical(
-        lambda: widen.matmul(a, right, **options),
-        machine,
-        repeats,
-        lambda share: tick(0.45 * (1 + share)),
-    )
+    product = partial(widen.matmul, a, right, **options)
+    product()
+    machine.settle()
+    seconds = typical(product, machine, repeats, lambda share: tick(0.45 * (1 + share)))
     facts = described(case, machine, (a, b, right), options)
     tick(1.0)
     return {

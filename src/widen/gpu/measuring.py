@@ -12,6 +12,7 @@ import torch
 
 from widen.contract import CONTRACTS
 from widen.formats import FORMATS
+from widen.gpu.code import workers
 from widen.gpu.operands import Tensor
 from widen.gpu.products import typical_plan
 from widen.gpu.units import STORAGE, engine_of
@@ -73,6 +74,10 @@ class Measured:
         stop.record()
         stop.synchronize()
         return float(start.elapsed_time(stop)) / 1e3
+
+    def settle(self) -> None:
+        """Wait for kernels that are compiled while slower ones answer."""
+        workers.wait()
 
     def free(self) -> None:
         """Give back memory, so that measurements do not know of each other."""

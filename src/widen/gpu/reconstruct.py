@@ -109,7 +109,8 @@ def reconstruct(
     fresh = marks is None
     if marks is None:
         marks = torch.empty((batch, m, n), dtype=torch.uint8, device=out.device)
-    limbs = 0 if scaling or slack else limbs_of_bytes(layout, parts, out.device)
+    in_words = scaling is not None or slack or block.fmt.part.precision < 24  # halves
+    limbs = 0 if in_words else limbs_of_bytes(layout, parts, out.device)
     more: dict[str, Any]
     if scaling is None:
         kernel = reconstruct_kernels.round_residues

@@ -106,6 +106,14 @@ class Workers:
         with self._lock:
             return key in self._asked
 
+    def wait(self) -> None:
+        """Wait until nothing is being compiled for this process."""
+        while self._asked and self._owner == os.getpid():
+            with self._lock:
+                ends = list(self._asked.values())
+            for end in ends:
+                end.wait()
+
     def foresee(self, architecture: int) -> None:
         """Have other kernels compiled that this thread's call will need, if anybody can tell."""
         others = _foresight()
@@ -154,6 +162,7 @@ class Workers:
 _workers = Workers()
 ask = _workers.ask
 compiles = _workers.compiles
+wait = _workers.wait
 
 START = "import sys; sys.path[:] = {path!r}; from widen.gpu.code.worker import main; main()"
 
