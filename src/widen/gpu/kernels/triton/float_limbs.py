@@ -9,6 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from widen.gpu.kernels.triton.floats import fast_two_sum
 from widen.gpu.kernels.triton.integers import magnitude
 from widen.gpu.kernels.triton.numbers import wide
 from widen.gpu.kernels.triton.packed import two_weighed
@@ -16,13 +17,6 @@ from widen.gpu.kernels.triton.rounding import leading_bits, rounded, with_sign
 
 ROUND = tl.constexpr(1.5 * 2.0**52)  # adding it rounds a float64 to an integer
 COARSE = tl.constexpr(2.0**52)  # unit of the upper part of four limbs
-
-
-@triton.jit
-def exact_sum(a, b):
-    """The sum of two float64 numbers, |a| >= |b| or a = 0, and what it has lost."""
-    total = a + b
-    return total, b - (total - a)
 
 
 @triton.jit
@@ -118,7 +112,7 @@ def odd_sum(a, b, ASSEMBLY: tl.constexpr):
             "=d,d,d", [a, b], tl.float64, True, 1,
         )  # fmt: skip
     else:
-        total, lost = exact_sum(a, b)
+        total, lost = fast_two_sum(a, b)
         return made_odd(total, lost)
 
 
@@ -136,7 +130,7 @@ def two_limbs(limbs, LIMBS: tl.constexpr, ASSEMBLY: tl.constexpr):
         near = (limbs[1] + ROUND * COARSE) - ROUND * COARSE
         rest, below = rest + near, (limbs[1] - near) + below
     if LIMBS > 2:
-        total, rest = exact_sum(total, rest)
+        total, rest = fast_two_sum(total, rest)
         rest = odd_sum(rest, below, ASSEMBLY)
     return total, rest
 
